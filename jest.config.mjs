@@ -1,0 +1,44 @@
+/**
+ * Two ways to load the same tests' subjects: `esm` as they are published, `cjs` for everything that
+ * imports nestjs-cls, which `require`s Nest and therefore needs Nest turned into CommonJS.
+ */
+const withoutJsExtension = { '^(\\.{1,2}/.*)\\.js$': '$1' };
+
+/** @param {'es6' | 'commonjs'} moduleType */
+const swc = (moduleType) => [
+  '@swc/jest',
+  {
+    swcrc: false,
+    jsc: {
+      parser: { syntax: 'typescript', decorators: true },
+      transform: { legacyDecorator: true, decoratorMetadata: true },
+      target: 'es2022',
+      keepClassNames: true,
+    },
+    module: { type: moduleType },
+  },
+];
+
+export default {
+  testTimeout: 30_000,
+  projects: [
+    {
+      displayName: 'esm',
+      testEnvironment: 'node',
+      testMatch: ['<rootDir>/test/**/*.spec.ts'],
+      extensionsToTreatAsEsm: ['.ts'],
+      moduleNameMapper: withoutJsExtension,
+      transform: { '^.+\\.ts$': swc('es6') },
+    },
+    {
+      displayName: 'cjs',
+      testEnvironment: 'node',
+      testMatch: ['<rootDir>/test/**/*.cjs-spec.ts'],
+      moduleNameMapper: withoutJsExtension,
+      transform: { '^.+\\.[cm]?[tj]s$': swc('commonjs') },
+      transformIgnorePatterns: [
+        '/node_modules/(?!(@nestjs|file-type|strtok3|token-types|uint8array-extras|@tokenizer|@borewit|load-esm)/?)',
+      ],
+    },
+  ],
+};

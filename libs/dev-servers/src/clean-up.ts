@@ -1,0 +1,64 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+/** What has to go when this process ends, however it ends. */
+export type CleanUpTask =
+  | { readonly kind: 'process'; readonly pid: number; readonly signal: NodeJS.Signals }
+  | { readonly kind: 'folder'; readonly path: string };
+
+/** One line of what the watcher process reads. */
+export type CleanUpMessage =
+  | { readonly id: number; readonly task: CleanUpTask }
+  | { readonly id: number; readonly task: null };
+
+let nextId = 1;
+let openTasks = 0;
+let watcher: ChildProcess | undefined;
+
+/**
+ * Has `task` done as soon as this process no longer exists: after a normal end, Ctrl-C, SIGTERM, a
+ * crash, and SIGKILL alike. A small detached process waits at a pipe for that moment; nothing is
+ * installed in this process, whose own signal handling stays as it was.
+ *
+ * @returns a function that cancels the task; calling it twice does nothing. The watcher ends with
+ * the last open task.
+ */
+export function cleanUpAtExit(task: CleanUpTask): () => void {
+  const id = nextId++;
+  let open = true;
+  openTasks += 1;
+  send({ id, task });
+
+  return () => {
+    if (!open) return;
+    open = false;
+    openTasks -= 1;
+    send({ id, task: null });
+    if (openTasks === 0) {
+      watcher?.stdin?.end();
+      watcher = undefined;
+    }
+  };
+}
+
+function send(message: CleanUpMessage): void {
+  watcher ??= startWatcher();
+  watcher.stdin?.write(`${JSON.stringify(message)}\n`);
+}
+
+function startWatcher(): ChildProcess {
+  const env = { ...process.env };
+  delete env.NODE_OPTIONS;
+  const started = spawn(
+    process.execPath,
+    [fileURLToPath(new URL('./clean-up-process.js', import.meta.url))],
+    { cwd: '/', detached: true, env, stdio: ['pipe', 'ignore', 'ignore'] },
+  );
+  // Without a watcher the servers work all the same; only the net below them is gone.
+  started.on('error', () => {});
+  started.stdin.on('error', () => {});
+  started.unref();
+  (started.stdin as Socket).unref();
+  return started;
+}

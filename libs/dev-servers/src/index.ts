@@ -1,0 +1,5 @@
+export { provideRedis, type ProvidedRedis } from './provide-redis.js';
+export { RedisServer, type RedisServerOptions } from './redis-server.js';
+export { providePostgres, type ProvidedPostgres } from './provide-postgres.js';
+export { PostgresServer, type PostgresServerOptions } from './postgres-server.js';
+export { isAlive } from './is-alive.js';

@@ -1,0 +1,151 @@
+import { readdir, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { freePort } from './free-port.js';
+import { findRedisProgram } from './redis-program.js';
+import { ServerProcess, ServerStartError } from './server-process.js';
+import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
+
+export interface RedisServerOptions {
+  /** Further arguments of redis-server, for example `['--appendonly', 'yes']`; they win over ours. */
+  args?: readonly string[];
+  /** Port on 127.0.0.1. Default: a free one. */
+  port?: number;
+  /** Data folder. It stays the caller's and is never emptied. Default: a temporary one. */
+  dir?: string;
+}
+
+const START_LIMIT_MS = 10_000;
+const PORT_ATTEMPTS = 5;
+
+/** A redis-server process of our own on 127.0.0.1, to be paused, killed and restarted by tests. */
+export class RedisServer {
+  private constructor(
+    readonly port: number,
+    private process: ServerProcess,
+    private readonly launch: () => ServerProcess,
+    private readonly temporary: TemporaryFolder,
+  ) {}
+
+  /**
+   * Starts a server that keeps nothing on disk, and waits until it answers.
+   *
+   * @throws Error when there is no redis-server, or it does not start (its last words included).
+   */
+  static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
+    const program = await findRedisProgram();
+    const temporary = createTemporaryFolder('redis-server-');
+    try {
+      for (let attempt = 1; ; attempt += 1) {
+        const port = options.port ?? (await freePort());
+        const launch = (): ServerProcess => launchRedis(program, port, temporary.path, options);
+        const server = launch();
+        try {
+          await waitUntilReady(server, port);
+          return new RedisServer(port, server, launch, temporary);
+        } catch (error) {
+          const mayRetry = options.port === undefined && attempt < PORT_ATTEMPTS;
+          if (!mayRetry || !isPortTaken(error)) throw error;
+        }
+      }
+    } catch (error) {
+      await temporary.remove();
+      throw error;
+    }
+  }
+
+  /** `redis://127.0.0.1:<port>` */
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Process id of the current redis-server; another one after `restart()`. */
+  get pid(): number {
+    return this.process.pid;
+  }
+
+  /** Freezes the server: connections stay open and nothing is answered (SIGSTOP). */
+  pause(): void {
+    this.process.signal('SIGSTOP');
+  }
+
+  /** Ends a pause (SIGCONT). */
+  resume(): void {
+    this.process.signal('SIGCONT');
+  }
+
+  /** Kills the server without warning (SIGKILL) and waits until it is gone; `restart()` may follow. */
+  async kill(): Promise<void> {
+    await this.process.end();
+  }
+
+  /**
+   * Kills the server if it runs and starts it on the same port, empty. With an own `dir` it finds
+   * there what its persistence arguments saved.
+   *
+   * @throws Error when it does not start, for example because the port was taken meanwhile.
+   */
+  async restart(): Promise<void> {
+    await this.process.end();
+    await empty(this.temporary.path);
+    this.process = this.launch();
+    await waitUntilReady(this.process, this.port);
+  }
+
+  /** Ends the server for good and removes its temporary folder; a second call does nothing. */
+  async stop(): Promise<void> {
+    await this.process.end();
+    await this.temporary.remove();
+  }
+}
+
+function launchRedis(
+  program: string,
+  port: number,
+  folder: string,
+  { args = [], dir = folder }: RedisServerOptions,
+): ServerProcess {
+  return new ServerProcess({
+    program,
+    args: [
+      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir],
+      ...['--save', '', '--appendonly', 'no', '--daemonize', 'no'],
+      ...args,
+    ],
+    folder,
+    logFile: join(folder, 'server.log'),
+    endSignal: 'SIGKILL',
+  });
+}
+
+/** Ready is the process we started, not another server that was quicker to take the port. */
+async function waitUntilReady(server: ServerProcess, port: number): Promise<void> {
+  const ownLine = `\nprocess_id:${server.pid}\r`;
+  await server.waitUntilReady(
+    async () => (await ask(port, 'INFO server')).includes(ownLine),
+    START_LIMIT_MS,
+  );
+}
+
+/** The first answer to one inline command; '' when there is none within a second. */
+function ask(port: number, command: string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    let answer = '';
+    socket.setTimeout(1_000, () => socket.destroy());
+    socket.on('connect', () => socket.end(`${command}\r\n`));
+    socket.on('data', (data) => (answer += data.toString()));
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => resolve(answer));
+  });
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof ServerStartError && error.log.includes('Address already in use');
+}
+
+async function empty(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    await rm(join(folder, name), { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,116 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { cleanUpAtExit } from './clean-up.js';
+
+export interface ServerProcessOptions {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Working directory of the server. */
+  readonly folder: string;
+  /** File that receives everything the server prints. */
+  readonly logFile: string;
+  /** The signal that ends the server at once and in good order. */
+  readonly endSignal: NodeJS.Signals;
+  /** User and group to run as; only root may change them. */
+  readonly userId?: number | undefined;
+}
+
+/** The server ended before it was ready; `log` is the end of what it printed. */
+export class ServerStartError extends Error {
+  override readonly name = 'ServerStartError';
+
+  constructor(
+    message: string,
+    readonly log: string,
+  ) {
+    super(log === '' ? message : `${message}\n${log}`);
+  }
+}
+
+/**
+ * A server running as a child process, in a process group of its own so that Ctrl-C reaches only
+ * those who use it. It does not keep this process alive and does not outlive it.
+ */
+export class ServerProcess {
+  private readonly child: ChildProcess;
+  private readonly exited: Promise<unknown>;
+
+  constructor(private readonly options: ServerProcessOptions) {
+    const { program, args, folder, logFile, endSignal, userId } = options;
+    const log = openSync(logFile, 'a');
+    this.child = spawn(program, args, {
+      cwd: folder,
+      detached: true,
+      stdio: ['ignore', log, log],
+      ...(userId !== undefined && { uid: userId, gid: userId }),
+    });
+    closeSync(log);
+    this.child.unref();
+
+    // A program that cannot be started has no exit event, only an error.
+    this.exited = once(this.child, 'exit').catch(() => {});
+    if (this.child.pid !== undefined) {
+      const pid = this.child.pid;
+      const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: endSignal });
+      void this.exited.then(cancelCleanUp);
+    }
+  }
+
+  /** Process id; 0 when the program could not be started. */
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  get hasExited(): boolean {
+    return this.pid === 0 || this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  /**
+   * Asks `isReady` again and again until it says yes.
+   *
+   * @throws ServerStartError when the server ends first, or is not ready within `limitMs`; it is
+   * ended then.
+   */
+  async waitUntilReady(isReady: () => Promise<boolean>, limitMs: number): Promise<void> {
+    const deadline = performance.now() + limitMs;
+    for (;;) {
+      if (this.hasExited) {
+        throw new ServerStartError(
+          `${this.options.program} ended while it started`,
+          this.logTail(),
+        );
+      }
+      if (await isReady()) return;
+      if (performance.now() >= deadline) {
+        await this.end();
+        throw new ServerStartError(
+          `${this.options.program} was not ready after ${limitMs} ms`,
+          this.logTail(),
+        );
+      }
+      await sleep(10);
+    }
+  }
+
+  /** Sends a signal; to a server that has ended nothing is sent. */
+  signal(signal: NodeJS.Signals): void {
+    if (!this.hasExited) this.child.kill(signal);
+  }
+
+  /** Ends the server, also a paused one, and waits until it is gone; SIGKILL after `graceMs`. */
+  async end(graceMs = 5_000): Promise<void> {
+    if (this.hasExited) return;
+    this.child.ref();
+    const killTimer = setTimeout(() => this.signal('SIGKILL'), graceMs);
+    this.signal(this.options.endSignal);
+    this.signal('SIGCONT');
+    await this.exited;
+    clearTimeout(killTimer);
+  }
+
+  private logTail(): string {
+    return readFileSync(this.options.logFile, 'utf8').trim().split('\n').slice(-12).join('\n');
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Runs jest and ends its output with one plain line, `N passed, N failed` (and `, N skipped` when
+ * some were). Arguments are passed on to jest: `npm test -- key-template`. A suite that could not be
+ * loaded counts as one failed test. The exit code is 0 only when something ran and nothing failed.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-jest-'));
+const resultFile = join(folder, 'result.json');
+
+const jest = spawn(
+  process.execPath,
+  [
+    '--disable-warning=ExperimentalWarning',
+    '--experimental-vm-modules',
+    createRequire(import.meta.url).resolve('jest/bin/jest'),
+    '--json',
+    `--outputFile=${resultFile}`,
+    ...process.argv.slice(2),
+  ],
+  { detached: true, stdio: ['ignore', 'inherit', 'inherit'] },
+);
+// Jest's workers outlive a jest that was ended by a signal, so the whole process group gets it.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => process.kill(-jest.pid, signal));
+}
+
+jest.on('close', (code, signal) => {
+  const result = readResult();
+  rmSync(folder, { recursive: true, force: true });
+
+  const passed = result?.numPassedTests ?? 0;
+  const failed = (result?.numFailedTests ?? 0) + (result?.numRuntimeErrorTestSuites ?? 0);
+  const skipped = (result?.numPendingTests ?? 0) + (result?.numTodoTests ?? 0);
+
+  if (!result) console.log(`jest ended without a result (${signal ?? `exit code ${code}`})`);
+  console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+  process.exitCode = code === 0 && failed === 0 && passed > 0 ? 0 : code || 1;
+});
+
+/** What jest wrote, or undefined when it was ended before it could. */
+function readResult() {
+  try {
+    return JSON.parse(readFileSync(resultFile, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}

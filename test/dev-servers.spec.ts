@@ -1,0 +1,290 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { isAlive, PostgresServer, providePostgres, provideRedis, RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+
+const cleanUps: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+describe('RedisServer', () => {
+  test('starts empty, answers, and leaves neither process nor folder after stop', async () => {
+    const server = await startRedis();
+    const redis = client(server.url);
+
+    await expect(redis.dbsize()).resolves.toBe(0);
+    const folder = (await redis.config('GET', 'dir'))[1]!;
+    expect(existsSync(folder)).toBe(true);
+
+    await server.stop();
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  test('several at once get ports of their own', async () => {
+    const servers = await Promise.all([startRedis(), startRedis(), startRedis(), startRedis()]);
+
+    expect(new Set(servers.map(({ port }) => port)).size).toBe(4);
+  });
+
+  test('restarts empty on the same port', async () => {
+    const server = await startRedis();
+    const before = { url: server.url, pid: server.pid };
+    await client(server.url).set('key', 'value');
+
+    await server.restart();
+
+    expect(server.url).toBe(before.url);
+    expect(server.pid).not.toBe(before.pid);
+    expect(isAlive(before.pid)).toBe(false);
+    await expect(client(server.url).get('key')).resolves.toBeNull();
+  });
+
+  test('restarts after kill', async () => {
+    const server = await startRedis();
+    await server.kill();
+    expect(isAlive(server.pid)).toBe(false);
+
+    await server.restart();
+
+    await expect(client(server.url).ping()).resolves.toBe('PONG');
+  });
+
+  test('keeps its data over a restart in a folder of the caller, and leaves that folder', async () => {
+    const dir = folder();
+    const server = await startRedis({ dir, args: ['--appendonly', 'yes'] });
+    await client(server.url).set('key', 'value');
+
+    await server.restart();
+
+    await expect(client(server.url).get('key')).resolves.toBe('value');
+    await server.stop();
+    expect(readdirSync(dir)).toContain('appendonlydir');
+  });
+
+  test('answers nothing while paused and everything afterwards', async () => {
+    const server = await startRedis();
+    const redis = client(server.url);
+    await redis.ping();
+
+    server.pause();
+    const answer = redis.ping();
+    await expect(Promise.race([answer, sleep(150, 'silence')])).resolves.toBe('silence');
+
+    server.resume();
+    await expect(answer).resolves.toBe('PONG');
+  });
+
+  test('stops while paused', async () => {
+    const server = await startRedis();
+    server.pause();
+
+    await server.stop();
+
+    expect(isAlive(server.pid)).toBe(false);
+  });
+
+  test('says what redis-server printed when it does not start', async () => {
+    await expect(startRedis({ args: ['--no-such-option', '1'] })).rejects.toThrow(/no-such-option/);
+  });
+
+  test('says that a port asked for is taken', async () => {
+    const { port } = await startRedis();
+
+    await expect(startRedis({ port })).rejects.toThrow(/Address already in use/);
+  });
+});
+
+describe('PostgresServer', () => {
+  test('starts, answers, and leaves neither process nor folder after stop', async () => {
+    const server = await startPostgres({ settings: { max_connections: '7' } });
+
+    const rows = await query(server.url, 'SHOW max_connections');
+    expect(rows).toEqual([{ max_connections: '7' }]);
+    const [{ data_directory: data }] = (await query(server.url, 'SHOW data_directory')) as [
+      { data_directory: string },
+    ];
+    expect(existsSync(data)).toBe(true);
+
+    await server.stop();
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+    expect(existsSync(join(data, '..'))).toBe(false);
+  });
+
+  test('says what postgres printed when it does not start', async () => {
+    await expect(startPostgres({ settings: { no_such_setting: '1' } })).rejects.toThrow(
+      /no_such_setting/,
+    );
+  });
+});
+
+describe('provideRedis', () => {
+  test('uses REDIS_URL as it is, and neither empties nor stops that server', async () => {
+    const server = await startRedis();
+    await client(server.url).set('key', 'value');
+    setEnvironment('REDIS_URL', server.url);
+
+    const provided = await provideRedis();
+    expect(provided).toMatchObject({ url: server.url, source: 'REDIS_URL' });
+    await provided.stop();
+
+    await expect(client(server.url).get('key')).resolves.toBe('value');
+  });
+
+  test('starts a server otherwise, and stops it', async () => {
+    setEnvironment('REDIS_URL', undefined);
+
+    const provided = await provideRedis();
+    expect(provided.source).toMatch(/^(container|binary)$/);
+    await expect(client(provided.url).ping()).resolves.toBe('PONG');
+
+    await provided.stop();
+    await expect(client(provided.url).ping()).rejects.toThrow();
+  });
+
+  test('passes over a Docker engine that does not answer, quickly', async () => {
+    setEnvironment('REDIS_URL', undefined);
+    const silent = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    cleanUps.push(() => (silent.closeAllConnections(), silent.close()));
+    setEnvironment('DOCKER_HOST', `tcp://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+
+    const before = performance.now();
+    const provided = await provideRedis();
+    cleanUps.push(() => provided.stop());
+
+    expect(provided.source).toBe('binary');
+    expect(performance.now() - before).toBeLessThan(2_000);
+  });
+});
+
+describe('providePostgres', () => {
+  test.each(['DATABASE_URL', 'POSTGRES_URL'] as const)(
+    'uses %s as it is, and does not stop that server',
+    async (variable) => {
+      const server = await startPostgres();
+      setEnvironment('DATABASE_URL', undefined);
+      setEnvironment(variable, server.url);
+
+      const provided = await providePostgres();
+      expect(provided).toMatchObject({ url: server.url, source: variable });
+      await provided.stop();
+
+      await expect(query(server.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
+    },
+  );
+
+  test('starts a server otherwise, and stops it', async () => {
+    setEnvironment('DATABASE_URL', undefined);
+    setEnvironment('POSTGRES_URL', undefined);
+
+    const provided = await providePostgres();
+    expect(provided.source).toMatch(/^(container|binary)$/);
+    await expect(query(provided.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
+
+    await provided.stop();
+    await expect(query(provided.url, 'SELECT 1')).rejects.toThrow();
+  });
+});
+
+describe('servers nobody stopped', () => {
+  test.each(['exit', 'throw', 'SIGINT', 'SIGTERM', 'SIGKILL'])(
+    'are gone with their folders after the process that started them ended by %s',
+    async (ending) => {
+      const temporary = folder();
+      const parent = spawn(process.execPath, [fixture('start-servers.mjs'), ending], {
+        env: { ...process.env, TMPDIR: temporary },
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      cleanUps.push(() => parent.kill('SIGKILL'));
+      const ended = once(parent, 'exit');
+
+      const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
+      const pids = JSON.parse(line) as number[];
+      if (ending.startsWith('SIG')) parent.kill(ending as NodeJS.Signals);
+      await ended;
+
+      await eventually(() => {
+        expect(pids.filter(isAlive)).toEqual([]);
+        expect(readdirSync(temporary)).toEqual([]);
+      });
+    },
+  );
+});
+
+async function startRedis(options?: Parameters<typeof RedisServer.start>[0]): Promise<RedisServer> {
+  const server = await RedisServer.start(options);
+  cleanUps.push(() => server.stop());
+  return server;
+}
+
+async function startPostgres(
+  options?: Parameters<typeof PostgresServer.start>[0],
+): Promise<PostgresServer> {
+  const server = await PostgresServer.start(options);
+  cleanUps.push(() => server.stop());
+  return server;
+}
+
+function client(url: string): Redis {
+  const redis = new Redis(url, { retryStrategy: () => null, maxRetriesPerRequest: 0 });
+  redis.on('error', () => {});
+  cleanUps.push(() => redis.disconnect());
+  return redis;
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const database = new pg.Client(url);
+  await database.connect();
+  try {
+    return (await database.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await database.end();
+  }
+}
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'dev-servers-test-'));
+  chmodSync(path, 0o755); // PostgreSQL may run as another user, who must get through.
+  cleanUps.push(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function fixture(name: string): string {
+  return fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
+}
+
+function setEnvironment(name: string, value: string | undefined): void {
+  const before = process.env[name];
+  const set = (to: string | undefined): void => {
+    if (to === undefined) delete process.env[name];
+    else process.env[name] = to;
+  };
+  cleanUps.push(() => set(before));
+  set(value);
+}
+
+async function eventually(assert: () => void, limitMs = 5_000): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  for (;;) {
+    try {
+      return assert();
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await sleep(20);
+    }
+  }
+}
