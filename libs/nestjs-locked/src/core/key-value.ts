@@ -1,0 +1,67 @@
+/** What a key can be filled with. Numbers must be finite and strings must not be empty. */
+export type KeyValue = string | number | bigint | boolean;
+
+/** Longer keys are refused, in bytes of UTF-8. */
+export const MAX_KEY_BYTES = 512;
+
+/**
+ * What separates (`:`), what Redis reads (`{}`), what would break a log line, and the escape character itself:
+ * with all of these encoded, `<a>:<b>` is the same key only for the same pair of values.
+ */
+const ENCODED = /[%:{}\s\p{Cc}]/gu;
+
+/** Half a character: every one of them would become the same bytes in Redis. */
+export const LONE_SURROGATE = /\p{Cs}/u;
+
+const ALLOWED = 'pass a string, a finite number, a bigint or a boolean';
+
+/**
+ * The value as it stands in a key: characters with a meaning are percent-encoded.
+ *
+ * @param refuse throws; it is given what is wrong with the value and the way out, to follow the value's name
+ */
+export function encodeKeyValue(value: unknown, refuse: (problem: string) => never): string {
+  switch (typeof value) {
+    case 'string':
+      return encodeText(value, refuse);
+    case 'number':
+      if (!Number.isFinite(value)) refuse(`is ${value}; ${ALLOWED}`);
+      return encodeText(String(value), refuse);
+    case 'bigint':
+    case 'boolean':
+      return encodeText(String(value), refuse);
+    case 'undefined':
+    case 'object':
+    case 'function':
+    case 'symbol':
+      return refuse(`is ${describeValue(value)}; ${wayOut(value)}`);
+  }
+}
+
+/** A value that cannot be in a key, named without showing what is in it. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  const { constructor } = value;
+  const name = typeof constructor === 'function' ? constructor.name : '';
+  return name === '' || name === 'Object' ? 'an object' : `an object (${name})`;
+}
+
+function encodeText(text: string, refuse: (problem: string) => never): string {
+  if (text === '') refuse(`is ''; ${ALLOWED}`);
+  if (text.length > MAX_KEY_BYTES) {
+    refuse(
+      `has ${text.length} characters; a key has ${MAX_KEY_BYTES} bytes at most, use a shorter value or a hash`,
+    );
+  }
+  if (LONE_SURROGATE.test(text))
+    refuse('is not well-formed text (half a surrogate pair); clean it');
+  return text.replace(ENCODED, (character) => encodeURIComponent(character));
+}
+
+function wayOut(value: unknown): string {
+  if (value instanceof Date) return 'turn it into a text first, for example with toISOString()';
+  if (Array.isArray(value)) return 'use one of its elements';
+  return typeof value === 'object' && value !== null ? 'use one of its properties' : ALLOWED;
+}

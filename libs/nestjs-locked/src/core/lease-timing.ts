@@ -1,0 +1,25 @@
+/**
+ * The arithmetic of leases, in milliseconds. Sources: a lease shorter by a margin for clock drift is the validity
+ * time of the Redlock algorithm; renewing at a third leaves two more tries.
+ */
+
+/** How much earlier than the store we consider a lease of this length ended: clocks drift. */
+export function driftMarginMs(leaseMs: number): number {
+  return Math.max(5, leaseMs / 100);
+}
+
+/** The short lease of a waiter that is handed the key and may be gone: time enough to use or confirm it. */
+export function acceptanceLeaseMs(leaseMs: number): number {
+  return Math.min(leaseMs, Math.max(1_000, Math.floor(leaseMs / 10)));
+}
+
+/** How long a waiter relies on messages before it looks for itself. */
+export function safetyIntervalMs(leaseMs: number): number {
+  return Math.min(Math.ceil(leaseMs / 3), 5_000);
+}
+
+/** When to renew a lease counted from `sentAt`: after a third, rounded so that many leases share one script. */
+export function renewalDueAt(sentAt: number, leaseMs: number): number {
+  const grid = Math.max(10, leaseMs / 60);
+  return Math.floor((sentAt + leaseMs / 3) / grid) * grid;
+}

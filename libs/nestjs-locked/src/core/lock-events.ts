@@ -1,0 +1,17 @@
+import type { LockLostError, LockStoreError } from './lock.errors.js';
+
+/** What happened besides the results of calls, for the log. None of these is thrown over anybody's work. */
+export type LockEvent =
+  /** A hold ended before its work; its signal has aborted. */
+  | { readonly type: 'lost'; readonly key: string; readonly error: LockLostError }
+  /** A renewal was not answered, or refused; it is tried again while the lease lasts. Once per series of failures. */
+  | {
+      readonly type: 'renewal-unknown';
+      readonly key: string;
+      readonly remainingMs: number;
+      readonly cause: LockStoreError;
+    }
+  /** A release was not answered; it is tried again, and the lease ends by itself at the latest. */
+  | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError };
+
+export type ReportLockEvent = (event: LockEvent) => void;

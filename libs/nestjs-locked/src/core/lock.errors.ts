@@ -1,0 +1,104 @@
+/** What happened, as a stable text to compare with. */
+export type LockErrorCode =
+  | 'LOCK_NOT_ACQUIRED'
+  | 'LOCK_ABORTED'
+  | 'LOCK_LOST'
+  | 'LOCK_STORE_FAILED'
+  | 'LOCK_KEY_INVALID'
+  | 'LOCK_CONFIG_INVALID';
+
+/** Marks our errors across copies of this package (ESM and CommonJS may meet in one process). */
+const BRAND = Symbol.for('nestjs-locked/LockError');
+
+/**
+ * The family of everything this library throws. `instanceof` answers by brand and `code`, so that it also holds
+ * for an error made by another copy of the package.
+ */
+export abstract class LockError extends Error {
+  abstract readonly code: LockErrorCode;
+
+  /** The key in question, where there is one. */
+  readonly key: string | undefined;
+
+  constructor(message: string, key?: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.key = key;
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (typeof value !== 'object' || value === null || !(BRAND in value)) return false;
+    if (Object.prototype.isPrototypeOf.call(this.prototype, value)) return true;
+    const ownCode = CODE_OF_CLASS.get(this);
+    return (
+      this === LockError || (ownCode !== undefined && 'code' in value && value.code === ownCode)
+    );
+  }
+}
+
+/**
+ * Somebody else held the lock for the whole wait. Nothing is broken: retry later, or skip.
+ */
+export class LockNotAcquiredError extends LockError {
+  readonly code = 'LOCK_NOT_ACQUIRED';
+
+  constructor(
+    message: string,
+    key: string,
+    /** How long the caller waited, in milliseconds. */
+    readonly waitedMs: number,
+  ) {
+    super(message, key);
+  }
+}
+
+/** The wait was ended from this side: by the caller's own signal, or because the application shuts down. */
+export class LockAbortedError extends LockError {
+  readonly code = 'LOCK_ABORTED';
+}
+
+/** Why a hold ended before its work did. */
+export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown';
+
+/** We held the lock and no longer do. Work done since may overlap with that of another holder. */
+export class LockLostError extends LockError {
+  readonly code = 'LOCK_LOST';
+
+  constructor(
+    message: string,
+    key: string,
+    /**
+     * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
+     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed.
+     */
+    readonly reason: LockLostReason,
+    options?: ErrorOptions,
+  ) {
+    super(message, key, options);
+  }
+}
+
+/** The store (Redis) did not answer or refused. Whether the lock is held is **unknown**. `cause` has the reason. */
+export class LockStoreError extends LockError {
+  readonly code = 'LOCK_STORE_FAILED';
+}
+
+/** The key cannot be built from these arguments. Thrown before any Redis traffic. */
+export class LockKeyError extends LockError {
+  readonly code = 'LOCK_KEY_INVALID';
+}
+
+/** An option or a decorator is used wrongly. Thrown at start-up, or at the latest before any Redis traffic. */
+export class LockConfigError extends LockError {
+  readonly code = 'LOCK_CONFIG_INVALID';
+}
+
+const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
+  [LockNotAcquiredError, 'LOCK_NOT_ACQUIRED'],
+  [LockAbortedError, 'LOCK_ABORTED'],
+  [LockLostError, 'LOCK_LOST'],
+  [LockStoreError, 'LOCK_STORE_FAILED'],
+  [LockKeyError, 'LOCK_KEY_INVALID'],
+  [LockConfigError, 'LOCK_CONFIG_INVALID'],
+]);

@@ -1,0 +1,11 @@
+const LONGEST_SHOWN = 80;
+
+/** A text as it is shown in a message: in quotes, cut short, and on one line whatever it contains. */
+export function quoted(text: string): string {
+  const cut = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+  return `'${cut.replace(/[\p{Cc}\u2028\u2029]/gu, asEscape)}'`;
+}
+
+function asEscape(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

@@ -1,0 +1,24 @@
+export type { Lock } from './core/lock.js';
+export type { LockOptions, WithLockOptions } from './core/lock.options.js';
+export {
+  LockAbortedError,
+  LockConfigError,
+  LockError,
+  LockKeyError,
+  LockLostError,
+  LockNotAcquiredError,
+  LockStoreError,
+} from './core/lock.errors.js';
+export type { LockErrorCode, LockLostReason } from './core/lock.errors.js';
+export { lockKey } from './core/lock-key.js';
+export { LockExceptionFilter } from './nest/lock-exception.filter.js';
+export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
+export { Locked } from './nest/locked.decorator.js';
+export type { LockedMethod, LockedMethodOf, LockedMethodWith } from './nest/locked-method.types.js';
+export type { LockedOptions } from './nest/locked.options.js';
+export { LockKey } from './nest/lock-key.decorator.js';
+export { LockService } from './nest/lock.service.js';
+export { InjectLockService } from './nest/lock-service.token.js';
+export { RedisLockModule } from './nest/redis-lock.module.js';
+export type { RedisLockModuleExtras, RedisLockModuleOptions } from './nest/redis-lock.options.js';
+export type { RedisClient } from './redis/redis-client.js';

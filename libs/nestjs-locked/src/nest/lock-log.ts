@@ -1,0 +1,31 @@
+import { Logger } from '@nestjs/common';
+import type { LockEvent } from '../core/lock-events.js';
+
+/** Says in the application's log what no caller is told. */
+export class LockLog {
+  readonly #logger = new Logger('nestjs-locked');
+
+  report(event: LockEvent): void {
+    switch (event.type) {
+      case 'lost':
+        this.#logger.error(
+          `${event.error.message}. Its signal has aborted; the work may overlap with another holder's`,
+        );
+        return;
+      case 'renewal-unknown': {
+        const { key, remainingMs, cause } = event;
+        this.#logger.warn(
+          `Lock '${key}' could not be renewed, trying again for ${Math.round(remainingMs)} ms: ${cause.message}`,
+        );
+        return;
+      }
+      case 'release-unknown':
+        this.#logger.warn(
+          `Lock '${event.key}' may not have been released, trying again until its lease ends: ${event.cause.message}`,
+        );
+        return;
+      default:
+        return event satisfies never;
+    }
+  }
+}

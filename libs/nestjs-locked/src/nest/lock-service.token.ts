@@ -1,0 +1,43 @@
+import { Inject } from '@nestjs/common';
+import { describeValue } from '../core/key-value.js';
+import { LockConfigError } from '../core/lock.errors.js';
+
+/**
+ * The injection token of a lock service: the same symbol in every copy of this package.
+ *
+ * @param name the module's `name`; left out for the module without one
+ * @throws LockConfigError if the name is an empty string
+ */
+export function lockServiceToken(name?: string): symbol {
+  assertServiceName(name);
+  return Symbol.for(`nestjs-locked/LockService${name === undefined ? '' : `(${name})`}`);
+}
+
+/**
+ * The hidden property in which an instance with `@Locked` methods gets its lock service. Nest prints the description
+ * of a symbol when it cannot provide such a property, which makes it the place to say what to do.
+ */
+export function lockServiceProperty(name?: string): symbol {
+  assertServiceName(name);
+  const options = name === undefined ? '' : `{ name: '${name}' }`;
+  return Symbol.for(
+    `RedisLockModule.forRoot(${options}) (import it in the root module; in tests LockTestingModule.forRoot(${options}))`,
+  );
+}
+
+/**
+ * Injects a lock service, for constructor parameters and properties. Without a name it is the same as injecting
+ * `LockService` by its class.
+ *
+ * @example constructor(@InjectLockService('billing') private readonly locks: LockService) {}
+ */
+export function InjectLockService(name?: string): ParameterDecorator & PropertyDecorator {
+  return Inject(lockServiceToken(name));
+}
+
+function assertServiceName(name: unknown): void {
+  if (name === undefined || (typeof name === 'string' && name !== '')) return;
+  throw new LockConfigError(
+    `Invalid lock service name: ${name === '' ? "''" : describeValue(name)} is not the name given to RedisLockModule.forRoot; leave it out for the module without a name`,
+  );
+}

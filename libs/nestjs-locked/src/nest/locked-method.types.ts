@@ -1,0 +1,63 @@
+import type { Observable } from 'rxjs';
+
+// A type that stands for every function must take any arguments: with `unknown` or `never` in their place,
+// `Parameters` and `ReturnType` of the method are lost. The one place in the library where `any` is allowed.
+/* eslint-disable @typescript-eslint/no-explicit-any */
+
+/** Any method; what it takes and returns is inferred. */
+export type AnyMethod = (...args: any[]) => any;
+
+type Settles = PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown>;
+
+/** Nothing for a method whose caller waits for it anyway; for every other one a property that it cannot have. */
+type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
+  ? unknown
+  : [ReturnType<M>] extends [Settles]
+    ? unknown
+    : {
+        '@Locked makes the call asynchronous: declare the method async (or return an Observable / async iterable)': ReturnType<M>;
+      };
+
+/** The key function may take fewer parameters than the method, not others. */
+type Takes<A extends unknown[], M extends AnyMethod> =
+  Parameters<M> extends [...A, ...any[]]
+    ? unknown
+    : A extends Partial<Parameters<M>>
+      ? unknown
+      : { 'the key function does not take the parameters of this method': Parameters<M> };
+
+/**
+ * Makes the decorator assignable to `MethodDecorator`, for `applyDecorators`. Nothing has this `this`, so that it is
+ * never chosen where the decorator stands above a method.
+ */
+interface Composable {
+  <T>(
+    this: { readonly composable: never },
+    target: object,
+    key: string | symbol,
+    descriptor: TypedPropertyDescriptor<T>,
+  ): void;
+}
+
+/** A decorator for methods that return a Promise, an Observable or an async iterable. */
+export interface LockedMethod extends Composable {
+  <M extends AnyMethod>(
+    target: object,
+    key: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> & Async<M>,
+  ): void;
+}
+
+/** The same for methods whose parameters begin with `A`. */
+export interface LockedMethodWith<A extends unknown[]> extends Composable {
+  <M extends AnyMethod>(
+    target: object,
+    key: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> & Async<M> & Takes<A, M>,
+  ): void;
+}
+
+/** The same for methods of one type. */
+export interface LockedMethodOf<M extends AnyMethod> extends Composable {
+  (target: object, key: string | symbol, descriptor: TypedPropertyDescriptor<M> & Async<M>): void;
+}

@@ -1,0 +1,75 @@
+import { type ObservableInput, Observable } from 'rxjs';
+import { LockConfigError } from '../core/lock.errors.js';
+import { carriedResult, isAsyncIterable } from './carried-result.js';
+import { heldIterator } from './held-iterator.js';
+import { type Enter, openHold, OpenHold } from './open-hold.js';
+import { relayObservable } from './relay-observable.js';
+import type { ResultKind } from './result-kind.js';
+
+/** One call of a locked method. */
+export interface LockedCall {
+  /** How messages call the method. */
+  readonly label: string;
+  readonly enter: Enter;
+  /** Runs the method itself. */
+  readonly run: () => unknown;
+}
+
+/** Makes a call under its lock, and a result of the kind that the caller expects. */
+export const LOCKED_RESULT: Record<ResultKind, (call: LockedCall) => unknown> = {
+  promise: lockedPromise,
+  observable: lockedObservable,
+  iterable: lockedIterable,
+};
+
+/** The lock is taken now and given back when the Promise settles, or when what it brings has ended. */
+function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const released = enter(async () => {
+      const result = await run();
+      const carry = carriedResult(result, label);
+      if (carry === undefined) return result;
+      await new Promise<void>((leave, fail) => {
+        resolve(carry(new OpenHold(leave, fail, () => released)));
+      });
+      return undefined;
+    });
+    released.then(resolve, reject);
+  });
+}
+
+/** Every subscription takes the lock, runs the method, and gives the lock back when it ends. */
+function lockedObservable({ enter, run }: LockedCall): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const left = new AbortController();
+    subscriber.add(() => left.abort());
+    const work = async (): Promise<void> => {
+      if (!subscriber.closed) {
+        await relayObservable(run() as ObservableInput<unknown>, subscriber);
+      }
+    };
+    enter(work, left.signal).then(
+      () => subscriber.complete(),
+      (error: unknown) => subscriber.error(error),
+    );
+  });
+}
+
+/** The lock is taken, and the method run, when the first value is asked for. */
+async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerator<unknown> {
+  const hold = await openHold(enter);
+  if (hold === undefined) return undefined;
+  let source: unknown;
+  try {
+    source = await hold.run(run);
+    if (!isAsyncIterable(source)) {
+      throw new LockConfigError(
+        `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,
+      );
+    }
+  } catch (error) {
+    await hold.end({ error });
+    throw error;
+  }
+  return yield* heldIterator(source[Symbol.asyncIterator](), hold);
+}

@@ -1,0 +1,38 @@
+import { LockConfigError } from '../core/lock.errors.js';
+import { assertLockOptions, type WithLockOptions } from '../core/lock.options.js';
+import type { DecoratedMethod } from './decorated-method.js';
+import { lockServiceToken } from './lock-service.token.js';
+import { RESULT_KINDS, type ResultKind } from './result-kind.js';
+
+/** What `@Locked` takes besides the key: the options of one call, without what only one call can have. */
+export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
+  /** The `name` of the lock module to use. @default the module without a name */
+  readonly service?: string;
+  /**
+   * What the method returns, where that cannot be seen while the class is defined: an Observable or async iterable
+   * without a type annotation, or built by a compiler that emits no types. The caller gets the same kind.
+   * @default 'iterable' for async generators, 'observable' for methods declared to return one, else 'promise'
+   */
+  readonly returns?: ResultKind;
+}
+
+/** @throws LockConfigError naming option, value and what is allowed */
+export function assertLockedOptions(options: LockedOptions, { label }: DecoratedMethod): void {
+  const refuse = (problem: string): never => {
+    throw new LockConfigError(`Invalid option of @Locked on ${label}: ${problem}`);
+  };
+  if (typeof options !== 'object' || options === null) {
+    refuse('the second argument must be an object, such as { waitMs: 0 }');
+  }
+  if ('signal' in options) {
+    refuse('a signal would be shared by all calls; use withLock for a wait that can be cancelled');
+  }
+  const { returns } = options;
+  if (returns !== undefined && !RESULT_KINDS.includes(returns)) {
+    refuse(
+      `returns is '${String(returns)}'; use one of ${RESULT_KINDS.map((kind) => `'${kind}'`).join(', ')}`,
+    );
+  }
+  lockServiceToken(options.service);
+  assertLockOptions(options);
+}

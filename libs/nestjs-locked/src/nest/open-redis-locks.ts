@@ -1,0 +1,47 @@
+import { systemClock } from '../core/clock.js';
+import { LockEngine } from '../core/lock-engine.js';
+import { LockConfigError } from '../core/lock.errors.js';
+import { resolveServiceOptions } from '../core/lock.options.js';
+import { openRedis } from '../redis/open-redis.js';
+import { RedisLockStore } from '../redis/redis-lock-store.js';
+import { LockLog } from './lock-log.js';
+import { LockShutdown } from './lock-shutdown.js';
+import type { RedisLockModuleOptions } from './redis-lock.options.js';
+
+const DEFAULT_KEY_PREFIX = 'lock:';
+const DEFAULT_SHUTDOWN_MS = 10_000;
+
+/** @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start */
+export async function openRedisLocks(moduleOptions: RedisLockModuleOptions): Promise<LockShutdown> {
+  const options = resolveServiceOptions(moduleOptions);
+  const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
+  const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
+  assertKeyPrefix(keyPrefix);
+  assertShutdown(shutdownMs);
+  const redis = openRedis(moduleOptions.connection);
+  const store = new RedisLockStore({
+    client: redis.client,
+    clock: systemClock,
+    keyPrefix,
+    leaseMs: options.leaseMs,
+    closeClient: () => redis.close(),
+  });
+  const log = new LockLog();
+  const engine = new LockEngine({ store, options, report: (event) => log.report(event) });
+  await engine.open();
+  return new LockShutdown(engine, shutdownMs);
+}
+
+function assertKeyPrefix(prefix: string): void {
+  if (typeof prefix === 'string' && !/[{}\s]/.test(prefix)) return;
+  throw new LockConfigError(
+    `Invalid option keyPrefix: '${prefix}' must be a text without braces and white space; the hash tag is the lock's name`,
+  );
+}
+
+function assertShutdown(ms: number): void {
+  if (Number.isSafeInteger(ms) && ms >= 0) return;
+  throw new LockConfigError(
+    `Invalid option shutdownMs: ${String(ms)} must be a whole number of milliseconds from 0`,
+  );
+}

@@ -1,0 +1,91 @@
+import { type Expression, type Function as FunctionNode, parse, type Pattern } from 'acorn';
+import type { DecoratedMethod } from './decorated-method.js';
+
+/** One parameter as the source of a method has it. */
+export interface SourceParameter {
+  /** Undefined for `{ id }: Order`, which has a position and no name. */
+  readonly name: string | undefined;
+  readonly isRest: boolean;
+}
+
+type Parameters = readonly SourceParameter[];
+
+const METHODS_OF_CLASS = new WeakMap<object, ReadonlyMap<string, Parameters>>();
+
+/**
+ * Reads a method's parameters from the source of its class, because the method itself may already have been
+ * replaced by another decorator with `(...args) =>`. What the class does not have under that name (computed names,
+ * object literals) is read from the method's own source.
+ *
+ * @returns undefined if neither source can be read
+ */
+export function readParameters(method: DecoratedMethod): Parameters | undefined {
+  return parametersInClass(method) ?? parametersInSource(method.original.toString());
+}
+
+function parametersInClass({ target, name }: DecoratedMethod): Parameters | undefined {
+  const { constructor } = target;
+  if (typeof constructor !== 'function' || typeof name === 'symbol') return undefined;
+  let methods = METHODS_OF_CLASS.get(constructor);
+  if (methods === undefined) {
+    methods = methodsOf(parseExpression(constructor.toString()));
+    METHODS_OF_CLASS.set(constructor, methods);
+  }
+  return methods.get(name);
+}
+
+function methodsOf(source: Expression | undefined): ReadonlyMap<string, Parameters> {
+  const methods = new Map<string, Parameters>();
+  if (source?.type !== 'ClassExpression') return methods;
+  for (const member of source.body.body) {
+    if (member.type !== 'MethodDefinition' || member.static || member.kind !== 'method') continue;
+    const { key, computed } = member;
+    if (key.type === 'Literal') methods.set(String(key.value), parametersOf(member.value));
+    else if (key.type === 'Identifier' && !computed) {
+      methods.set(key.name, parametersOf(member.value));
+    }
+  }
+  return methods;
+}
+
+function parametersInSource(source: string): Parameters | undefined {
+  const object = parseExpression(`{ ${source} }`);
+  const member = object?.type === 'ObjectExpression' ? object.properties[0] : undefined;
+  const method = member?.type === 'Property' ? member.value : parseExpression(source);
+  return method?.type === 'FunctionExpression' || method?.type === 'ArrowFunctionExpression'
+    ? parametersOf(method)
+    : undefined;
+}
+
+function parametersOf(method: FunctionNode): Parameters {
+  return method.params.map((parameter) => {
+    const isRest = parameter.type === 'RestElement';
+    return { name: nameOf(isRest ? parameter.argument : parameter), isRest };
+  });
+}
+
+function nameOf(parameter: Pattern): string | undefined {
+  const pattern = parameter.type === 'AssignmentPattern' ? parameter.left : parameter;
+  return pattern.type === 'Identifier' ? pattern.name : undefined;
+}
+
+function parseExpression(source: string): Expression | undefined {
+  // As a module first: only there acorn knows `import.meta`. As a script: `await` may be a name there.
+  for (const sourceType of ['module', 'script'] as const) {
+    try {
+      const { body } = parse(`(${source}\n)`, {
+        ecmaVersion: 'latest',
+        sourceType,
+        // A static initialiser may have been moved out of the module's own await.
+        allowAwaitOutsideFunction: true,
+        // A nested class may use a private name of the class around it, which is not part of this source.
+        checkPrivateFields: false,
+      });
+      if (body[0]?.type === 'ExpressionStatement') return body[0].expression;
+    } catch {
+      // Syntax that acorn does not know, or `[native code]`: the next way is tried, the last one is an error with
+      // the ways out.
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,24 @@
+import { ConfigurableModuleBuilder } from '@nestjs/common';
+import { lockProviders } from './lock.providers.js';
+import { openRedisLocks } from './open-redis-locks.js';
+import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
+
+const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
+
+/** Where the application's options arrive, given to `forRoot` or made by `forRootAsync`. */
+export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLockModuleOptions>({
+  moduleName: 'RedisLock',
+  optionsInjectionToken: OPTIONS_TOKEN,
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createRedisLockOptions')
+  .setExtras<RedisLockModuleExtras>({ isGlobal: true }, (definition, { name, isGlobal = true }) => {
+    const { providers, exports } = lockProviders(name, openRedisLocks, [OPTIONS_TOKEN]);
+    return {
+      ...definition,
+      global: isGlobal,
+      providers: [...(definition.providers ?? []), ...providers],
+      exports,
+    };
+  })
+  .build();

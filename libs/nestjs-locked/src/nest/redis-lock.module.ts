@@ -1,0 +1,14 @@
+import { Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
+
+/**
+ * Provides `LockService` and makes `@Locked` work. Import it once, in the root module:
+ *
+ * @example RedisLockModule.forRoot({ connection: 'redis://localhost:6379' })
+ *
+ * The application does not start while Redis cannot be reached (`LockStoreError`), refuses what the locks need, or
+ * an option is wrong (`LockConfigError`).
+ */
+@Module({ imports: [DiscoveryModule] })
+export class RedisLockModule extends ConfigurableModuleClass {}

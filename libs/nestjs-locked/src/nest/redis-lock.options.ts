@@ -1,0 +1,27 @@
+import type { LockServiceOptions } from '../core/lock.options.js';
+import type { RedisOptions } from '../redis/open-redis.js';
+import type { RedisClient } from '../redis/redis-client.js';
+
+/** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
+export interface RedisLockModuleOptions extends LockServiceOptions {
+  /**
+   * Where Redis is: a URL, options for a new client (closed with the application), or an ioredis 5 or 6 client,
+   * which stays yours: nothing is set on it, and you close it. A second connection is opened for messages.
+   */
+  readonly connection: string | RedisOptions | RedisClient;
+  /** Before every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
+  readonly keyPrefix?: string;
+  /**
+   * How long the closing application waits for work that holds locks, in milliseconds. After that the work's signal
+   * aborts and the lease is left to run out. @default 10_000
+   */
+  readonly shutdownMs?: number;
+}
+
+/** What must be known before the options are, also with `forRootAsync`. */
+export interface RedisLockModuleExtras {
+  /** Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default 'default' */
+  readonly name?: string;
+  /** Whether other modules can inject `LockService` without importing this one. @default true */
+  readonly isGlobal?: boolean;
+}

@@ -1,0 +1,16 @@
+import { RedisScript } from '../redis-script.js';
+
+/** Does once, on a key of its own, what the other scripts need to be allowed to do; publishes to our own inbox. */
+export const probeScript = new RedisScript(
+  'probe',
+  `
+-- KEYS lock, queue, fence of a key that nobody else uses · ARGV[1] own inbox channel · ARGV[2] message
+-- returns the number of listeners
+redis.call('TIME')
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+redis.call('ZADD', KEYS[2], 1, '1')
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+redis.call('PUBLISH', ARGV[1], ARGV[2])
+return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]
+`,
+);

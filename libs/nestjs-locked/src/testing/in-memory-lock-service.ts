@@ -1,0 +1,31 @@
+import { InMemoryLocks, InMemoryLockStore } from '../core/in-memory-lock-store.js';
+import { LockEngine } from '../core/lock-engine.js';
+import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
+import { LockService } from '../nest/lock.service.js';
+
+/** The locks of this process: those made without options of their own share it, as instances share one Redis. */
+const shared = new InMemoryLocks();
+
+/** An engine on the in-memory store, with the defaults and checks of the real one. */
+export function inMemoryEngine(
+  options: LockServiceOptions = {},
+  locks: InMemoryLocks = shared,
+): LockEngine {
+  const resolved = resolveServiceOptions(options);
+  const store = new InMemoryLockStore(locks, resolved.leaseMs);
+  const engine = new LockEngine({ store, options: resolved, report: () => {} });
+  store.listen(engine);
+  return engine;
+}
+
+/**
+ * A `LockService` that really excludes, within this process and without Redis.
+ *
+ * @param locks services made with the same object exclude each other. @default one for the whole process
+ */
+export function inMemoryLockService(
+  options?: LockServiceOptions,
+  locks?: InMemoryLocks,
+): LockService {
+  return new LockService(inMemoryEngine(options, locks));
+}
