@@ -113,8 +113,6 @@ export class Lease implements Scheduled, Renewable {
 
   #onAskReply(token: string, reply: AcquireReply | RequeueReply): void {
     this.#context.scheduler.catchUp();
-    if (this.#state === 'over' && reply.kind === 'granted')
-      return this.#takeBack([reply.token], this.#introducedAt);
     if (this.#state !== 'asking' || this.#token !== token) return; // its grant came first
     switch (reply.kind) {
       case 'granted':
@@ -159,10 +157,9 @@ export class Lease implements Scheduled, Renewable {
 
   #onRecheckReply(sent: { token: string; introducedAt: number }, reply: RecheckReply): void {
     this.#context.scheduler.catchUp();
-    if (this.#state === 'over' && reply.kind === 'granted')
-      return this.#takeBack([reply.token], sent.introducedAt);
-    if (this.#pending !== sent) {
-      // The old token was granted by message while this was on its way. What it left in the store must go.
+    if (this.#token === sent.token) return; // its grant came first
+    if (this.#pending !== sent || this.#state === 'over') {
+      // The old token was granted, or the wait given up, while this was on its way. What it left in the store must go.
       if (reply.kind === 'granted' && reply.token !== sent.token)
         this.#context.tokens.forget(sent.token);
       else this.#takeBack([sent.token], sent.introducedAt);

@@ -60,8 +60,9 @@ export class RecheckTimer {
     else this.#at(at);
   }
 
+  /** At once, also if a re-check is on its way: it may have been too early. */
   soon(): void {
-    this.#at(this.#context.clock.now());
+    this.notLaterThan(0);
   }
 
   #at(instant: number): void {

@@ -1,0 +1,622 @@
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import {
+  resolveServiceOptions,
+  type LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import {
+  LockAbortedError,
+  LockLostError,
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+import { granted, queued, ScriptedStore, unknown } from '../support/scripted-store.js';
+
+const KEY = 'stock:42';
+
+async function start(options: LockServiceOptions = {}) {
+  const clock = new FakeClock();
+  const store = new ScriptedStore();
+  const events: LockEvent[] = [];
+  const engine = new LockEngine({
+    store,
+    clock,
+    options: resolveServiceOptions(options),
+    report: (event) => events.push(event),
+    random: () => 0,
+  });
+  await engine.open();
+  const grant = (token: string, fence = 100, waiters = 0, acceptMs = 3_000) =>
+    store.listener.message({
+      kind: 'grant',
+      name: KEY,
+      token,
+      fence,
+      blockEnd: fence + 1_000_000,
+      waiters,
+      acceptMs,
+    });
+  const wanted = (token: string) => store.listener.message({ kind: 'wanted', name: KEY, token });
+  /** A caller that stands in the store's queue. */
+  const waiting = async (callOptions = {}) => {
+    const hold = engine.acquire(KEY, callOptions);
+    hold.catch(() => {});
+    const ask = await store.next('acquire');
+    ask.reply(queued(ask.command.token));
+    await settled();
+    return { hold, token: ask.command.token };
+  };
+  const held = async () => {
+    const hold = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    return { hold: await hold, token: ask.command.token };
+  };
+  const nothingLeft = async () => {
+    expect(await store.unanswered()).toEqual([]);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+    expect(clock.timers).toBe(0);
+  };
+  return { clock, store, engine, events, grant, wanted, waiting, held, nothingLeft };
+}
+
+describe('Lease, asking', () => {
+  it('counts the lease from the sending of ACQUIRE, not from its reply', async () => {
+    const { clock, store, engine } = await start();
+    const hold = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    await clock.advance(900);
+    ask.reply(granted(ask.command.token));
+    expect((await hold).remainingMs()).toBe(30_000 - 300 - 900);
+  });
+
+  it('renews first when less than half of the lease is left on arrival', async () => {
+    const { clock, store, engine } = await start({ leaseMs: 1_000 });
+    const hold = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    await clock.advance(600);
+    ask.reply(granted(ask.command.token));
+    const renewal = await store.next('renew');
+    renewal.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    expect((await hold).remainingMs()).toBe(990);
+  });
+
+  it('accepts a grant that overtakes the reply, and ignores the reply', async () => {
+    const { store, engine, grant, nothingLeft } = await start();
+    const hold = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    grant(ask.command.token, 55);
+    expect((await hold).fencingToken).toBe(55);
+    ask.reply(queued(ask.command.token));
+    await settled();
+    void (await hold).release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it('remembers a `wanted` that overtakes the reply', async () => {
+    const { store, engine, wanted } = await start({ localHandovers: 0 });
+    const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    wanted(ask.command.token);
+    ask.reply(granted(ask.command.token));
+    void (await first).release();
+    const requeue = await store.next('requeue');
+    requeue.reply(granted(requeue.command.newToken, 200));
+    expect((await second).fencingToken).toBe(200);
+  });
+
+  it('takes back what an unanswered ACQUIRE may have left, tries again, and says LockStoreError at the end', async () => {
+    const { clock, store, engine, nothingLeft } = await start();
+    const hold = engine.acquire(KEY, { waitMs: 150 });
+    const outcome = hold.then(
+      () => 'held',
+      (error: unknown) => error,
+    );
+    const first = await store.next('acquire');
+    first.reply(unknown);
+    const leave = await store.next('leave');
+    expect(leave.command).toMatchObject({ tokens: [first.command.token], take: false });
+    leave.reply({ kind: 'left' });
+    await clock.advance(100);
+    const second = await store.next('acquire');
+    expect(second.command.token).not.toBe(first.command.token);
+    await clock.advance(50);
+    second.reply(unknown);
+    const error = await outcome;
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect((error as Error).message).toContain(KEY);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await nothingLeft();
+  });
+
+  it('repeats the clean-up until it is answered', async () => {
+    const { clock, store, engine, nothingLeft } = await start();
+    const hold = engine.acquire(KEY, { waitMs: 0 });
+    const outcome = expect(hold).rejects.toThrow(LockStoreError);
+    (await store.next('acquire')).reply(unknown);
+    await outcome;
+    (await store.next('leave')).reply(unknown);
+    await clock.advance(100);
+    (await store.next('leave')).reply(unknown);
+    await clock.advance(200);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await nothingLeft();
+  });
+});
+
+describe('Lease, waiting', () => {
+  it('counts a grant from the introduction of its token, never from the message', async () => {
+    const { clock, waiting, grant } = await start();
+    const { hold, token } = await waiting();
+    await clock.advance(1_000);
+    grant(token);
+    expect((await hold).remainingMs()).toBe(3_000 - 30 - 1_000);
+  });
+
+  it('confirms an old grant before it tells anybody', async () => {
+    const { clock, store, waiting, grant } = await start();
+    const { hold, token } = await waiting();
+    await clock.advance(4_000);
+    grant(token);
+    const confirm = await store.next('renew');
+    expect(confirm.command).toMatchObject({ token, leaseMs: 30_000 });
+    confirm.reply({ kind: 'renewed', blockEnd: 9_000_000, waiters: 0 });
+    expect((await hold).remainingMs()).toBe(29_700);
+  });
+
+  it('queues again at its old place when the confirmation comes too late', async () => {
+    const { clock, store, waiting, grant } = await start();
+    const { hold, token } = await waiting();
+    await clock.advance(4_000);
+    grant(token);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    const again = await store.next('acquire');
+    expect(again.command.score).toBe(7);
+    expect(again.command.token).not.toBe(token);
+    again.reply(granted(again.command.token));
+    expect((await hold).isHeld).toBe(true);
+  });
+
+  it('re-checks after the safety interval with a new token and its old score', async () => {
+    const { clock, store, waiting } = await start();
+    const { token } = await waiting({ waitMs: 60_000 });
+    await clock.advance(4_999);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(20);
+    const recheck = await store.next('recheck');
+    expect(recheck.command).toMatchObject({ token, score: 7 });
+    expect(recheck.command.newToken).not.toBe(token);
+  });
+
+  it('re-checks when the lease before it ends, and when the head notice says so', async () => {
+    const { clock, store, engine } = await start();
+    void engine.acquire(KEY).catch(() => {});
+    const ask = await store.next('acquire');
+    store.listener.message({ kind: 'head', name: KEY, token: ask.command.token, ms: 300 });
+    ask.reply(queued(ask.command.token, 2_000));
+    await clock.advance(299);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(3);
+    const recheck = await store.next('recheck');
+    recheck.reply(queued(recheck.command.newToken, 1_000));
+    await clock.advance(1_002);
+    expect(await store.unanswered()).toEqual(['recheck']);
+  });
+
+  it('re-checks every 250 ms while the inbox is down, and at once when it is back', async () => {
+    const { clock, store, waiting } = await start();
+    await waiting();
+    store.inboxReady = false;
+    store.listener.inboxLost();
+    await clock.advance(1);
+    let recheck = await store.next('recheck');
+    recheck.reply(queued(recheck.command.newToken));
+    await clock.advance(252);
+    recheck = await store.next('recheck');
+    recheck.reply(queued(recheck.command.newToken));
+    store.inboxReady = true;
+    store.listener.reconnected();
+    await clock.advance(26);
+    expect(await store.unanswered()).toEqual(['recheck']);
+  });
+
+  it('sends no two re-checks within 25 ms, whatever the signals', async () => {
+    const { clock, store, waiting } = await start();
+    await waiting();
+    let sent = 0;
+    for (let i = 0; i < 100; i++) {
+      store.listener.reconnected();
+      await clock.advance(1);
+      for (const _ of await store.unanswered()) {
+        const recheck = await store.next('recheck');
+        recheck.reply(queued(recheck.command.newToken));
+        sent++;
+      }
+    }
+    expect(sent).toBeGreaterThan(1);
+    expect(sent).toBeLessThanOrEqual(5);
+  });
+
+  it('backs off from 50 to 500 ms for a holder that is not one of us', async () => {
+    const { clock, store, waiting } = await start({ waitMs: 60_000 });
+    const { token } = await waiting();
+    const gaps: number[] = [];
+    store.listener.reconnected();
+    await clock.advance(1);
+    for (let i = 0; i < 6; i++) {
+      const recheck = await store.next('recheck');
+      recheck.reply({ ...queued(recheck.command.newToken, Infinity), foreign: true });
+      const from = clock.now();
+      while ((await store.unanswered()).length === 0) await clock.advance(1);
+      gaps.push(clock.now() - from);
+    }
+    expect(token).toBeDefined();
+    expect(gaps).toEqual([51, 101, 201, 401, 501, 501]);
+  });
+
+  it('takes back the re-check that was on its way when the old token was granted', async () => {
+    const { clock, store, waiting, grant, nothingLeft } = await start();
+    const { hold, token } = await waiting({ leaseMs: 30_000 });
+    store.listener.reconnected();
+    await clock.advance(1);
+    const recheck = await store.next('recheck');
+    grant(token);
+    const lock = await hold;
+    recheck.reply(queued(recheck.command.newToken));
+    const leave = await store.next('leave');
+    expect(leave.command.tokens).toEqual([recheck.command.newToken]);
+    leave.reply({ kind: 'left' });
+    void lock.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it('knows the token of a re-check on its way: its grant and its `wanted` are not orphans', async () => {
+    const { clock, store, waiting, grant, wanted } = await start();
+    const { hold } = await waiting();
+    store.listener.reconnected();
+    await clock.advance(1);
+    const recheck = await store.next('recheck');
+    wanted(recheck.command.newToken);
+    grant(recheck.command.newToken, 300);
+    expect((await hold).fencingToken).toBe(300);
+    expect(await store.unanswered()).toEqual([]);
+    recheck.reply(granted(recheck.command.newToken, 400));
+    expect(await store.unanswered()).toEqual([]);
+    expect((await hold).isHeld).toBe(true);
+  });
+
+  it('asks once more at the end of the wait, for both of its tokens, and takes what it gets', async () => {
+    const { clock, store, waiting } = await start();
+    const { hold, token } = await waiting({ waitMs: 400 });
+    await clock.advance(400);
+    const leave = await store.next('leave');
+    expect(leave.command).toMatchObject({ tokens: [token], take: true });
+    leave.reply(granted(token, 77));
+    expect((await hold).fencingToken).toBe(77);
+  });
+
+  it('rejects with LockNotAcquiredError when the last try finds it held', async () => {
+    const { clock, store, waiting, nothingLeft } = await start();
+    const { hold } = await waiting({ waitMs: 400 });
+    await clock.advance(400);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await expect(hold).rejects.toThrow(LockNotAcquiredError);
+    await expect(hold).rejects.toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+      key: KEY,
+      waitedMs: 400,
+    });
+    await nothingLeft();
+  });
+
+  it('says unknown, not busy, when the last try is not answered', async () => {
+    const { clock, store, waiting } = await start();
+    const { hold } = await waiting({ waitMs: 400 });
+    await clock.advance(400);
+    (await store.next('leave')).reply(unknown);
+    await expect(hold).rejects.toThrow(LockStoreError);
+  });
+
+  it('hands on a grant that crosses an abort', async () => {
+    const { store, waiting, grant, nothingLeft } = await start();
+    const controller = new AbortController();
+    const { hold, token } = await waiting({ signal: controller.signal });
+    controller.abort(new Error('client went away'));
+    await expect(hold).rejects.toThrow(LockAbortedError);
+    const leave = await store.next('leave');
+    grant(token);
+    expect(leave.command).toMatchObject({ tokens: [token], take: false });
+    leave.reply({ kind: 'left' });
+    await nothingLeft();
+  });
+
+  it('gives back a lease that nobody here wants any more', async () => {
+    const { store, engine, nothingLeft } = await start();
+    const controller = new AbortController();
+    const hold = engine.acquire(KEY, { signal: controller.signal });
+    const ask = await store.next('acquire');
+    controller.abort();
+    await expect(hold).rejects.toThrow(LockAbortedError);
+    ask.reply(granted(ask.command.token));
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+});
+
+describe('Lease, held', () => {
+  it('passes from caller to caller without the store, with rising tokens', async () => {
+    const { store, engine } = await start();
+    const order: number[] = [];
+    const calls = Array.from({ length: 5 }, () =>
+      engine.withLock(KEY, {}, async (lock) => {
+        await Promise.resolve();
+        order.push(lock.fencingToken);
+      }),
+    );
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token, 10));
+    await settled();
+    await settled();
+    const release = await store.next('release');
+    expect(release.command.used).toBe(14);
+    release.reply({ kind: 'released' });
+    await Promise.all(calls);
+    expect(order).toEqual([10, 11, 12, 13, 14]);
+  });
+
+  it('hands over to another process after localHandovers, and stands in the queue again with a new token', async () => {
+    const { store, engine, wanted } = await start({ localHandovers: 2 });
+    const holds = [1, 2, 3, 4].map(() => engine.acquire(KEY));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const first = await holds[0]!;
+    wanted(ask.command.token);
+    void first.release();
+    void (await holds[1]!).release();
+    void (await holds[2]!).release();
+    const requeue = await store.next('requeue');
+    expect(requeue.command).toMatchObject({ token: ask.command.token, used: 102 });
+    expect(requeue.command.newToken).not.toBe(ask.command.token);
+  });
+
+  it('hands over to another process after one second of local hand-overs', async () => {
+    const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
+    const holds = [1, 2, 3].map(() => engine.acquire(KEY));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    wanted(ask.command.token);
+    await clock.advance(600);
+    void (await holds[0]!).release();
+    await clock.advance(600);
+    void (await holds[1]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('renews first when the fencing tokens of the block are used up', async () => {
+    const { store, engine } = await start();
+    const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply({ ...granted(ask.command.token, 5), blockEnd: 5 });
+    void (await first).release();
+    const renewal = await store.next('renew');
+    renewal.reply({ kind: 'renewed', blockEnd: 99, waiters: 0 });
+    expect((await second).fencingToken).toBe(6);
+  });
+
+  it('renews after a third of the lease, and counts from the sending of the renewal', async () => {
+    const { clock, store, held } = await start();
+    const { hold, token } = await held();
+    await clock.advance(9_400);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(600);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token, used: 100 });
+    const sentAt = clock.now();
+    await clock.advance(500);
+    renewal.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    await settled();
+    expect(hold.remainingMs()).toBe(sentAt + 29_700 - clock.now());
+  });
+
+  it('tries again while renewals fail, warns once, and aborts at the local deadline', async () => {
+    const { clock, store, held, events } = await start();
+    const { hold } = await held();
+    const { signal } = hold;
+    let renewals = 0;
+    for (let passed = 0; passed < 29_699; passed += 50) {
+      await clock.advance(passed + 50 > 29_699 ? 29_699 - passed : 50);
+      for (const _ of await store.unanswered()) {
+        (await store.next('renew')).reply(unknown);
+        renewals++;
+      }
+    }
+    expect(renewals).toBeGreaterThan(50);
+    expect(signal.aborted).toBe(false);
+    await clock.advance(2);
+    expect(signal.aborted).toBe(true);
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+    expect(() => hold.assertHeld()).toThrow(LockLostError);
+    expect(events.map(({ type }) => type)).toEqual(['renewal-unknown', 'lost']);
+  });
+
+  it('keeps the lock when renewals recover within the lease', async () => {
+    const { clock, store, held } = await start();
+    const { hold } = await held();
+    await clock.advance(10_000);
+    (await store.next('renew')).reply(unknown);
+    await clock.advance(100);
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    await clock.advance(20_000);
+    expect(hold.isHeld).toBe(true);
+  });
+
+  it('is lost as stolen at once when the store says that it is not ours', async () => {
+    const { clock, store, held, events } = await start();
+    const { hold } = await held();
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    await settled();
+    expect(hold.signal.reason).toMatchObject({ reason: 'stolen' });
+    expect(events).toMatchObject([{ type: 'lost', key: KEY }]);
+    const released = hold.release();
+    (await store.next('release')).reply({ kind: 'lost' });
+    expect(await released).toBe(false);
+  });
+
+  it('does not come back to life by a late "renewed"', async () => {
+    const { clock, store, held } = await start({ leaseMs: 1_000 });
+    const { hold } = await held();
+    await clock.advance(400);
+    const renewal = await store.next('renew');
+    clock.block(600);
+    renewal.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    await settled();
+    expect(hold.isHeld).toBe(false);
+    expect(hold.signal.aborted).toBe(true);
+  });
+
+  it('after a blocked event loop reports the loss before the next local caller is told ok', async () => {
+    const { clock, store, engine } = await start({ leaseMs: 1_000 });
+    const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const hold = await first;
+    const log: string[] = [];
+    hold.signal.addEventListener('abort', () => log.push('lost'));
+    void second.then(() => log.push('second'));
+    clock.block(1_500);
+    expect(hold.isHeld).toBe(false);
+    expect(await Promise.race([hold.release(), Promise.resolve('pending')])).toBe('pending');
+    expect(log).toEqual(['lost']);
+    const again = await store.next('acquire');
+    expect(again.command.token).not.toBe(ask.command.token);
+    const release = await store.next('release');
+    expect(release.command.token).toBe(ask.command.token);
+    again.reply(granted(again.command.token, 500));
+    await settled();
+    expect(log).toEqual(['lost', 'second']);
+  });
+
+  it('sees the end of the lease in `signal` even before any timer could fire', async () => {
+    const { clock, held } = await start({ leaseMs: 1_000 });
+    const { hold } = await held();
+    clock.block(1_000);
+    expect(hold.signal.aborted).toBe(true);
+  });
+
+  it('release() says false when it was no longer ours, and gives the same answer again', async () => {
+    const { store, held, nothingLeft } = await start();
+    const { hold } = await held();
+    const [first, second] = [hold.release(), hold.release()];
+    (await store.next('release')).reply({ kind: 'lost' });
+    expect([await first, await second]).toEqual([false, false]);
+    expect(hold.isHeld).toBe(false);
+    await nothingLeft();
+  });
+
+  it('release() rejects when the store does not answer, and is repeated behind the scenes', async () => {
+    const { clock, store, held, events, nothingLeft } = await start();
+    const { hold } = await held();
+    const released = hold.release();
+    (await store.next('release')).reply(unknown);
+    await expect(released).rejects.toThrow(LockStoreError);
+    expect(events).toMatchObject([{ type: 'release-unknown' }]);
+    await clock.advance(100);
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it("withLock() gives the work's result or error, whatever becomes of the release", async () => {
+    const { store, engine } = await start();
+    const failure = new Error('no stock');
+    for (const [work, expected] of [
+      [() => Promise.resolve('sold'), { status: 'fulfilled', value: 'sold' }],
+      [() => Promise.reject(failure), { status: 'rejected', reason: failure }],
+    ] as const) {
+      const call = Promise.allSettled([engine.withLock<string>(KEY, {}, work)]);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      (await store.next('release')).reply(unknown);
+      expect(await call).toEqual([expected]);
+      await settled();
+    }
+  });
+
+  it('answers grant and `wanted` for a token that nobody here knows with a release', async () => {
+    const { store, grant, wanted } = await start();
+    const stranger = `${store.processId}:99`;
+    grant(stranger);
+    const first = await store.next('release');
+    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0 });
+    wanted(stranger);
+    await store.next('release');
+  });
+});
+
+describe('LockEngine, many callers', () => {
+  it('tells a single try busy at once when the process itself has the key', async () => {
+    const { store, engine, held } = await start();
+    await held();
+    await expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('lets the others wait on when the first one gives up', async () => {
+    const { clock, store, engine, waiting, grant } = await start();
+    const { hold: first, token } = await waiting({ waitMs: 100 });
+    const second = engine.acquire(KEY);
+    await clock.advance(100);
+    await expect(first).rejects.toThrow(LockNotAcquiredError);
+    expect(await store.unanswered()).toEqual([]);
+    grant(token);
+    expect((await second).isHeld).toBe(true);
+  });
+
+  it('renews ten thousand leases in scripts of a hundred, with one timer', async () => {
+    const { clock, store, engine } = await start();
+    for (let i = 0; i < 10_000; i++) {
+      void engine.acquire(`k:${i}`);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+    }
+    await settled();
+    expect(clock.timers).toBe(1);
+    const batches: number[] = [];
+    const { renew } = store;
+    store.renew = (commands) => {
+      batches.push(commands.length);
+      return renew(commands);
+    };
+    await clock.advance(10_000);
+    expect(batches).toEqual(Array.from({ length: 100 }, () => 100));
+  });
+
+  it('close() sends waiters away, waits for the holders, and takes no new ones', async () => {
+    const { store, engine, held, nothingLeft } = await start();
+    const { hold } = await held();
+    const waiter = engine.acquire(KEY);
+    const outcome = expect(waiter).rejects.toThrow(LockAbortedError);
+    const closed = engine.close(5_000);
+    await outcome;
+    await expect(engine.acquire('other')).rejects.toThrow(/shutting down/);
+    expect(hold.isHeld).toBe(true);
+    void hold.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await closed;
+    await nothingLeft();
+  });
+
+  it('close() aborts work that takes too long, and does not release its lease', async () => {
+    const { clock, store, engine, held } = await start();
+    const { hold } = await held();
+    const closed = engine.close(5_000);
+    await clock.advance(5_000);
+    await closed;
+    expect(hold.signal.reason).toMatchObject({ reason: 'shutdown' });
+    expect(await store.unanswered()).toEqual([]);
+  });
+});

@@ -1,0 +1,80 @@
+import type {
+  AcquireCommand,
+  AcquireReply,
+  LeaveCommand,
+  LeaveReply,
+  LockStore,
+  RecheckCommand,
+  RecheckReply,
+  ReleaseCommand,
+  ReleaseReply,
+  RenewCommand,
+  RenewReply,
+  RequeueCommand,
+  RequeueReply,
+  StoreListener,
+} from '../../libs/nestjs-locked/src/core/lock-store.js';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { settled } from './fake-clock.js';
+
+type Sent =
+  | { readonly kind: 'acquire'; readonly command: AcquireCommand; reply(reply: AcquireReply): void }
+  | { readonly kind: 'recheck'; readonly command: RecheckCommand; reply(reply: RecheckReply): void }
+  | { readonly kind: 'renew'; readonly command: RenewCommand; reply(reply: RenewReply): void }
+  | { readonly kind: 'release'; readonly command: ReleaseCommand; reply(reply: ReleaseReply): void }
+  | { readonly kind: 'requeue'; readonly command: RequeueCommand; reply(reply: RequeueReply): void }
+  | { readonly kind: 'leave'; readonly command: LeaveCommand; reply(reply: LeaveReply): void };
+
+/** A store in which the test itself answers every command, when and as it likes. */
+export class ScriptedStore implements LockStore {
+  readonly processId = 'a'.repeat(32);
+  readonly commandTimeoutMs = 1_000;
+  inboxReady = true;
+  listener!: StoreListener;
+  readonly #unanswered: Sent[] = [];
+
+  async open(listener: StoreListener): Promise<void> {
+    this.listener = listener;
+  }
+
+  async close(): Promise<void> {}
+
+  acquire = (command: AcquireCommand) => this.#send<AcquireReply>('acquire', command);
+  recheck = (command: RecheckCommand) => this.#send<RecheckReply>('recheck', command);
+  release = (command: ReleaseCommand) => this.#send<ReleaseReply>('release', command);
+  requeue = (command: RequeueCommand) => this.#send<RequeueReply>('requeue', command);
+  leave = (command: LeaveCommand) => this.#send<LeaveReply>('leave', command);
+  renew = (commands: readonly RenewCommand[]) =>
+    Promise.all(commands.map((command) => this.#send<RenewReply>('renew', command)));
+
+  /** The oldest unanswered command, which must be of this kind. */
+  async next<K extends Sent['kind']>(kind: K): Promise<Extract<Sent, { kind: K }>> {
+    await settled();
+    const sent = this.#unanswered.shift();
+    if (sent?.kind !== kind)
+      throw new Error(`expected ${kind}, was sent ${sent?.kind ?? 'nothing'}`);
+    return sent as Extract<Sent, { kind: K }>;
+  }
+
+  /** What was sent and not yet taken by `next`. */
+  async unanswered(): Promise<string[]> {
+    await settled();
+    return this.#unanswered.map(({ kind }) => kind);
+  }
+
+  #send<Reply>(kind: Sent['kind'], command: unknown): Promise<Reply> {
+    return new Promise<Reply>((reply) => {
+      this.#unanswered.push({ kind, command, reply } as unknown as Sent);
+    });
+  }
+}
+
+export const unknown = { kind: 'unknown', cause: new LockStoreError('Redis hangs') } as const;
+
+export function granted(token: string, fence = 100, waiters = 0) {
+  return { kind: 'granted', token, fence, blockEnd: fence + 1_000_000, waiters } as const;
+}
+
+export function queued(token: string, remainingMs = 30_000, score = 7) {
+  return { kind: 'queued', token, score, remainingMs, foreign: false } as const;
+}
