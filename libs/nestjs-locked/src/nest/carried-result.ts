@@ -1,5 +1,6 @@
 import { finished, type Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
+import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { LockConfigError } from '../core/lock.errors.js';
 import { heldIterator } from './held-iterator.js';
@@ -57,8 +58,7 @@ function heldIterable(source: AsyncIterable<unknown>, hold: OpenHold, label: str
 
 /** By its methods: a stream may come from another copy of the stream package. */
 function streamOf(result: object): Readable | undefined {
-  const { getStream } = result as { getStream?: () => unknown };
-  const stream: unknown = typeof getStream === 'function' ? getStream.call(result) : result;
+  const stream: object | undefined = result instanceof StreamableFile ? result.getStream() : result;
   const { pipe, on, read } = (stream ?? {}) as Record<string, unknown>;
   const isReadable = [pipe, on, read].every((member) => typeof member === 'function');
   return isReadable ? (stream as Readable) : undefined;

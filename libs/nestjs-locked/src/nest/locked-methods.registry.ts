@@ -1,4 +1,5 @@
 import type { Method } from './decorated-method.js';
+import type { ResultKind } from './result-kind.js';
 
 /** The property by which a locked method is known. */
 export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');
@@ -14,6 +15,7 @@ export interface LockedMethodInfo {
   readonly template: string | undefined;
   /** Name of the lock service it uses; undefined for the one without a name. */
   readonly service: string | undefined;
+  readonly kind: ResultKind;
   /** The function that takes the lock. Other than the function on which this was found: that one only copied it. */
   readonly wrapper: Method;
 }

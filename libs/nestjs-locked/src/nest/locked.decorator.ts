@@ -51,10 +51,11 @@ export function Locked(key: string | KeyFunction, options: LockedOptions = {}) {
     const method = decoratedMethod(target, name, descriptor);
     assertLockedOptions(options, method);
     const { service, returns, ...lockOptions } = options;
+    const kind = resultKind(method, returns);
     const wrapper = lockMethod({
       method,
       keyOf: compileLockedKey(key, method),
-      kind: resultKind(method, returns),
+      kind,
       service,
       options: Object.freeze(lockOptions),
     });
@@ -64,6 +65,7 @@ export function Locked(key: string | KeyFunction, options: LockedOptions = {}) {
       name,
       template: typeof key === 'string' ? key : undefined,
       service,
+      kind,
       wrapper,
     });
     descriptor.value = wrapper;

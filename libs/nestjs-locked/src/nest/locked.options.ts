@@ -1,5 +1,7 @@
+import { describeValue } from '../core/key-value.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { assertLockOptions, type WithLockOptions } from '../core/lock.options.js';
+import { quoted } from '../core/quoted.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { lockServiceToken } from './lock-service.token.js';
 import { RESULT_KINDS, type ResultKind } from './result-kind.js';
@@ -29,9 +31,8 @@ export function assertLockedOptions(options: LockedOptions, { label }: Decorated
   }
   const { returns } = options;
   if (returns !== undefined && !RESULT_KINDS.includes(returns)) {
-    refuse(
-      `returns is '${String(returns)}'; use one of ${RESULT_KINDS.map((kind) => `'${kind}'`).join(', ')}`,
-    );
+    const shown = typeof returns === 'string' ? quoted(returns) : describeValue(returns);
+    refuse(`returns is ${shown}; use one of ${RESULT_KINDS.map(quoted).join(', ')}`);
   }
   lockServiceToken(options.service);
   assertLockOptions(options);

@@ -38,7 +38,7 @@ function methodsOf(source: Expression | undefined): ReadonlyMap<string, Paramete
   const methods = new Map<string, Parameters>();
   if (source?.type !== 'ClassExpression') return methods;
   for (const member of source.body.body) {
-    if (member.type !== 'MethodDefinition' || member.static || member.kind !== 'method') continue;
+    if (member.type !== 'MethodDefinition' || member.static) continue;
     const { key, computed } = member;
     if (key.type === 'Literal') methods.set(String(key.value), parametersOf(member.value));
     else if (key.type === 'Identifier' && !computed) {
@@ -70,14 +70,13 @@ function nameOf(parameter: Pattern): string | undefined {
 }
 
 function parseExpression(source: string): Expression | undefined {
-  // As a module first: only there acorn knows `import.meta`. As a script: `await` may be a name there.
+  // As a module first: only there may a class contain `import.meta` or extend something awaited. Then as a script:
+  // there `await` may be a name.
   for (const sourceType of ['module', 'script'] as const) {
     try {
       const { body } = parse(`(${source}\n)`, {
         ecmaVersion: 'latest',
         sourceType,
-        // A static initialiser may have been moved out of the module's own await.
-        allowAwaitOutsideFunction: true,
         // A nested class may use a private name of the class around it, which is not part of this source.
         checkPrivateFields: false,
       });

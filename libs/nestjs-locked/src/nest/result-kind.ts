@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { DecoratedMethod } from './decorated-method.js';
+import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
 
 export const RESULT_KINDS = ['promise', 'observable', 'iterable'] as const;
 
@@ -24,6 +25,9 @@ export function resultKind(method: DecoratedMethod, returns: ResultKind | undefi
 }
 
 function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
+  // A second @Locked on the same method: the first one already hides what the method is.
+  const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
+  if (locked !== undefined) return locked.kind;
   // By tag and not by `instanceof`, which does not hold for functions of another realm (Jest runs tests in one).
   const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
   if (tag === 'AsyncGeneratorFunction') return 'iterable';
