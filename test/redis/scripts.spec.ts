@@ -1,0 +1,1152 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
+import { probeScript } from '../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
+import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
+import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
+import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
+import { afterTest } from '../support/after-test.js';
+import { ACCEPT_MS, LEASE_MS, ScriptBench, type Reply } from '../support/script-bench.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const BLOCK = 1_000_000;
+const DAY_MS = 86_400_000;
+/** How much of a lifetime a slow machine may use up between a script and the look at it. */
+const SLACK_MS = 20_000;
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await RedisServer.start();
+  redis = new Redis(server.url);
+});
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+function bench(name?: string): ScriptBench {
+  return new ScriptBench(redis, name);
+}
+
+/** Another connection to the server of this file. */
+function client(options: { username?: string; password?: string } = {}): Redis {
+  const other = new Redis(server.url, options);
+  afterTest(() => other.disconnect());
+  return other;
+}
+
+async function serverMicros(): Promise<number> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000_000 + Number(micros);
+}
+
+/** Asserts a grant for the token and gives back its numbers. */
+function granted(
+  reply: Reply,
+  token: string,
+): { fence: number; blockEnd: number; waiters: number } {
+  expect(reply).toEqual([
+    'granted',
+    token,
+    expect.stringMatching(/^\d{16}$/),
+    expect.stringMatching(/^\d{16}$/),
+    expect.any(Number),
+  ]);
+  const [fence, blockEnd, waiters] = reply.slice(2).map(Number) as [number, number, number];
+  expect(blockEnd).toBe(fence + BLOCK);
+  return { fence, blockEnd, waiters };
+}
+
+/** Asserts a place in the queue for the token and gives it back. */
+function queued(reply: Reply, token: string): { score: string; pttl: number; foreign: number } {
+  expect(reply).toEqual([
+    'queued',
+    token,
+    expect.stringMatching(/^\d+$/),
+    expect.any(Number),
+    expect.any(Number),
+  ]);
+  const [score, pttl, foreign] = reply.slice(2) as [string, number, number];
+  return { score, pttl, foreign };
+}
+
+function expectLife(ms: number, whole: number): void {
+  expect(ms).toBeGreaterThan(whole - SLACK_MS);
+  expect(ms).toBeLessThanOrEqual(whole);
+}
+
+/** Somebody holds the lock; the rest may be queued behind him in this order. */
+async function heldBench(name?: string) {
+  const it = bench(name);
+  const holder = await it.peer();
+  const token = holder.token();
+  const { fence } = granted(await it.acquire(token), token);
+  return { it, holder, token, fence };
+}
+
+/** A holder and one live waiter. */
+async function contendedBench(name?: string) {
+  const held = await heldBench(name);
+  const waiter = await held.it.peer();
+  const waiting = waiter.token();
+  const { score } = queued(await held.it.acquire(waiting), waiting);
+  await held.holder.heard(redis);
+  return { ...held, waiter, waiting, score };
+}
+
+describe('acquire', () => {
+  test('takes a free lock for leaseMs', async () => {
+    const it = bench();
+    const token = it.deadToken();
+
+    const before = await serverMicros();
+    const { fence, blockEnd, waiters } = granted(await it.acquire(token), token);
+    const after = await serverMicros();
+
+    expect(waiters).toBe(0);
+    expect(fence).toBeGreaterThanOrEqual(before);
+    expect(fence).toBeLessThanOrEqual(after);
+    expect(await it.state()).toEqual({ lock: token, queue: [], fence: String(blockEnd) });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+    expectLife(await redis.pttl(it.fence), DAY_MS);
+  });
+
+  test('repeated by the holder is a grant of the same token with numbers above the block', async () => {
+    const { it, token, fence } = await heldBench();
+
+    const again = granted(await it.acquire(token), token);
+
+    expect(again.fence).toBeGreaterThan(fence + BLOCK);
+    expect(await it.state()).toEqual({ lock: token, queue: [], fence: String(again.blockEnd) });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('repeated by the holder tells how many wait', async () => {
+    const { it, token } = await contendedBench();
+
+    expect(granted(await it.acquire(token), token).waiters).toBe(1);
+  });
+
+  test('joins the queue of a held lock, tells how long it lasts, and asks its holder for it', async () => {
+    const { it, holder, token } = await heldBench('stock 42 größe');
+    const waiting = it.deadToken();
+
+    const before = await serverMicros();
+    const { score, pttl, foreign } = queued(await it.acquire(waiting), waiting);
+    const after = await serverMicros();
+
+    expect(Number(score)).toBeGreaterThanOrEqual(before);
+    expect(Number(score)).toBeLessThanOrEqual(after);
+    expectLife(pttl, LEASE_MS);
+    expect(foreign).toBe(0);
+    expect(await it.state()).toMatchObject({ lock: token, queue: [waiting, score] });
+    expectLife(await redis.pttl(it.queue), 60_000);
+    expect(await holder.heard(redis)).toEqual([`w ${token} stock 42 größe`]);
+  });
+
+  test('repeated by a waiter keeps its place and asks again', async () => {
+    const { it, holder, token, waiting, score } = await contendedBench();
+    const behind = it.deadToken();
+    await it.acquire(behind);
+    await holder.heard(redis);
+
+    expect(queued(await it.acquire(waiting), waiting).score).toBe(score);
+
+    expect(await it.waiting()).toEqual([waiting, behind]);
+    expect(await holder.heard(redis)).toEqual([`w ${token} stock:42`]);
+  });
+
+  test('stands behind everybody, also when the clock of the server has gone back', async () => {
+    const { it } = await heldBench();
+    const future = (await serverMicros()) + 3_600_000_000;
+    await it.enqueue(it.deadToken());
+    await redis.zadd(it.queue, future, 'x');
+    const waiting = it.deadToken();
+
+    expect(queued(await it.acquire(waiting), waiting).score).toBe(String(future + 1));
+  });
+
+  test('takes the place kept from an earlier attempt', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const token = it.deadToken();
+    const kept = String(Number(score) - 1);
+
+    expect(queued(await it.acquire(token, { score: kept }), token).score).toBe(kept);
+    expect(await it.waiting()).toEqual([token, waiting]);
+  });
+
+  test('takes a free lock although it brings a kept place', async () => {
+    const it = bench();
+    const token = it.deadToken();
+
+    granted(await it.acquire(token, { score: 7 }), token);
+  });
+
+  test.each([
+    ['a uuid', '2f1c7c1e-6f0f-4c8e-a2a0-1d6a3c9f0b11'],
+    ['a short value with a colon', 'abc:1'],
+    ['a value that only starts like a token', `${'a'.repeat(32)}:1x`],
+    ['nothing', ''],
+  ])('says that a holder with %s is foreign, and tells nobody', async (_what, value) => {
+    const it = bench();
+    await redis.set(it.lock, value, 'PX', 100_000);
+    const monitor = client();
+    const published: string[] = [];
+    await monitor.psubscribe(`${it.prefix}*`);
+    monitor.on('pmessage', (_pattern: string, _channel: string, text: string) =>
+      published.push(text),
+    );
+    const peer = await it.peer();
+    const token = peer.token();
+
+    const { pttl, foreign } = queued(await it.acquire(token), token);
+
+    expectLife(pttl, 100_000);
+    expect(foreign).toBe(1);
+    await redis.publish(`${it.prefix}last`, 'last');
+    while (published.at(-1) !== 'last')
+      await new Promise((resolve) => monitor.once('pmessage', resolve));
+    expect(published).toEqual(['last']);
+    expect(await it.state()).toMatchObject({ lock: value });
+  });
+
+  test('gives -1 as the life of a foreign lock without an end', async () => {
+    const it = bench();
+    await it.setEndless(it.lock, 'somebody');
+    const token = it.deadToken();
+
+    expect(queued(await it.acquire(token), token)).toMatchObject({ pttl: -1, foreign: 1 });
+  });
+
+  test.each(['kept', 'revoked'])('waits for a %s lock as for one of ours', async (word) => {
+    const it = bench();
+    await redis.set(it.lock, `${word}:${it.deadToken()}`, 'PX', 100_000);
+    const token = it.deadToken();
+
+    const { pttl, foreign } = queued(await it.acquire(token), token);
+
+    expectLife(pttl, 100_000);
+    expect(foreign).toBe(0);
+  });
+
+  test('gives a free lock to the head of its queue and stands behind', async () => {
+    const it = bench();
+    const head = await it.peer();
+    const next = await it.peer();
+    const [first, second] = [head.token(), next.token()];
+    await it.enqueue(first, second);
+    const token = it.deadToken();
+
+    const { pttl, foreign } = queued(await it.acquire(token), token);
+
+    expectLife(pttl, ACCEPT_MS);
+    expect(foreign).toBe(0);
+    const { lock, fence } = await it.state();
+    expect(lock).toBe(first);
+    expect(await it.waiting()).toEqual([second, token]);
+    expectLife(await it.lockLifeMs(), ACCEPT_MS);
+    const granted = `g ${first} ${Number(fence) - BLOCK} ${fence} 2 ${ACCEPT_MS} stock:42`;
+    expect(await head.heard(redis)).toEqual([granted]);
+    expect(await next.heard(redis)).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
+  });
+
+  test('repeated after it gave the lock to the head changes nothing, and asks the head for it', async () => {
+    const it = bench();
+    const head = await it.peer();
+    const first = head.token();
+    await it.enqueue(first);
+    const token = it.deadToken();
+    const { score } = queued(await it.acquire(token), token);
+    const before = await it.state();
+    await head.heard(redis);
+
+    expect(queued(await it.acquire(token), token).score).toBe(score);
+
+    expect(await it.state()).toEqual(before);
+    expect(await head.heard(redis)).toEqual([`w ${first} stock:42`]);
+  });
+
+  test('takes a free lock with the full lease when all who stood before are dead', async () => {
+    const it = bench();
+    await it.enqueue(it.deadToken(), it.deadToken());
+    const token = it.deadToken();
+
+    expect(granted(await it.acquire(token), token).waiters).toBe(0);
+
+    expect(await it.state()).toMatchObject({ lock: token, queue: [] });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('takes a free lock before those who came later', async () => {
+    const it = bench();
+    const later = it.deadToken();
+    await it.enqueue(later);
+    const token = it.deadToken();
+
+    expect(granted(await it.acquire(token, { score: 1 }), token).waiters).toBe(1);
+
+    expect(await it.waiting()).toEqual([later]);
+  });
+
+  test('is refused for a key of another type, and writes nothing', async () => {
+    const it = bench();
+    await redis.hset(it.lock, 'owner', '1');
+    await redis.pexpire(it.lock, 100_000);
+
+    await expect(it.acquire(it.deadToken())).rejects.toThrow(/WRONGTYPE/);
+
+    expect(await redis.exists(it.queue, it.fence)).toBe(0);
+  });
+
+  test.failing('is refused for a fence of another type, and leaves the lock free', async () => {
+    const it = bench();
+    await redis.rpush(it.fence, 'list');
+    await redis.pexpire(it.fence, 100_000);
+
+    await expect(it.acquire(it.deadToken())).rejects.toThrow(/WRONGTYPE/);
+
+    expect(await redis.exists(it.lock, it.queue)).toBe(0);
+  });
+});
+
+describe('acquire with nowait', () => {
+  test('takes a free lock', async () => {
+    const it = bench();
+    const token = it.deadToken();
+
+    granted(await it.acquire(token, { nowait: true }), token);
+    granted(await it.acquire(token, { nowait: true }), token);
+
+    expect(await it.state()).toMatchObject({ lock: token, queue: [] });
+  });
+
+  test('is busy for a held lock: joins no queue, but asks for the lock', async () => {
+    const { it, holder, token } = await heldBench();
+    const tried = it.deadToken();
+    const before = await it.state();
+
+    for (const attempt of ['first', 'repeated']) {
+      const [kind, pttl] = (await it.acquire(tried, { nowait: true })) as [string, number];
+
+      expect([attempt, kind]).toEqual([attempt, 'busy']);
+      expectLife(pttl, LEASE_MS);
+      expect(await it.state()).toEqual(before);
+      expect(await holder.heard(redis)).toEqual([`w ${token} stock:42`]);
+    }
+  });
+
+  test('is busy for a foreign lock', async () => {
+    const it = bench();
+    await it.setEndless(it.lock, 'somebody');
+
+    expect(await it.acquire(it.deadToken(), { nowait: true })).toEqual(['busy', -1]);
+  });
+
+  test('gives a free lock to the head of its queue, and is busy', async () => {
+    const it = bench();
+    const head = await it.peer();
+    const first = head.token();
+    await it.enqueue(first);
+
+    const [kind, pttl] = (await it.acquire(it.deadToken(), { nowait: true })) as [string, number];
+
+    expect(kind).toBe('busy');
+    expectLife(pttl, ACCEPT_MS);
+    expect(await it.state()).toMatchObject({ lock: first, queue: [] });
+    expect(await head.heard(redis)).toEqual([expect.stringMatching(`^g ${first} `)]);
+  });
+});
+
+describe('recheck', () => {
+  test('puts the new token in the place of the old one, and asks again', async () => {
+    const { it, holder, token, waiter, waiting, score } = await contendedBench();
+    const behind = it.deadToken();
+    await it.acquire(behind);
+    await holder.heard(redis);
+    const fresh = waiter.token();
+
+    for (const attempt of ['first', 'repeated']) {
+      const reply = queued(await it.recheck(waiting, fresh, score), fresh);
+
+      expect([attempt, reply.score]).toEqual([attempt, score]);
+      expectLife(reply.pttl, LEASE_MS);
+      expect(await it.waiting()).toEqual([fresh, behind]);
+      expect(await holder.heard(redis)).toEqual([`w ${token} stock:42`]);
+    }
+  });
+
+  test('puts a dropped waiter back at its old place', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const behind = it.deadToken();
+    await it.acquire(behind);
+    await redis.zrem(it.queue, waiting);
+    const fresh = it.deadToken();
+
+    expect(queued(await it.recheck(waiting, fresh, score), fresh).score).toBe(score);
+
+    expect(await it.waiting()).toEqual([fresh, behind]);
+  });
+
+  test('keeps the place that Redis knows, not the one it was told', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const fresh = it.deadToken();
+
+    expect(queued(await it.recheck(waiting, fresh, 1), fresh).score).toBe(score);
+  });
+
+  test('renews the life of the queue', async () => {
+    const { it, waiting, score } = await contendedBench();
+    await redis.pexpire(it.queue, 30_000);
+
+    await it.recheck(waiting, it.deadToken(), score);
+
+    expectLife(await redis.pttl(it.queue), 60_000);
+  });
+
+  test('finds a grant whose message was lost: the old token, prolonged to the full lease', async () => {
+    const { it, token, fence, waiting, score } = await contendedBench();
+    await it.release(token, fence);
+    expectLife(await it.lockLifeMs(), ACCEPT_MS);
+    const fresh = it.deadToken();
+
+    for (const attempt of ['first', 'repeated']) {
+      granted(await it.recheck(waiting, fresh, score), waiting);
+
+      expect([attempt, await it.state()]).toEqual([
+        attempt,
+        expect.objectContaining({ lock: waiting, queue: [] }),
+      ]);
+      expectLife(await it.lockLifeMs(), LEASE_MS);
+    }
+  });
+
+  test('finds a grant of its new token when it is repeated', async () => {
+    const { it, token, fence, waiter, waiting, score } = await contendedBench();
+    const fresh = waiter.token();
+    await it.recheck(waiting, fresh, score);
+    await it.release(token, fence);
+
+    granted(await it.recheck(waiting, fresh, score), fresh);
+    expect(await it.state()).toMatchObject({ lock: fresh, queue: [] });
+  });
+
+  test('takes a lock whose holder has gone', async () => {
+    const { it, waiting, score } = await contendedBench();
+    await redis.del(it.lock);
+    const fresh = it.deadToken();
+
+    granted(await it.recheck(waiting, fresh, score), fresh);
+    granted(await it.recheck(waiting, fresh, score), fresh);
+
+    expect(await it.state()).toMatchObject({ lock: fresh, queue: [] });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('gives a lock whose holder has gone to whoever stands before', async () => {
+    const { it, waiter, waiting } = await contendedBench();
+    const behind = it.deadToken();
+    const { score } = queued(await it.acquire(behind), behind);
+    await redis.del(it.lock);
+    const fresh = it.deadToken();
+
+    const reply = queued(await it.recheck(behind, fresh, score), fresh);
+
+    expect(reply.score).toBe(score);
+    expectLife(reply.pttl, ACCEPT_MS);
+    expect(await it.state()).toMatchObject({ lock: waiting, queue: [fresh, score] });
+    expect(await waiter.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+});
+
+describe('renew', () => {
+  test('prolongs the lease, reserves the next block, and tells how many wait', async () => {
+    const { it, token, fence } = await contendedBench();
+    await redis.pexpire(it.lock, 50_000);
+    await redis.pexpire(it.fence, 50_000);
+    const used = fence + 600_000;
+
+    for (const attempt of ['first', 'repeated']) {
+      expect([attempt, await it.renew(token, used)]).toEqual([attempt, [String(used + BLOCK), 1]]);
+
+      expect(await it.state()).toMatchObject({ lock: token, fence: String(used + BLOCK) });
+      expectLife(await it.lockLifeMs(), LEASE_MS);
+      expectLife(await redis.pttl(it.fence), DAY_MS);
+    }
+  });
+
+  test('never shortens a lease', async () => {
+    const { it, token, fence } = await heldBench();
+
+    await it.renew(token, fence, 1_000);
+
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('never lowers the stored bound', async () => {
+    const { it, token, fence } = await heldBench();
+
+    expect(await it.renew(token, fence - 5)).toEqual([String(fence + BLOCK), 0]);
+  });
+
+  test.each([
+    ['a free lock', null],
+    ['a lock of another token', `${'b'.repeat(32)}:1`],
+    ['a foreign lock', 'somebody'],
+  ])('answers {} for %s, and creates nothing', async (_what, value) => {
+    const it = bench();
+    if (value !== null) await redis.set(it.lock, value, 'PX', 100_000);
+
+    expect(await it.renew(it.deadToken(), 5)).toEqual([]);
+
+    expect(await it.state()).toEqual({ lock: value, queue: [], fence: null });
+    if (value !== null) expectLife(await it.lockLifeMs(), 100_000);
+  });
+
+  test('answers each lease in the order asked, whatever is wrong with the others', async () => {
+    const ours = await Promise.all(Array.from({ length: 4 }, () => heldBench()));
+    const [first, wrongQueue, wrongFence, last] = ours as [
+      (typeof ours)[0],
+      (typeof ours)[0],
+      (typeof ours)[0],
+      (typeof ours)[0],
+    ];
+    await redis.set(wrongQueue.it.queue, 'text', 'PX', 100_000);
+    await redis.del(wrongFence.it.fence);
+    await redis.rpush(wrongFence.it.fence, 'list');
+    await redis.pexpire(wrongFence.it.fence, 100_000);
+    const hash = bench();
+    await redis.hset(hash.lock, 'owner', '1');
+    await redis.pexpire(hash.lock, 100_000);
+    const others = [bench(), hash];
+    const stranger = { used: 1, token: bench().deadToken() };
+
+    const replies = await bench().renewAll([
+      { ...first, bench: first.it, used: first.fence },
+      ...others.map((it) => ({ ...stranger, bench: it })),
+      { ...wrongQueue, bench: wrongQueue.it, used: wrongQueue.fence },
+      { ...wrongFence, bench: wrongFence.it, used: wrongFence.fence },
+      { ...last, bench: last.it, used: last.fence },
+    ]);
+
+    const renewed = ({ fence }: { fence: number }) => [String(fence + BLOCK), 0];
+    expect(replies).toEqual([
+      renewed(first),
+      [],
+      [],
+      renewed(wrongQueue),
+      renewed(wrongFence),
+      renewed(last),
+    ]);
+    expect(await redis.type(hash.lock)).toBe('hash');
+  });
+
+  test('is refused, not answered, by a replica that has lost its master', async () => {
+    const replica = await RedisServer.start();
+    afterTest(() => replica.stop());
+    const demoted = new Redis(replica.url, { enableReadyCheck: false });
+    afterTest(() => demoted.disconnect());
+    const it = new ScriptBench(demoted);
+    const token = it.deadToken();
+    const { fence } = granted(await it.acquire(token), token);
+    await it.renew(token, fence);
+    await demoted.config('SET', 'replica-serve-stale-data', 'no');
+    await demoted.replicaof('127.0.0.1', 1);
+
+    await expect(it.renew(token, fence)).rejects.toThrow(/stale|MASTERDOWN|READONLY/);
+  });
+});
+
+describe('release', () => {
+  test('deletes a lock that nobody waits for, and gives the unused numbers back', async () => {
+    const { it, token, fence } = await heldBench();
+
+    expect(await it.release(token, fence + 3)).toEqual(['released']);
+
+    expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence + 3) });
+    expectLife(await redis.pttl(it.fence), DAY_MS);
+  });
+
+  test('repeated is lost, and changes nothing', async () => {
+    const { it, token, fence } = await heldBench();
+    await it.release(token, fence);
+    const before = await it.state();
+
+    expect(await it.release(token, fence)).toEqual(['lost']);
+
+    expect(await it.state()).toEqual(before);
+  });
+
+  test('leaves the stored bound when it is not known what was used', async () => {
+    const { it, token, fence } = await heldBench();
+
+    expect(await it.release(token, 0)).toEqual(['released']);
+
+    expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
+  });
+
+  test('by somebody else is lost and takes nothing but his own place in the queue', async () => {
+    const { it, token, fence, waiting } = await contendedBench();
+
+    expect(await it.release(waiting, 1)).toEqual(['lost']);
+
+    expect(await it.state()).toEqual({ lock: token, queue: [], fence: String(fence + BLOCK) });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('hands the lock to the first waiter for acceptMs, and tells him and the next one', async () => {
+    const { it, token, fence, waiter, waiting } = await contendedBench('a b  c');
+    const next = await it.peer();
+    const second = next.token();
+    await it.acquire(second);
+    const used = fence + 2 * BLOCK; // ahead of the server's clock
+
+    expect(await it.release(token, used)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: waiting, fence: String(used + 1 + BLOCK) });
+    expectLife(await it.lockLifeMs(), ACCEPT_MS);
+    expect(await it.waiting()).toEqual([second]);
+    expect(await waiter.heard(redis)).toEqual([
+      `g ${waiting} ${used + 1} ${used + 1 + BLOCK} 1 ${ACCEPT_MS} a b  c`,
+    ]);
+    expect(await next.heard(redis)).toEqual([`h ${second} ${ACCEPT_MS} a b  c`]);
+  });
+
+  test('repeated after a hand-over is lost, and the next one keeps the lock', async () => {
+    const { it, token, fence, waiter, waiting } = await contendedBench();
+    await it.release(token, fence);
+    const before = await it.state();
+    await waiter.heard(redis);
+
+    expect(await it.release(token, fence)).toEqual(['lost']);
+
+    expect(await it.state()).toEqual(before);
+    expect(before.lock).toBe(waiting);
+    expect(await waiter.heard(redis)).toEqual([]);
+  });
+
+  test('skips waiters nobody listens for before anything is published', async () => {
+    const { it, token, fence } = await heldBench();
+    const [dead, alsoDead] = [it.deadToken(), it.deadToken()];
+    const live = await it.peer();
+    const waiting = live.token();
+    for (const each of [dead, alsoDead, waiting]) await it.acquire(each);
+    const watch = client();
+    const channels: string[] = [];
+    watch.on('pmessage', (_pattern: string, channel: string) => channels.push(channel));
+    await watch.psubscribe(`${it.inboxPrefix}*`);
+
+    expect(await it.release(token, fence)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: waiting, queue: [] });
+    await live.heard(redis);
+    expect(new Set(channels)).toEqual(new Set([live.channel]));
+  });
+
+  test('deletes the lock when only the dead wait, although a monitor listens to every channel', async () => {
+    const { it, token, fence } = await heldBench();
+    await it.acquire(it.deadToken());
+    const monitor = client();
+    await monitor.psubscribe('*');
+
+    expect(await it.release(token, fence)).toEqual(['released']);
+
+    expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence) });
+  });
+
+  test('skips at most 64 in one call', async () => {
+    const { it, token, fence } = await heldBench();
+    const live = await it.peer();
+    const waiting = live.token();
+    await it.enqueue(...Array.from({ length: 70 }, () => it.deadToken()), waiting);
+
+    expect(await it.release(token, fence)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: null });
+    expect(await it.waiting()).toHaveLength(7);
+    expect(await live.heard(redis)).toEqual([]);
+  });
+});
+
+describe('release with a new token', () => {
+  test('takes the lock again with the full lease when nobody waits', async () => {
+    const { it, holder, token, fence } = await heldBench();
+    const fresh = holder.token();
+
+    const first = granted(await it.release(token, fence + 5, fresh), fresh);
+    expect(first.fence).toBeGreaterThan(fence + 5);
+    expect(await it.state()).toEqual({ lock: fresh, queue: [], fence: String(first.blockEnd) });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+
+    const again = granted(await it.release(token, fence + 5, fresh), fresh);
+    expect(again.fence).toBeGreaterThan(first.blockEnd);
+    expect(await it.state()).toEqual({ lock: fresh, queue: [], fence: String(again.blockEnd) });
+  });
+
+  test('takes the lock again when only the dead wait', async () => {
+    const { it, holder, token, fence } = await heldBench();
+    await it.acquire(it.deadToken());
+    const fresh = holder.token();
+
+    granted(await it.release(token, fence, fresh), fresh);
+    expect(await it.state()).toMatchObject({ lock: fresh, queue: [] });
+  });
+
+  test('hands the lock over and stands behind everybody', async () => {
+    const { it, holder, token, fence, waiter, waiting } = await contendedBench();
+    const next = await it.peer();
+    const second = next.token();
+    await it.acquire(second);
+    const fresh = holder.token();
+
+    const { score, pttl } = queued(await it.release(token, fence, fresh), fresh);
+    const after = await it.state();
+
+    expectLife(pttl, ACCEPT_MS);
+    expect(after.lock).toBe(waiting);
+    expect(await it.waiting()).toEqual([second, fresh]);
+    expect(await waiter.heard(redis)).toEqual([
+      expect.stringMatching(`^g ${waiting} \\d+ \\d+ 2 `),
+    ]);
+    expect(await next.heard(redis)).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
+
+    expect(queued(await it.release(token, fence, fresh), fresh).score).toBe(score);
+    expect(await it.state()).toEqual(after);
+    expect(await waiter.heard(redis)).toEqual([`w ${waiting} stock:42`]);
+  });
+
+  test('is an ordinary acquire when the lock was lost and is free', async () => {
+    const { it, token, fence } = await heldBench();
+    await redis.del(it.lock);
+    const fresh = it.deadToken();
+
+    const { fence: next } = granted(await it.release(token, fence, fresh), fresh);
+
+    expect(next).toBeGreaterThan(fence + BLOCK);
+  });
+
+  test('is an ordinary acquire when the lock was lost to another', async () => {
+    const { it, holder, token, fence, waiter, waiting } = await contendedBench();
+    await redis.set(it.lock, waiting, 'PX', 100_000);
+    await redis.zrem(it.queue, waiting);
+    const fresh = holder.token();
+
+    const { score, pttl } = queued(await it.release(token, fence, fresh), fresh);
+
+    expectLife(pttl, 100_000);
+    expect(await it.state()).toMatchObject({ lock: waiting, queue: [fresh, score] });
+    expect(await waiter.heard(redis)).toEqual([`w ${waiting} stock:42`]);
+  });
+
+  test('is told to look again when more than 64 dead stand before', async () => {
+    const { it, holder, token, fence } = await heldBench();
+    await it.enqueue(...Array.from({ length: 70 }, () => it.deadToken()));
+    const fresh = holder.token();
+
+    const { score, pttl, foreign } = queued(await it.release(token, fence, fresh), fresh);
+
+    expect({ pttl, foreign }).toEqual({ pttl: 25, foreign: 0 });
+    expect(await it.state()).toMatchObject({ lock: null });
+    expect(await it.waiting()).toHaveLength(7);
+    const later = holder.token();
+    granted(await it.recheck(fresh, later, score), later);
+    expect(await it.waiting()).toEqual([]);
+  });
+});
+
+describe('leave', () => {
+  test('removes both tokens from the queue', async () => {
+    const { it, token, waiting } = await contendedBench();
+    const [other, stays] = [it.deadToken(), it.deadToken()];
+    await it.acquire(other);
+    await it.acquire(stays);
+
+    expect(await it.leave(waiting, { other })).toEqual(['left']);
+    expect(await it.leave(waiting, { other })).toEqual(['left']);
+
+    expect(await it.state()).toMatchObject({ lock: token });
+    expect(await it.waiting()).toEqual([stays]);
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test.each(['token', 'token of the re-check'])(
+    'hands on a lock that was granted to the %s meanwhile',
+    async (which) => {
+      const { it, token, fence, waiter, waiting } = await contendedBench();
+      const gone = it.deadToken();
+      const tokens = which === 'token' ? { token, other: gone } : { token: gone, other: token };
+
+      expect(await it.leave(tokens.token, tokens)).toEqual(['left']);
+      const after = await it.state();
+      expect(after).toMatchObject({ lock: waiting, queue: [] });
+      expect(Number(after.fence)).toBeGreaterThan(fence + BLOCK);
+      expectLife(await it.lockLifeMs(), ACCEPT_MS);
+      expect(await waiter.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+
+      expect(await it.leave(tokens.token, tokens)).toEqual(['left']);
+      expect(await it.state()).toEqual(after);
+    },
+  );
+
+  test('deletes a lock that was granted meanwhile and that nobody else waits for', async () => {
+    const { it, token, fence } = await heldBench();
+
+    expect(await it.leave(token)).toEqual(['left']);
+
+    expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
+  });
+
+  test.each(['somebody', `kept:${'a'.repeat(32)}:1`])(
+    'leaves the lock of a foreign holder (%j) alone',
+    async (value) => {
+      const it = bench();
+      await redis.set(it.lock, value, 'PX', 100_000);
+      const token = it.deadToken();
+      await it.acquire(token);
+
+      expect(await it.leave(token)).toEqual(['left']);
+
+      expect(await it.state()).toEqual({ lock: value, queue: [], fence: null });
+      expectLife(await it.lockLifeMs(), 100_000);
+    },
+  );
+
+  test.failing.each([false, true])(
+    'leaves the lock of a foreign holder that wrote nothing into it alone (take: %s)',
+    async (take) => {
+      const it = bench();
+      await redis.set(it.lock, '', 'PX', 100_000);
+
+      expect(await it.leave(it.deadToken(), { take })).toEqual(['left']);
+
+      expect(await it.state()).toEqual({ lock: '', queue: [], fence: null });
+      expectLife(await it.lockLifeMs(), 100_000);
+    },
+  );
+});
+
+describe('leave with take', () => {
+  test.each(['token', 'token of the re-check'])(
+    'keeps a lock that was granted to the %s meanwhile, with the full lease',
+    async (which) => {
+      const { it, token } = await heldBench();
+      const gone = it.deadToken();
+      const tokens = which === 'token' ? { token, other: gone } : { token: gone, other: token };
+      await redis.pexpire(it.lock, ACCEPT_MS);
+
+      for (const attempt of ['first', 'repeated']) {
+        granted(await it.leave(tokens.token, { ...tokens, take: true }), token);
+
+        expect([attempt, await it.waiting()]).toEqual([attempt, []]);
+        expectLife(await it.lockLifeMs(), LEASE_MS);
+      }
+    },
+  );
+
+  test('takes a lock that is free and that nobody waits for', async () => {
+    const it = bench();
+    const [token, other] = [it.deadToken(), it.deadToken()];
+    await it.enqueue(token, other);
+
+    granted(await it.leave(token, { other, take: true }), token);
+    granted(await it.leave(token, { other, take: true }), token);
+
+    expect(await it.state()).toMatchObject({ lock: token, queue: [] });
+    expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('leaves a free lock to those who still wait', async () => {
+    const it = bench();
+    const [token, other] = [it.deadToken(), it.deadToken()];
+    await it.enqueue(token, other);
+
+    expect(await it.leave(token, { take: true })).toEqual(['left']);
+
+    expect(await it.state()).toMatchObject({ lock: null });
+    expect(await it.waiting()).toEqual([other]);
+  });
+
+  test('leaves the lock of a foreign holder alone', async () => {
+    const value = 'somebody';
+    const it = bench();
+    await redis.set(it.lock, value, 'PX', 100_000);
+    const token = it.deadToken();
+    await it.acquire(token);
+
+    expect(await it.leave(token, { take: true })).toEqual(['left']);
+
+    expect(await it.state()).toEqual({ lock: value, queue: [], fence: null });
+  });
+});
+
+describe('probe', () => {
+  test('publishes to the inbox, tells how many listen, and leaves nothing', async () => {
+    const it = bench();
+    const peer = await it.peer();
+    const keys = [it.lock, it.queue, it.fence];
+
+    for (const attempt of ['first', 'repeated']) {
+      const reply = await probeScript.run(redis, keys, [peer.channel, 'probe'], () => true);
+
+      expect([attempt, reply]).toEqual([attempt, 1]);
+      expect(await peer.heard(redis)).toEqual(['probe']);
+      expect(await redis.exists(...keys)).toBe(0);
+    }
+  });
+
+  test('tells that nobody listens', async () => {
+    const it = bench();
+    const keys = [it.lock, it.queue, it.fence];
+
+    expect(await probeScript.run(redis, keys, [`${it.inboxPrefix}x`, 'probe'], () => true)).toBe(0);
+  });
+});
+
+describe('the fence', () => {
+  test('is above the stored number when the clock of the server is behind', async () => {
+    const it = bench();
+    const stored = (await serverMicros()) + 3_600_000_000;
+    await redis.set(it.fence, String(stored), 'PX', DAY_MS);
+    const token = it.deadToken();
+
+    expect(granted(await it.acquire(token), token).fence).toBe(stored + 1);
+  });
+
+  test('rises from lease to lease, also when a whole block was used', async () => {
+    const it = bench();
+    let highest = 0;
+    for (let i = 0; i < 20; i++) {
+      const token = it.deadToken();
+      const { fence, blockEnd } = granted(await it.acquire(token), token);
+      expect(fence).toBeGreaterThan(highest);
+      highest = i % 2 === 0 ? blockEnd : fence;
+      await it.release(token, highest);
+    }
+  });
+
+  test('rises over a holder that vanished without saying what it used', async () => {
+    const { it, fence } = await heldBench();
+    await redis.del(it.lock);
+    const token = it.deadToken();
+
+    expect(granted(await it.acquire(token), token).fence).toBeGreaterThan(fence + BLOCK);
+  });
+
+  test('rises although it was wiped', async () => {
+    const { it, token, fence } = await heldBench();
+    await it.release(token, fence);
+    await redis.del(it.fence);
+    const next = it.deadToken();
+
+    expect(granted(await it.acquire(next), next).fence).toBeGreaterThan(fence);
+  });
+
+  test.each(['nonsense', ''])('starts from the clock when %j is stored', async (stored) => {
+    const it = bench();
+    await redis.set(it.fence, stored, 'PX', DAY_MS);
+    const token = it.deadToken();
+
+    const before = await serverMicros();
+    expect(granted(await it.acquire(token), token).fence).toBeGreaterThanOrEqual(before);
+  });
+
+  test('is written in digits up to the largest whole number', async () => {
+    const it = bench();
+    const largest = Number.MAX_SAFE_INTEGER;
+    const stored = largest - 2 * BLOCK;
+    await redis.set(it.fence, String(stored), 'PX', DAY_MS);
+    const token = it.deadToken();
+
+    const { fence } = granted(await it.acquire(token), token);
+    expect(fence).toBe(stored + 1);
+    expect(await it.renew(token, largest - BLOCK)).toEqual([String(largest), 0]);
+    expect(await it.release(token, largest)).toEqual(['released']);
+    expect((await it.state()).fence).toBe('9007199254740991');
+  });
+});
+
+describe('without the right to publish', () => {
+  /** A connection of a user who may do everything but publish. */
+  async function muted(): Promise<Redis> {
+    const username = uniqueKey('mute');
+    await redis.acl('SETUSER', username, 'on', '>secret', '~*', '+@all', 'resetchannels');
+    return client({ username, password: 'secret' });
+  }
+
+  test.failing('release undoes its grant, and the waiter keeps its place', async () => {
+    const { it, token, fence, waiter, waiting, score } = await contendedBench();
+    const mute = it.as(await muted());
+
+    expect(await mute.release(token, fence)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: null, queue: [waiting, score] });
+    expect(await waiter.heard(redis)).toEqual([]);
+    const fresh = waiter.token();
+    granted(await it.recheck(waiting, fresh, score), fresh);
+  });
+
+  test('release with a new token is told to look again, behind the waiter', async () => {
+    const { it, holder, token, fence, waiting, score } = await contendedBench();
+    const mute = it.as(await muted());
+    const fresh = holder.token();
+
+    const reply = queued(await mute.release(token, fence, fresh), fresh);
+
+    expect(reply).toMatchObject({ pttl: 25, foreign: 0 });
+    expect(await it.state()).toMatchObject({
+      lock: null,
+      queue: [waiting, score, fresh, reply.score],
+    });
+  });
+
+  test('acquire of a free lock leaves it free for the head', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const mute = it.as(await muted());
+    await redis.del(it.lock);
+    const token = it.deadToken();
+
+    const reply = queued(await mute.acquire(token), token);
+    expect(reply).toMatchObject({ pttl: 25, foreign: 0 });
+    const after = await it.state();
+    expect(after).toMatchObject({ lock: null, queue: [waiting, score, token, reply.score] });
+
+    expect(queued(await mute.acquire(token), token).score).toBe(reply.score);
+    expect((await it.state()).queue).toEqual(after.queue);
+  });
+
+  test('acquire of a held lock joins the queue without asking', async () => {
+    const { it, holder, token } = await heldBench();
+    const mute = it.as(await muted());
+    const waiting = it.deadToken();
+
+    queued(await mute.acquire(waiting), waiting);
+
+    expect(await it.state()).toMatchObject({ lock: token });
+    expect(await holder.heard(redis)).toEqual([]);
+  });
+
+  test.failing('leave undoes its grant, and the waiter keeps its place', async () => {
+    const { it, token, waiting, score } = await contendedBench();
+    const mute = it.as(await muted());
+
+    expect(await mute.leave(token)).toEqual(['left']);
+
+    expect(await it.state()).toMatchObject({ lock: null, queue: [waiting, score] });
+  });
+
+  test('probe is refused, and leaves nothing', async () => {
+    const it = bench();
+    const keys = [it.lock, it.queue, it.fence];
+    const probe = probeScript.run(await muted(), keys, [`${it.inboxPrefix}x`, 'probe'], () => true);
+
+    await expect(probe).rejects.toThrow(/channel/);
+    expect(await redis.exists(...keys)).toBe(0);
+  });
+});
+
+describe('out of memory', () => {
+  test('acquire is refused and writes nothing; held locks are renewed, handed over and released', async () => {
+    const small = await RedisServer.start({
+      args: ['--maxmemory', '4mb', '--maxmemory-policy', 'noeviction'],
+    });
+    afterTest(() => small.stop());
+    const full = new Redis(small.url);
+    afterTest(() => full.disconnect());
+    const [free, held] = [new ScriptBench(full), new ScriptBench(full)];
+    const [token, waiter] = [held.deadToken(), await held.peer()];
+    const { fence } = granted(await held.acquire(token), token);
+    const waiting = waiter.token();
+    await held.acquire(waiting);
+    await fill(full);
+
+    await expect(free.acquire(free.deadToken())).rejects.toThrow(/OOM/);
+    expect(await full.exists(free.lock, free.queue, free.fence)).toBe(0);
+
+    expect(await held.renew(token, fence)).toEqual([String(fence + BLOCK), 1]);
+    expect(await held.release(token, fence)).toEqual(['released']);
+    expect(await held.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await waiter.heard(full)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+    const fresh = waiter.token();
+    granted(await held.release(waiting, fence, fresh), fresh);
+    expect(await held.leave(fresh)).toEqual(['left']);
+    expect(await held.state()).toMatchObject({ lock: null, queue: [] });
+  });
+
+  async function fill(full: Redis): Promise<void> {
+    for (const size of [100_000, 1_000, 10]) {
+      for (let i = 0; ; i++) {
+        const refused = await full.set(`fill:${size}:${i}`, 'x'.repeat(size)).then(
+          () => false,
+          () => true,
+        );
+        if (refused) break;
+      }
+    }
+  }
+});
+
+describe('the comment at the head of a script', () => {
+  const documented = /^-- (?:returns|\s+\|)\s+(.+)$/gm;
+
+  test.each([
+    [
+      'acquire',
+      acquireScript,
+      ['granted token fence blockEnd waiters', 'queued token score pttl foreign', 'busy pttl'],
+    ],
+    [
+      'recheck',
+      recheckScript,
+      ['granted token fence blockEnd waiters', 'queued newToken score pttl foreign'],
+    ],
+    [
+      'release',
+      releaseScript,
+      [
+        'released',
+        'lost',
+        'granted token fence blockEnd waiters',
+        'queued token score pttl foreign',
+      ],
+    ],
+    ['leave', leaveScript, ['left', 'granted token fence blockEnd waiters']],
+  ] as const)(
+    'of %s names every reply that the tests above have seen',
+    (_name, script, replies) => {
+      const text = headOf(script.lua).replace(/with (?:a new token|take): /g, '| ');
+      const named = [...text.matchAll(documented)].flatMap(([, forms = '']) => forms.split('|'));
+
+      expect(named.map((form) => form.trim()).filter((form) => form !== '')).toEqual(replies);
+    },
+  );
+
+  test.each([acquireScript, recheckScript, releaseScript, leaveScript, renewScript, probeScript])(
+    'of $name names every argument that the script reads, and no other',
+    ({ lua }) => {
+      const body = lua.replace(headOf(lua), '');
+      const numbers = (text: string, what: string) =>
+        new Set(
+          [...text.matchAll(new RegExp(`${what}\\[(\\d+)\\]`, 'g'))].map(([, n]) => Number(n)),
+        );
+      const head = headOf(lua);
+      const named = numbers(head, 'ARGV');
+      if (head.includes('ARGV inbox prefix, acceptMs')) [1, 2].forEach((n) => named.add(n));
+
+      if (head.includes('of each lease in turn')) {
+        expect(numbers(body, 'ARGV').size + numbers(body, 'KEYS').size).toBe(0); // read in a loop
+      } else {
+        expect(named).toEqual(numbers(body, 'ARGV'));
+        expect(head).toContain('KEYS lock, queue, fence');
+        expect(numbers(body, 'KEYS')).toEqual(new Set([1, 2, 3]));
+      }
+    },
+  );
+
+  /** The comment lines before the first line of code. */
+  function headOf(lua: string): string {
+    return /^\s*((?:--.*\n)+)/.exec(lua)?.[1] ?? '';
+  }
+});

@@ -1,0 +1,180 @@
+import { randomBytes } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { RedisScript } from '../../libs/nestjs-locked/src/redis/redis-script.js';
+import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
+import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
+import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
+import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
+import { afterTest } from './after-test.js';
+import { uniqueKey } from './unique-key.js';
+
+export type Reply = (string | number)[];
+
+export const LEASE_MS = 300_000;
+export const ACCEPT_MS = 30_000;
+
+/** Runs the scripts on one key, and checks after each that nothing was left without an end. */
+export class ScriptBench {
+  readonly lock: string;
+  readonly queue: string;
+  readonly fence: string;
+  readonly inboxPrefix: string;
+  readonly #redis: Redis;
+
+  constructor(
+    redis: Redis,
+    readonly name = 'stock:42',
+    readonly prefix = `${uniqueKey('scripts')}:`,
+  ) {
+    this.#redis = redis;
+    this.lock = `${prefix}{${name}}`;
+    this.queue = `${this.lock}:queue`;
+    this.fence = `${this.lock}:fence`;
+    this.inboxPrefix = `${prefix}inbox:`;
+  }
+
+  /** The same key through another connection. */
+  as(redis: Redis): ScriptBench {
+    return new ScriptBench(redis, this.name, this.prefix);
+  }
+
+  /** A process whose inbox is subscribed. */
+  async peer(): Promise<Peer> {
+    const peer = new Peer(this.#redis.duplicate(), this.inboxPrefix);
+    await peer.subscribe();
+    return peer;
+  }
+
+  /** A token of a process that nobody listens for. */
+  deadToken(): string {
+    return `${randomBytes(16).toString('hex')}:1`;
+  }
+
+  acquire(
+    token: string,
+    options: { leaseMs?: number; nowait?: boolean; score?: number | string } = {},
+  ): Promise<Reply> {
+    const { leaseMs = LEASE_MS, nowait = false, score = '' } = options;
+    return this.#run(acquireScript, [token, leaseMs, nowait ? 1 : 0, score]);
+  }
+
+  recheck(token: string, newToken: string, score: number | string): Promise<Reply> {
+    return this.#run(recheckScript, [token, newToken, LEASE_MS, score]);
+  }
+
+  /** @param newToken queue again with it */
+  release(token: string, used: number, newToken = ''): Promise<Reply> {
+    return this.#run(releaseScript, [token, used, newToken, LEASE_MS]);
+  }
+
+  leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
+    return this.#run(leaveScript, [token, other, take ? 1 : 0, LEASE_MS]);
+  }
+
+  async renew(token: string, used: number, leaseMs = LEASE_MS): Promise<Reply> {
+    const [reply] = await this.renewAll([{ bench: this, token, used, leaseMs }]);
+    return reply as Reply;
+  }
+
+  async renewAll(
+    leases: readonly { bench: ScriptBench; token: string; used: number; leaseMs?: number }[],
+  ): Promise<Reply[]> {
+    const replies = await renewScript.run(
+      this.#redis,
+      leases.flatMap(({ bench }) => [bench.lock, bench.queue, bench.fence]),
+      leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
+      () => true,
+    );
+    for (const { bench } of leases) await bench.assertEverythingEnds();
+    return replies as Reply[];
+  }
+
+  /** What Redis keeps of the key; lifetimes aside. */
+  async state(): Promise<{ lock: string | null; queue: string[]; fence: string | null }> {
+    const [lock, queue, fence] = await Promise.all([
+      this.#redis.get(this.lock),
+      this.#redis.zrange(this.queue, '0', '-1', 'WITHSCORES'),
+      this.#redis.get(this.fence),
+    ]);
+    return { lock, queue, fence };
+  }
+
+  /** The waiting tokens in order. */
+  async waiting(): Promise<string[]> {
+    return this.#redis.zrange(this.queue, '0', '-1');
+  }
+
+  async lockLifeMs(): Promise<number> {
+    return this.#redis.pttl(this.lock);
+  }
+
+  /** Puts tokens into the queue behind everybody. */
+  async enqueue(...tokens: string[]): Promise<void> {
+    const [, last = '1000'] = await this.#redis.zrange(this.queue, '-1', '-1', 'WITHSCORES');
+    let score = Number(last);
+    for (const token of tokens) await this.#redis.zadd(this.queue, ++score, token);
+    await this.#redis.pexpire(this.queue, 60_000);
+  }
+
+  async assertEverythingEnds(): Promise<void> {
+    for (const key of [this.lock, this.queue, this.fence]) {
+      if ((await this.#redis.pttl(key)) === -1 && !this.#endless.has(key)) {
+        throw new Error(`'${key}' has no end`);
+      }
+    }
+  }
+
+  readonly #endless = new Set<string>();
+
+  /** A key of the test's own making, which may stay for ever. */
+  async setEndless(key: string, value: string): Promise<void> {
+    this.#endless.add(key);
+    await this.#redis.set(key, value);
+  }
+
+  async #run(script: RedisScript, args: readonly (string | number)[]): Promise<Reply> {
+    const all = [this.inboxPrefix, ACCEPT_MS, ...args];
+    const keys = [this.lock, this.queue, this.fence];
+    const reply = await script.run(this.#redis, keys, all, () => true);
+    await this.assertEverythingEnds();
+    return reply as Reply;
+  }
+}
+
+/** A process as the scripts see it: tokens and an inbox. */
+export class Peer {
+  readonly id = randomBytes(16).toString('hex');
+  readonly channel: string;
+  readonly #redis: Redis;
+  #count = 0;
+  #heard: string[] = [];
+  #onEnd: (() => void) | undefined;
+
+  constructor(redis: Redis, inboxPrefix: string) {
+    this.#redis = redis;
+    this.channel = inboxPrefix + this.id;
+    afterTest(() => redis.disconnect());
+  }
+
+  async subscribe(): Promise<void> {
+    this.#redis.on('message', (channel: string, message: string) => {
+      if (channel !== this.channel) return;
+      if (message === 'end') this.#onEnd?.();
+      else this.#heard.push(message);
+    });
+    await this.#redis.subscribe(this.channel);
+  }
+
+  token(): string {
+    return `${this.id}:${++this.#count}`;
+  }
+
+  /** Every message that was published before this call, and not told by an earlier one. */
+  async heard(through: Redis): Promise<string[]> {
+    const end = new Promise<void>((resolve) => (this.#onEnd = resolve));
+    await through.publish(this.channel, 'end');
+    await end;
+    return this.#heard.splice(0);
+  }
+}

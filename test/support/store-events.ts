@@ -1,0 +1,23 @@
+import type { InboxMessage, StoreListener } from '../../libs/nestjs-locked/src/core/lock-store.js';
+import { MessageLog } from './message-log.js';
+
+/** What a store told its listener, in order. */
+export class StoreEvents implements StoreListener {
+  readonly log = new MessageLog<InboxMessage | 'reconnected' | 'inboxLost'>();
+
+  message(message: InboxMessage): void {
+    this.log.add(message);
+  }
+
+  reconnected(): void {
+    this.log.add('reconnected');
+  }
+
+  inboxLost(): void {
+    this.log.add('inboxLost');
+  }
+
+  next(limitMs?: number): Promise<InboxMessage | 'reconnected' | 'inboxLost'> {
+    return this.log.next(limitMs);
+  }
+}

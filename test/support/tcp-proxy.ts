@@ -1,0 +1,133 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** A way to a server that can fall silent without closing anything, as a broken network does. */
+export class TcpProxy {
+  readonly #server: Server;
+  readonly #targetPort: number;
+  /** In order of arrival. */
+  readonly #links = new Set<Link>();
+  #newAreSilent = false;
+  #silentAt: string | undefined;
+  #onSilence: () => void = () => {};
+
+  private constructor(targetPort: number) {
+    this.#targetPort = targetPort;
+    // A silent link must not answer the end of the other side either.
+    this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
+  }
+
+  static async start(targetPort: number): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Nothing passes any more on the newest connection, nor, if asked for, on those to come. */
+  silenceNewest({ alsoToCome = false } = {}): void {
+    this.#newAreSilent = alsoToCome;
+    [...this.#links].at(-1)?.silence();
+  }
+
+  /** The next connection on which the client says `word` falls silent before it passes on; resolves then. */
+  silenceAt(word: string): Promise<void> {
+    this.#silentAt = word.toLowerCase();
+    return new Promise((resolve) => (this.#onSilence = resolve));
+  }
+
+  silenceOldest(): void {
+    [...this.#links][0]?.silence();
+  }
+
+  /** What the first connection says is passed on so much later. */
+  delayFirst(ms: number): void {
+    this.#server.once('connection', (client: Socket) => {
+      client.pause();
+      setTimeout(() => client.resume(), ms);
+    });
+  }
+
+  /** What the server answers on the oldest connection does not arrive any more. */
+  swallowAnswersOfOldest(): void {
+    [...this.#links][0]?.swallowAnswers();
+  }
+
+  /** Resolves with the next connection, which has not said anything yet. */
+  async nextConnection(): Promise<void> {
+    await once(this.#server, 'connection');
+  }
+
+  /** New connections work again; silent ones stay silent. */
+  heal(): void {
+    this.#newAreSilent = false;
+  }
+
+  /** Cuts the present connections. */
+  cut(): void {
+    for (const link of this.#links) link.cut();
+  }
+
+  cutNewest(): void {
+    [...this.#links].at(-1)?.cut();
+  }
+
+  async stop(): Promise<void> {
+    this.cut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #accept(client: Socket): void {
+    const link = new Link(client, connect(this.#targetPort, '127.0.0.1'), (data) => {
+      if (this.#silentAt === undefined) return true;
+      if (!data.toString('latin1').toLowerCase().includes(this.#silentAt)) return true;
+      this.#silentAt = undefined;
+      this.#onSilence();
+      return false;
+    });
+    if (this.#newAreSilent) link.silence();
+    this.#links.add(link);
+    client.on('close', () => this.#links.delete(link));
+  }
+}
+
+/** One client's connection, and the one to the server behind it. */
+class Link {
+  readonly #client: Socket;
+  readonly #target: Socket;
+
+  constructor(client: Socket, target: Socket, mayPass: (data: Buffer) => boolean) {
+    this.#client = client;
+    this.#target = target;
+    client.on('data', (data) => {
+      if (mayPass(data)) target.write(data);
+      else this.silence();
+    });
+    client.on('end', () => target.end());
+    target.pipe(client);
+    client.on('error', () => this.cut());
+    target.on('error', () => this.cut());
+    client.on('close', () => this.cut());
+    target.on('close', () => this.cut());
+  }
+
+  silence(): void {
+    this.swallowAnswers();
+    this.#client.pause();
+  }
+
+  swallowAnswers(): void {
+    this.#target.unpipe(this.#client);
+    this.#target.pause();
+  }
+
+  cut(): void {
+    this.#client.destroy();
+    this.#target.destroy();
+  }
+}
