@@ -1,0 +1,119 @@
+import { describe, expect, it } from '@jest/globals';
+import { KeyTemplate } from '../../libs/nestjs-locked/src/core/key-template.js';
+import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+
+function render(text: string, values: Record<string, unknown>): string {
+  return new KeyTemplate(text, 'Stock.take').render((root) => values[root]);
+}
+
+describe('KeyTemplate', () => {
+  it('knows its placeholders', () => {
+    const template = new KeyTemplate('move:<from>:<order.lines.0.sku>:<1.id>');
+    expect(template.placeholders).toEqual([
+      { text: '<from>', root: 'from', path: [] },
+      { text: '<order.lines.0.sku>', root: 'order', path: ['lines', '0', 'sku'] },
+      { text: '<1.id>', root: '1', path: ['id'] },
+    ]);
+  });
+
+  it('fills values in, by name, path and position', () => {
+    expect(render('stock:<id>', { id: 42 })).toBe('stock:42');
+    expect(render('<id>', { id: 'a:b' })).toBe('a%3Ab');
+    expect(render('report:nightly', {})).toBe('report:nightly');
+    expect(render('stock:<order.lines.1.sku>!', { order: { lines: [{}, { sku: 'x' }] } })).toBe(
+      'stock:x!',
+    );
+    expect(render('stock:<0.sku>:<id>', { 0: { sku: 'x' }, id: true })).toBe('stock:x:true');
+    expect(render('h:<headers.x-request-id>', { headers: { 'x-request-id': 'r' } })).toBe('h:r');
+  });
+
+  it('reads getters of a class', () => {
+    class Order {
+      get sku(): string {
+        return 'x';
+      }
+    }
+    expect(render('stock:<order.sku>', { order: new Order() })).toBe('stock:x');
+  });
+
+  it('never gives one key to two pairs', () => {
+    const key = (a: string, b: string): string => render('<a>:<b>', { a, b });
+    expect(key('x:y', 'z')).not.toBe(key('x', 'y:z'));
+  });
+
+  it.each([
+    ['stock:<id>', {}, '<id> is undefined; pass a string, a finite number, a bigint or a boolean'],
+    ['stock:<id>', { id: '' }, "<id> is ''; pass a string"],
+    ['stock:<id>', { id: { sku: 1 } }, '<id> is an object; use one of its properties'],
+    ['stock:<id>', { id: ['a'] }, '<id> is an array; use one of its elements'],
+    ['stock:<o.sku>', {}, "<o.sku> cannot be read, o is undefined; pass an object with a 'sku'"],
+    [
+      'stock:<o.a.b>',
+      { o: { a: null } },
+      "<o.a.b> cannot be read, o.a is null; pass an object with a 'b'",
+    ],
+    ['stock:<o.sku>', { o: {} }, '<o.sku> is undefined; pass a string'],
+    // A property of a text is never meant: 'abc'[0] would be one key for everything that begins with an a.
+    [
+      'stock:<ids.0>',
+      { ids: 'abc' },
+      "<ids.0> cannot be read, ids is a string; pass an object with a '0'",
+    ],
+    ['stock:<id>', { id: 'x'.repeat(510) }, 'it has 516 bytes, 512 are allowed'],
+  ])('refuses %p with %p', (text, values, message) => {
+    expect(() => render(text, values)).toThrow(LockKeyError);
+    expect(() => render(text, values)).toThrow(
+      `Cannot build a lock key from '${text}' of Stock.take: ${message}`,
+    );
+  });
+
+  it('keeps the error of a getter as the cause', () => {
+    const failure = new Error('not loaded');
+    const order = {
+      get sku(): string {
+        throw failure;
+      },
+    };
+    let caught: unknown;
+    try {
+      render('stock:<order.sku>', { order });
+    } catch (error) {
+      caught = error;
+    }
+    expect(caught).toBeInstanceOf(LockKeyError);
+    expect((caught as LockKeyError).message).toContain(
+      'reading order.sku failed: Error: not loaded',
+    );
+    expect((caught as LockKeyError).cause).toBe(failure);
+  });
+
+  it.each([
+    ['', 'it is empty'],
+    ['stock:<>', '<> must be a parameter'],
+    ['stock:< id>', '< id> must be a parameter'],
+    ['stock:<order..sku>', '<order..sku> must be a parameter'],
+    ['stock:<order.>', '<order.> must be a parameter'],
+    ['stock:<1a>', '<1a> must be a parameter'],
+    ['stock:<id', "'<' and '>' only stand around a placeholder"],
+    ['stock>id', "'<' and '>' only stand around a placeholder"],
+    ['stock:<<id>>', "'<' and '>' only stand around a placeholder"],
+    ['stock:{<id>}', 'braces are reserved'],
+    ['stock:\n<id>', 'line break or control character'],
+    ['<a1><b1>', 'nothing stands between <a1> and <b1>'],
+    ['x'.repeat(513), 'it has 513 bytes'],
+    ['stock:<order.items[].sku>', '<order.items[].sku> has brackets, but a template gives one key'],
+    ['stock:<ids[]>', 'name one element (<items.0.sku>) or use a function'],
+    ['stock:<ids[0]>', '<ids[0]> has brackets'],
+  ])('refuses the template %p', (text, message) => {
+    expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(LockConfigError);
+    expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(message);
+    expect(() => new KeyTemplate(text, 'Stock.take')).toThrow('of Stock.take: ');
+  });
+
+  it('refuses what is not a text', () => {
+    const several = ['a:<x1>', 'b:<y1>'] as unknown as string;
+    expect(() => new KeyTemplate(several)).toThrow(
+      'Invalid key template an array: it must be one string',
+    );
+  });
+});

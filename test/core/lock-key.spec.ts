@@ -1,0 +1,123 @@
+import { describe, expect, it } from '@jest/globals';
+import type { KeyValue } from '../../libs/nestjs-locked/src/core/key-value.js';
+import { assertLockKey, lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+
+const forced = (value: unknown): KeyValue => value as KeyValue;
+
+describe('lockKey', () => {
+  it('puts strings, numbers, bigints and booleans in', () => {
+    expect(lockKey`stock:${'a-1'}:${42}:${10n}:${false}`).toBe('stock:a-1:42:10:false');
+    expect(lockKey`report:nightly`).toBe('report:nightly');
+    expect(lockKey`${0.5}`).toBe('0.5');
+  });
+
+  it('keeps values apart that contain the separator', () => {
+    const split = (a: string, b: string): string => lockKey`${a}:${b}`;
+    expect(split('x:y', 'z')).toBe('x%3Ay:z');
+    expect(split('x', 'y:z')).toBe('x:y%3Az');
+    expect(split('x%3Ay', 'z')).toBe('x%253Ay:z');
+  });
+
+  it('gives a different key for every pair of hostile values', () => {
+    const pieces = [
+      'a',
+      'a:',
+      ':a',
+      ':',
+      '::',
+      '%3A',
+      '%',
+      '{a}',
+      '{',
+      '}',
+      ' ',
+      '\t',
+      '%20',
+      'a b',
+    ];
+    const pairs = pieces.flatMap((a) => pieces.map((b) => lockKey`k:${a}:${b}`));
+    expect(new Set(pairs).size).toBe(pieces.length ** 2);
+  });
+
+  it.each([
+    ['{stock:1}', '%7Bstock%3A1%7D'],
+    ['a b\u00a0c\u2028d\ufeff', 'a%20b%C2%A0c%E2%80%A8d%EF%BB%BF'],
+    ['a\r\nDEL lock\0\u007f\u0085', 'a%0D%0ADEL%20lock%00%7F%C2%85'],
+    ['grün🔒', 'grün🔒'],
+    ['<id>', '<id>'],
+  ])('escapes %j', (value, escaped) => {
+    expect(lockKey`stock:${value}`).toBe(`stock:${escaped}`);
+    expect(() => assertLockKey(lockKey`stock:${value}`)).not.toThrow();
+  });
+
+  it.each([
+    [undefined, 'value 1 is undefined; pass a string, a finite number, a bigint or a boolean'],
+    [null, 'value 1 is null; pass a string'],
+    ['', "value 1 is ''; pass a string"],
+    [NaN, 'value 1 is NaN; pass a string, a finite number'],
+    [-Infinity, 'value 1 is -Infinity'],
+    [{ id: 1 }, 'value 1 is an object; use one of its properties'],
+    [new (class Order {})(), 'value 1 is an object (Order); use one of its properties'],
+    [Object.create(null), 'value 1 is an object; use one of its properties'],
+    [new Date(0), 'value 1 is an object (Date); turn it into a text first'],
+    [['a'], 'value 1 is an array; use one of its elements'],
+    [() => 'a', 'value 1 is a function'],
+    [Symbol('a'), 'value 1 is a symbol'],
+    ['\ud800', 'value 1 is not well-formed text'],
+    ['x'.repeat(600), 'value 1 has 600 characters; a key has 512 bytes at most'],
+  ])('refuses %p and names template, value and way out', (value, message) => {
+    const build = (): string => lockKey`stock:${forced(value)}`;
+    expect(build).toThrow(LockKeyError);
+    expect(build).toThrow(`Cannot build a lock key from lockKey\`stock:\${…}\`: ${message}`);
+  });
+
+  it('names the position of the value', () => {
+    expect(() => lockKey`move:${'a'}:${forced(undefined)}`).toThrow('value 2 is undefined');
+  });
+
+  it('counts bytes, not characters, and after escaping', () => {
+    expect(lockKey`k:${'x'.repeat(510)}`).toHaveLength(512);
+    expect(() => lockKey`k:${'x'.repeat(511)}`).toThrow('it has 513 bytes, 512 are allowed');
+    expect(() => lockKey`k:${'ü'.repeat(300)}`).toThrow('it has 602 bytes');
+    expect(() => lockKey`k:${':'.repeat(200)}`).toThrow('it has 602 bytes');
+  });
+
+  it('refuses text that is not a key', () => {
+    expect(() => lockKey``).toThrow('it is empty');
+    expect(() => lockKey`{stock}:${1}`).toThrow('braces are reserved');
+    expect(() => lockKey`a\nb`).toThrow('line break or control character');
+    expect(() => lockKey`a\u{zz}b`).toThrow('its text has an invalid escape');
+  });
+
+  it('refuses two values with nothing between them', () => {
+    expect(() => lockKey`k:${'a'}${'bc'}`).toThrow('nothing stands between values 1 and 2');
+    expect(lockKey`${'a'}:${'b'}`).toBe('a:b');
+  });
+
+  it('refuses to be called as a function', () => {
+    const call = lockKey as unknown as (text: string) => string;
+    expect(() => call('stock:1')).toThrow('lockKey is a template tag');
+  });
+});
+
+describe('assertLockKey', () => {
+  it.each(['stock:42', 'report nightly', 'ünïcode', 'x'.repeat(512)])('accepts %p', (key) => {
+    expect(() => assertLockKey(key)).not.toThrow();
+  });
+
+  it.each([
+    ['', "Cannot use '' as a lock key: it is empty"],
+    ['a{b}c', "Cannot use 'a{b}c' as a lock key: braces are reserved for the hash tag"],
+    ['a\nb', "Cannot use 'a\\u000ab' as a lock key: it has a line break"],
+    ['a\u2028b', "Cannot use 'a\\u2028b' as a lock key: it has a line break"],
+    ['x'.repeat(513), 'as a lock key: it has 513 bytes, 512 are allowed'],
+    ['a\udc00', 'it is not well-formed text'],
+    [42, 'Cannot use a number as a lock key: it must be a string'],
+    [undefined, 'Cannot use undefined as a lock key'],
+    [['a'], 'Cannot use an array as a lock key'],
+  ])('refuses %p', (key, message) => {
+    expect(() => assertLockKey(key)).toThrow(LockKeyError);
+    expect(() => assertLockKey(key)).toThrow(message);
+  });
+});

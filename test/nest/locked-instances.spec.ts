@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  Controller,
+  Injectable,
+  Logger,
+  type OnModuleInit,
+  type ModuleMetadata,
+  type Provider,
+  Scope,
+} from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
+
+class Stock {
+  @Locked('stock:<id>')
+  async take(id: string) {
+    return Promise.resolve(id);
+  }
+}
+
+describe('LockedInstances', () => {
+  let locks: RecordingLocks;
+  let modules: TestingModule[];
+  beforeEach(() => {
+    locks = new RecordingLocks();
+    modules = [];
+  });
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await Promise.all(modules.map((module) => module.close()));
+  });
+
+  async function start(
+    providers: Provider[],
+    ...imports: NonNullable<ModuleMetadata['imports']>
+  ): Promise<TestingModule> {
+    const module = await Test.createTestingModule({
+      imports: [RecordingLockModule.with(locks), ...imports],
+      providers,
+    }).compile();
+    modules.push(module);
+    return module.init();
+  }
+
+  it('provides for instances made by useFactory and useValue', async () => {
+    const value = new Stock();
+    const module = await start([
+      { provide: 'factory', useFactory: () => new Stock() },
+      { provide: 'async', useFactory: () => Promise.resolve(new Stock()) },
+      { provide: 'value', useValue: value },
+      { provide: 'alias', useExisting: 'value' },
+      { provide: 'plain', useValue: 42 },
+      { provide: 'none', useValue: null },
+      { provide: 'null prototype', useValue: Object.create(null) as object },
+    ]);
+    await module.get<Stock>('factory').take('a');
+    await module.get<Stock>('async').take('b');
+    await value.take('c');
+    expect(locks.keys).toEqual(['stock:a', 'stock:b', 'stock:c']);
+  });
+
+  it('does so before the onModuleInit of the application', async () => {
+    class Early extends Stock implements OnModuleInit {
+      async onModuleInit() {
+        await this.take('early');
+      }
+    }
+    await start([{ provide: Early, useFactory: () => new Early() }]);
+    expect(locks.keys).toEqual(['stock:early']);
+  });
+
+  it('takes each service from its own module, and leaves what is there', async () => {
+    class Billing extends Stock {
+      @Locked('invoice:<id>', { service: 'billing' })
+      async pay(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const named = new RecordingLocks();
+    const mine = new RecordingLocks();
+    const other = mine.give(new Stock());
+    const module = await start(
+      [
+        { provide: Billing, useFactory: () => new Billing() },
+        { provide: 'other', useValue: other },
+      ],
+      RecordingLockModule.with(named, 'billing'),
+    );
+    await module.get(Billing).take('a');
+    await module.get(Billing).pay('b');
+    await other.take('c');
+    expect([locks.keys, named.keys, mine.keys]).toEqual([['stock:a'], ['invoice:b'], ['stock:c']]);
+  });
+
+  it('does not let the application start where a service is missing', async () => {
+    class Billing {
+      @Locked('invoice', { service: 'billing' })
+      async pay() {
+        return Promise.resolve();
+      }
+    }
+    const starting = start([{ provide: Billing, useFactory: () => new Billing() }]);
+    await expect(starting).rejects.toBeInstanceOf(LockConfigError);
+    await expect(starting).rejects.toThrow(
+      "Cannot lock Billing.pay: no module provides its lock service; import RedisLockModule.forRoot({ name: 'billing' }) in the root module",
+    );
+  });
+
+  it('leaves request-scoped factories alone: they fail at the first call', async () => {
+    const module = await start([
+      { provide: Stock, scope: Scope.REQUEST, useFactory: () => new Stock() },
+    ]);
+    const stock = await module.resolve(Stock);
+    await expect(stock.take('a')).rejects.toThrow('this instance has no LockService');
+  });
+
+  it('warns of overrides that take no lock, once, and of no others', async () => {
+    @Injectable()
+    class Unlocked extends Stock {
+      override async take(id: string) {
+        return Promise.resolve(`unlocked ${id}`);
+      }
+    }
+    @Injectable({ scope: Scope.REQUEST })
+    class Deeper extends Unlocked {}
+    @Controller()
+    class Calls extends Stock {
+      override async take(id: string) {
+        return `calls ${await super.take(id)}`;
+      }
+    }
+    @Injectable()
+    class Locks extends Unlocked {
+      @Locked('other:<id>')
+      override async take(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    @Injectable()
+    class CallsUnlocked extends Unlocked {
+      override async take(id: string) {
+        return `calls ${await super.take(id)}`;
+      }
+    }
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const named = RecordingLockModule.with(new RecordingLocks(), 'billing');
+    const module = await start([Stock, Unlocked, Deeper, Calls, Locks], named);
+    expect(warn.mock.calls).toEqual([
+      [
+        'Unlocked.take overrides the locked Stock.take and takes no lock; put @Locked on it, or call super.take',
+      ],
+    ]);
+    await module.get(Calls).take('a');
+    await module.get(Locks).take('b');
+    expect(locks.keys).toEqual(['stock:a', 'other:b']);
+
+    warn.mockClear();
+    await start([CallsUnlocked]);
+    expect(warn).toHaveBeenCalledTimes(1);
+  });
+});

@@ -1,0 +1,429 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { ReadableStream } from 'node:stream/web';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { StreamableFile } from '@nestjs/common';
+import {
+  concat,
+  defer,
+  EMPTY,
+  firstValueFrom,
+  lastValueFrom,
+  NEVER,
+  Observable,
+  of,
+  Subject,
+  type Subscription,
+  take,
+  throwError,
+  toArray,
+} from 'rxjs';
+import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { RecordingLocks } from './recording-locks.js';
+
+let locks: RecordingLocks;
+beforeEach(() => {
+  locks = new RecordingLocks();
+});
+
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+const LOCKED_ONCE = ['lock k', 'unlock k'];
+
+/** Whether the lock is held at this moment. */
+const isHeld = (): boolean => locks.events.filter((event) => / k$/.test(event)).length % 2 === 1;
+
+describe('a locked Observable', () => {
+  class Prices {
+    calls = 0;
+    source: Observable<unknown> = of(1, 2);
+
+    @Locked('k')
+    watch(): Observable<unknown> {
+      this.calls += 1;
+      return this.source;
+    }
+
+    @Locked('k', { returns: 'observable' })
+    unannotated() {
+      this.calls += 1;
+      return this.source;
+    }
+  }
+  let prices: Prices;
+  beforeEach(() => {
+    prices = locks.give(new Prices());
+  });
+
+  it('takes the lock per subscription and gives it back before it completes', async () => {
+    const values = prices.watch();
+    await settled();
+    expect(prices.calls).toBe(0);
+    await expect(lastValueFrom(values.pipe(toArray()))).resolves.toEqual([1, 2]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await lastValueFrom(values);
+    expect(locks.events).toEqual([...LOCKED_ONCE, ...LOCKED_ONCE]);
+    expect(prices.calls).toBe(2);
+  });
+
+  it('lets subscriptions take turns', async () => {
+    prices.source = defer(() => {
+      locks.events.push('work');
+      return of(1);
+    });
+    const values = prices.watch();
+    await Promise.all([lastValueFrom(values), lastValueFrom(values)]);
+    expect(locks.events).toEqual(['lock k', 'work', 'unlock k', 'lock k', 'work', 'unlock k']);
+  });
+
+  it('keeps the lock until the source ends', async () => {
+    const source = new Subject<number>();
+    prices.source = source;
+    const all = lastValueFrom(prices.watch().pipe(toArray()));
+    await settled();
+    source.next(1);
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    source.complete();
+    await expect(all).resolves.toEqual([1]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('gives it back on unsubscribe, also from a source that never stops by itself', async () => {
+    prices.source = concat(of(1), NEVER);
+    const subscription = prices.watch().subscribe();
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    subscription.unsubscribe();
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+
+    prices.source = new Observable((subscriber) => {
+      for (let i = 0; !subscriber.closed; i += 1) subscriber.next(i);
+    });
+    await expect(lastValueFrom(prices.watch().pipe(take(3), toArray()))).resolves.toEqual([
+      0, 1, 2,
+    ]);
+    await settled();
+    expect(isHeld()).toBe(false);
+  });
+
+  it('passes errors on after the release, those of the method too', async () => {
+    prices.source = throwError(() => new Error('source'));
+    await expect(lastValueFrom(prices.watch())).rejects.toThrow('source');
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    Object.defineProperty(prices, 'source', {
+      get() {
+        throw new Error('method');
+      },
+    });
+    await expect(lastValueFrom(prices.watch())).rejects.toThrow('method');
+    expect(isHeld()).toBe(false);
+  });
+
+  it('stops waiting when the subscriber leaves, and never runs', async () => {
+    const release = await locks.hold('k');
+    const subscription = prices.watch().subscribe();
+    await settled();
+    expect(locks.calls[1]?.options.signal?.aborted).toBe(false);
+    subscription.unsubscribe();
+    expect(locks.calls[1]?.options.signal?.aborted).toBe(true);
+    release();
+    await settled();
+    expect(prices.calls).toBe(0);
+  });
+
+  it('never runs for a subscriber who left at the moment the lock came', async () => {
+    const withLock = locks[LOCK_RUNNER].withLock.bind(locks);
+    locks[LOCK_RUNNER].withLock = (key, options, work) =>
+      withLock(key, options, (lock) => {
+        subscription.unsubscribe();
+        return work(lock);
+      });
+    const subscription: Subscription = prices.watch().subscribe();
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    expect(prices.calls).toBe(0);
+  });
+
+  it('is what `returns` says where the type is not known', async () => {
+    await expect(firstValueFrom(prices.unannotated())).resolves.toBe(1);
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+});
+
+describe('a locked async generator', () => {
+  const storage = new AsyncLocalStorage<string>();
+
+  class Pages {
+    calls = 0;
+    @Locked('k')
+    async *pages(failAt = Infinity): AsyncGenerator<number, string> {
+      this.calls += 1;
+      try {
+        for (let page = 1; page <= 3; page += 1) {
+          if (page === failAt) throw new Error('page');
+          await Promise.resolve();
+          locks.events.push(`page ${page}`);
+          yield page;
+        }
+        return 'end';
+      } finally {
+        locks.events.push('clean-up');
+      }
+    }
+
+    @Locked('k', { returns: 'iterable' })
+    list(values: unknown): AsyncIterable<unknown> {
+      this.calls += 1;
+      return values as AsyncIterable<unknown>;
+    }
+
+    @Locked('k')
+    async *stored(): AsyncGenerator<unknown> {
+      yield storage.getStore();
+      await Promise.resolve();
+      yield storage.getStore();
+    }
+  }
+  let pages: Pages;
+  beforeEach(() => {
+    pages = locks.give(new Pages());
+  });
+
+  async function read(values: AsyncIterable<unknown>): Promise<unknown[]> {
+    const all: unknown[] = [];
+    for await (const value of values) all.push(value);
+    return all;
+  }
+
+  it('takes the lock at the first value and keeps it to the end', async () => {
+    const values = pages.pages();
+    await settled();
+    expect([pages.calls, locks.events]).toEqual([0, []]);
+    await expect(values.next()).resolves.toEqual({ value: 1, done: false });
+    await settled();
+    expect(locks.events).toEqual(['lock k', 'page 1']);
+    await values.next();
+    await values.next();
+    await expect(values.next()).resolves.toEqual({ value: 'end', done: true });
+    expect(locks.events.slice(-2)).toEqual(['clean-up', 'unlock k']);
+    await expect(values.next()).resolves.toEqual({ value: undefined, done: true });
+  });
+
+  it('gives it back when the reader breaks off, after the clean-up', async () => {
+    for await (const page of pages.pages()) if (page === 2) break;
+    expect(locks.events).toEqual(['lock k', 'page 1', 'page 2', 'clean-up', 'unlock k']);
+  });
+
+  it('gives it back when it fails', async () => {
+    await expect(read(pages.pages(2))).rejects.toThrow('page');
+    expect(locks.events).toEqual(['lock k', 'page 1', 'clean-up', 'unlock k']);
+  });
+
+  it('passes throw() on', async () => {
+    const values = pages.pages();
+    await values.next();
+    await expect(values.throw(new Error('reader'))).rejects.toThrow('reader');
+    expect(locks.events).toEqual(['lock k', 'page 1', 'clean-up', 'unlock k']);
+  });
+
+  it('lets the method handle what the reader throws', async () => {
+    class Patient {
+      @Locked('k')
+      async *each(): AsyncGenerator<unknown> {
+        try {
+          yield await Promise.resolve(1);
+        } catch (error) {
+          yield error;
+        }
+      }
+    }
+    const values = locks.give(new Patient()).each();
+    await values.next();
+    await expect(values.throw('reader')).resolves.toEqual({ value: 'reader', done: false });
+    expect(isHeld()).toBe(true);
+    await values.next();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('takes no lock when it is left before the first value', async () => {
+    const values = pages.pages();
+    await expect(values.return('left')).resolves.toEqual({ value: 'left', done: true });
+    expect([pages.calls, locks.calls]).toEqual([0, []]);
+  });
+
+  it('runs where the lock was taken, whoever asks for the next value', async () => {
+    const values = pages.stored();
+    const first = await storage.run('request', () => values.next());
+    const second = await storage.run('other', () => values.next());
+    expect([first.value, second.value]).toEqual(['request', 'request']);
+    await values.return(undefined);
+  });
+
+  it('is empty when the lock service skips the work', async () => {
+    locks[LOCK_RUNNER].withLock = () => Promise.resolve(undefined as never);
+    await expect(read(pages.pages())).resolves.toEqual([]);
+    expect(pages.calls).toBe(0);
+  });
+
+  it('is what `returns` says for methods that hand an iterable on', async () => {
+    await expect(read(pages.list(Readable.from([1, 2])))).resolves.toEqual([1, 2]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await expect(read(pages.list([1]))).rejects.toThrow(
+      'Cannot iterate the result of Pages.list: it is not an async iterable',
+    );
+    expect(isHeld()).toBe(false);
+  });
+});
+
+describe('a Promise of something that goes on', () => {
+  class Reports {
+    @Locked('k')
+    async make<T>(result: T): Promise<T> {
+      return Promise.resolve(result);
+    }
+  }
+  let reports: Reports;
+  beforeEach(() => {
+    reports = locks.give(new Reports());
+  });
+
+  it('keeps the lock until the Observable has ended', async () => {
+    const source = new Subject<number>();
+    const values = await reports.make(source.asObservable());
+    const all = lastValueFrom(values.pipe(toArray()));
+    source.next(1);
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    source.complete();
+    await expect(all).resolves.toEqual([1]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('gives it back with the last subscription and refuses later ones', async () => {
+    const values = await reports.make(NEVER);
+    const [one, two] = [values.subscribe(), values.subscribe()];
+    one.unsubscribe();
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    two.unsubscribe();
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await expect(lastValueFrom(values)).rejects.toThrow(
+      "Cannot subscribe to the result of Reports.make: its lock was given back when the first subscription ended; set returns: 'observable'",
+    );
+  });
+
+  it('passes the error of the Observable on', async () => {
+    const values = await reports.make(throwError(() => new Error('source')));
+    await expect(lastValueFrom(values)).rejects.toThrow('source');
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await lastValueFrom(await reports.make(EMPTY), { defaultValue: 0 });
+    expect(isHeld()).toBe(false);
+  });
+
+  async function* numbers(): AsyncGenerator<number> {
+    yield Promise.resolve(1);
+    yield 2;
+  }
+
+  it('keeps the lock until the async generator has ended', async () => {
+    const values = await reports.make(numbers());
+    await values.next();
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    await values.next();
+    await values.next();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('gives it back when the async generator is left, even before it began', async () => {
+    const values = await reports.make(numbers());
+    await values.return(undefined);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('gives it back once when the async generator fails, and has ended then', async () => {
+    const failing = async function* (): AsyncGenerator<number> {
+      yield Promise.reject(new Error('generator'));
+    };
+    const values = await reports.make(failing());
+    await expect(values.next()).rejects.toThrow('generator');
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await expect(values.next()).resolves.toEqual({ value: undefined, done: true });
+  });
+
+  it('leaves an iterable object its other members, and guards its iteration', async () => {
+    class Cursor {
+      #size = 2;
+      get size(): number {
+        return this.#size;
+      }
+      double(): number {
+        return this.#size * 2;
+      }
+      async *[Symbol.asyncIterator](): AsyncGenerator<number> {
+        for (let i = 0; i < this.#size; i += 1) yield Promise.resolve(i);
+      }
+    }
+    const cursor = await reports.make(new Cursor());
+    expect([cursor instanceof Cursor, cursor.size, cursor.double()]).toEqual([true, 2, 4]);
+    expect(locks.events).toEqual(['lock k']);
+    const read: number[] = [];
+    for await (const value of cursor) read.push(value);
+    expect(read).toEqual([0, 1]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    expect(() => cursor[Symbol.asyncIterator]()).toThrow(
+      'Cannot iterate the result of Reports.make again',
+    );
+  });
+
+  it('keeps the lock until the stream has ended, and gives the stream itself', async () => {
+    const stream = new Readable({ read() {} });
+    const result = await reports.make(stream);
+    expect(result).toBe(stream);
+    const content = text(result);
+    stream.push('a');
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    stream.push(null);
+    await expect(content).resolves.toBe('a');
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('gives it back when the stream is destroyed', async () => {
+    const stream = await reports.make(new Readable({ read() {} }));
+    stream.destroy();
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('looks into StreamableFile', async () => {
+    const stream = Readable.from(['a', 'b']);
+    const file = await reports.make(new StreamableFile(stream));
+    expect(file).toBeInstanceOf(StreamableFile);
+    expect(locks.events).toEqual(['lock k']);
+    await expect(text(file.getStream())).resolves.toBe('ab');
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('keeps the lock until the web stream has ended or was cancelled', async () => {
+    const source = (): ReadableStream<string> => ReadableStream.from(['a', 'b']);
+    const stream = await reports.make(source());
+    expect(stream).toBeInstanceOf(ReadableStream);
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    await expect(text(stream)).resolves.toBe('ab');
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    const cancelled = await reports.make(source());
+    await cancelled.cancel();
+    await settled();
+    expect(isHeld()).toBe(false);
+  });
+});

@@ -1,0 +1,286 @@
+import 'reflect-metadata';
+import { describe, expect, it } from '@jest/globals';
+import { applyDecorators, SetMetadata } from '@nestjs/common';
+import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/locked.options.js';
+import {
+  LOCKED_METHOD,
+  type LockedMethodInfo,
+} from '../../libs/nestjs-locked/src/nest/locked-methods.registry.js';
+import { RecordingLocks } from './recording-locks.js';
+
+type LooseDecorator = (target: unknown, name?: unknown, descriptor?: unknown) => void;
+/** The decorator without its types, as code that is not type-checked uses it. */
+const looselyLocked = (key: unknown, options?: unknown): LooseDecorator =>
+  (Locked as (key: unknown, options?: unknown) => unknown)(key, options) as LooseDecorator;
+
+/** What another library's decorator does: replaces the method, and loses its names on the way. */
+function Wrapped(): MethodDecorator {
+  return (_target, _name, descriptor: PropertyDescriptor) => {
+    const method = descriptor.value as (...args: unknown[]) => unknown;
+    descriptor.value = function (this: unknown, ...args: unknown[]) {
+      return Reflect.apply(method, this, args);
+    };
+  };
+}
+
+function infoOf(method: object): LockedMethodInfo {
+  return Reflect.get(method, LOCKED_METHOD) as LockedMethodInfo;
+}
+
+describe('@Locked: keys', () => {
+  class Stock {
+    @Locked('stock:<id>')
+    async take(id: string | number, quantity = 1) {
+      return Promise.resolve(`${id} ${quantity}`);
+    }
+
+    @Locked((id: string) => lockKey`stock:${id}`)
+    async put(id: string, quantity: number) {
+      return Promise.resolve(`${id} ${quantity}`);
+    }
+
+    @Wrapped()
+    @Locked('stock:<id>')
+    async below(id: string) {
+      return Promise.resolve(id);
+    }
+
+    @Locked('stock:<id>')
+    @Wrapped()
+    async above(id: string) {
+      return Promise.resolve(id);
+    }
+  }
+
+  it('come from the arguments, and the method runs with them', async () => {
+    const locks = new RecordingLocks();
+    const stock = locks.give(new Stock());
+    await expect(stock.take('a:b')).resolves.toBe('a:b 1');
+    await expect(stock.take(7, 2)).resolves.toBe('7 2');
+    await expect(stock.put('x', 3)).resolves.toBe('x 3');
+    expect(locks.keys).toEqual(['stock:a%3Ab', 'stock:7', 'stock:x']);
+  });
+
+  it('are found although another decorator replaced the method, above or below', async () => {
+    const locks = new RecordingLocks();
+    const stock = locks.give(new Stock());
+    await stock.below('b');
+    await stock.above('a');
+    expect(locks.keys).toEqual(['stock:b', 'stock:a']);
+  });
+});
+
+describe('@Locked: decoration', () => {
+  it('keeps name, length, properties and all metadata, its own and that of its parameters', () => {
+    const mark = Symbol('mark');
+    const Marked = (): MethodDecorator => (_target, _name, descriptor) => {
+      Object.assign(descriptor.value as object, { [mark]: 'kept' });
+    };
+    class Stock {
+      @SetMetadata('above', 1)
+      @Locked('stock:<id>')
+      @SetMetadata('below', { deep: true })
+      @Marked()
+      async take(id: string, _quantity: number) {
+        return Promise.resolve(id);
+      }
+    }
+    const take = Object.getOwnPropertyDescriptor(Stock.prototype, 'take')?.value as object;
+    expect(['name', 'length', mark].map((key) => Reflect.get(take, key) as unknown)).toEqual([
+      'take',
+      2,
+      'kept',
+    ]);
+    expect(Reflect.getMetadata('above', take)).toBe(1);
+    expect(Reflect.getMetadata('below', take)).toEqual({ deep: true });
+    expect(Reflect.getMetadata('design:paramtypes', Stock.prototype, 'take')).toEqual([
+      String,
+      Number,
+    ]);
+  });
+
+  it('asks Nest for each service once per class, and not again in a subclass', () => {
+    class Base {
+      @Locked('a') async one() {}
+      @Locked('b') async two() {}
+    }
+    class Sub extends Base {
+      @Locked('c') async three() {}
+      @Locked('d', { service: 'billing' }) async four() {}
+    }
+    class Plain extends Base {
+      @Locked('e') async five() {}
+    }
+    const asked = (type: object): unknown[] =>
+      (
+        Reflect.getOwnMetadata('self:properties_metadata', type) as { type: symbol }[] | undefined
+      )?.map(({ type }) => type.description) ?? [];
+    const own = 'nestjs-locked/LockService';
+    expect(asked(Base)).toEqual([own]);
+    expect(asked(Sub)).toEqual([own, `${own}(billing)`]);
+    expect(asked(Plain)).toEqual([]);
+  });
+
+  it('leaves a description on the wrapper', () => {
+    class Billing {
+      @Locked('invoice:<id>', { service: 'billing' })
+      async pay(id: string) {
+        return Promise.resolve(id);
+      }
+      @Locked(() => 'all')
+      async all() {
+        return Promise.resolve();
+      }
+    }
+    const pay = Object.getOwnPropertyDescriptor(Billing.prototype, 'pay')?.value as object;
+    expect(infoOf(pay)).toEqual({
+      className: 'Billing',
+      name: 'pay',
+      template: 'invoice:<id>',
+      service: 'billing',
+      kind: 'promise',
+      wrapper: pay,
+    });
+    const all = Object.getOwnPropertyDescriptor(Billing.prototype, 'all')?.value as object;
+    expect(infoOf(all).template).toBeUndefined();
+  });
+
+  it('may stand twice on a method, whatever that returns', async () => {
+    class Stock {
+      @Locked('invoice:<id>', { service: 'billing' })
+      @Locked('stock:<id>')
+      async *each(id: string) {
+        yield Promise.resolve(id);
+      }
+    }
+    const locks = new RecordingLocks();
+    const stock = locks.give(locks.give(new Stock()), 'billing');
+    for await (const id of stock.each('a')) locks.events.push(id);
+    expect(locks.events).toEqual([
+      'lock invoice:a',
+      'lock stock:a',
+      'a',
+      'unlock stock:a',
+      'unlock invoice:a',
+    ]);
+  });
+
+  it('works inside applyDecorators', async () => {
+    const Exclusive = (template: string): MethodDecorator & ClassDecorator =>
+      applyDecorators(Locked(template), SetMetadata('exclusive', template));
+    class Stock {
+      @Exclusive('stock:<id>')
+      async take(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const locks = new RecordingLocks();
+    await locks.give(new Stock()).take('a');
+    expect(locks.keys).toEqual(['stock:a']);
+    const take = Object.getOwnPropertyDescriptor(Stock.prototype, 'take')?.value as object;
+    expect(Reflect.getMetadata('exclusive', take)).toBe('stock:<id>');
+  });
+
+  it('passes the options on, without its own', async () => {
+    class Stock {
+      @Locked('stock:<id>', { waitMs: 0, leaseMs: 5000, returns: 'promise', service: 'billing' })
+      async take(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const locks = new RecordingLocks();
+    await locks.give(new Stock(), 'billing').take('a');
+    expect(locks.calls).toEqual([{ key: 'stock:a', options: { waitMs: 0, leaseMs: 5000 } }]);
+  });
+
+  class Target {
+    get total(): number {
+      return 1;
+    }
+    static async take(): Promise<void> {}
+    async take(id: string) {
+      return Promise.resolve(id);
+    }
+    *each(): Generator<number> {
+      yield 1;
+    }
+  }
+  const descriptorOf = (name: string): unknown =>
+    Object.getOwnPropertyDescriptor(Target.prototype, name);
+
+  it.each<[string, unknown[], string]>([
+    [
+      'a getter',
+      [Target.prototype, 'total', descriptorOf('total')],
+      'Target.total: it is an accessor',
+    ],
+    [
+      'a static method',
+      [Target, 'take', Object.getOwnPropertyDescriptor(Target, 'take')],
+      'Target.take: it is static, and a class gets no LockService injected',
+    ],
+    ['a property (tsc)', [Target.prototype, 'arrow', undefined], 'Target.arrow: it is a property'],
+    [
+      'a property (swc)',
+      [Target.prototype, 'arrow', { initializer: () => () => {}, writable: true }],
+      'Target.arrow: it is a property, not a method',
+    ],
+    [
+      'what is no function',
+      [Target.prototype, 'take', { value: 42 }],
+      'Target.take: it is a property',
+    ],
+    [
+      'a generator',
+      [Target.prototype, 'each', descriptorOf('each')],
+      'Target.each: it is a generator',
+    ],
+    ['a class', [Target], 'Cannot apply @Locked to Target: it can only be used on methods'],
+    [
+      'a TC39 decorator',
+      [() => {}, { kind: 'method', name: 'take', static: false }],
+      'set "experimentalDecorators": true in tsconfig.json',
+    ],
+  ])('refuses %s', (_, args, message) => {
+    const [target, name, descriptor] = args;
+    const decorate = (): void => looselyLocked('key')(target, name, descriptor);
+    expect(decorate).toThrow(LockConfigError);
+    expect(decorate).toThrow(message);
+  });
+
+  it.each<[string, unknown, unknown, string]>([
+    ['a short lease', 'k', { leaseMs: 10 }, 'Invalid option leaseMs: 10'],
+    ['a negative wait', 'k', { waitMs: -1 }, 'Invalid option waitMs: -1'],
+    ['a signal', 'k', { signal: AbortSignal.abort() }, 'a signal would be shared by all calls'],
+    ['an unknown kind', 'k', { returns: 'array' }, "returns is 'array'; use one of 'promise', "],
+    ['a kind that is no text', 'k', { returns: {} }, 'returns is an object; use one of'],
+    ['a nameless service', 'k', { service: '' }, "Invalid lock service name: ''"],
+    ['no object', 'k', 5000, 'the second argument must be an object'],
+    ['several templates', ['a:<id>', 'b:<id>'], {}, 'must be one string'],
+    ['nothing', undefined, {}, 'must be one string'],
+    ['a wrong name', 'stock:<sku>', {}, "its parameters are 'id'"],
+    ['fan-out', 'stock:<id[]>', {}, '<id[]> has brackets, but a template gives one key'],
+  ])('refuses %s', (_, key, options, message) => {
+    const decorate = (): void =>
+      looselyLocked(key, options)(Target.prototype, 'take', descriptorOf('take'));
+    expect(decorate).toThrow(LockConfigError);
+    expect(decorate).toThrow(message);
+  });
+
+  it('refuses a result kind that the method visibly does not have', () => {
+    const decorate = (options: LockedOptions) => () => {
+      class Stock {
+        @Locked('k', options)
+        async *each() {
+          yield Promise.resolve(1);
+        }
+      }
+      return Stock;
+    };
+    expect(decorate({ returns: 'promise' })).toThrow("the method is declared as 'iterable'");
+    expect(decorate({ returns: 'iterable' })).not.toThrow();
+  });
+});

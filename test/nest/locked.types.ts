@@ -1,0 +1,156 @@
+/**
+ * What the compiler must accept and refuse; nothing here runs. `npm run typecheck` fails when an expected error is
+ * missing.
+ */
+import { applyDecorators, Get } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+
+declare const anything: never;
+
+export abstract class Accepted {
+  @Locked('stock:<id>')
+  async promise(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>')
+  async inferred(id: string) {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>', { waitMs: 0, leaseMs: 1000, service: 'billing', returns: 'observable' })
+  observable(_id: string): Observable<number> {
+    return anything;
+  }
+
+  @Locked('stock:<id>')
+  async *generator(id: string) {
+    yield Promise.resolve(id);
+  }
+
+  @Locked('all', { returns: 'iterable' })
+  iterable(): AsyncIterable<number> {
+    return anything;
+  }
+
+  @Locked('all')
+  any(): ReturnType<typeof JSON.parse> {
+    return anything;
+  }
+
+  @Locked('stock:<id>')
+  private async hidden(id: string) {
+    return Promise.resolve(id);
+  }
+
+  @Locked((id: string) => lockKey`stock:${id}`)
+  async annotated(id: string, _quantity: number): Promise<string> {
+    return this.hidden(id);
+  }
+
+  @Locked((id: string, quantity: number) => lockKey`stock:${id}:${quantity}`)
+  async optional(id: string, _quantity?: number) {
+    return Promise.resolve(id);
+  }
+
+  @Locked<Accepted['typed']>((id, quantity) => lockKey`stock:${id}:${quantity.toFixed()}`)
+  async typed(id: string, _quantity: number) {
+    return Promise.resolve(id);
+  }
+
+  @Locked(() => 'all')
+  async constant(id: string) {
+    return Promise.resolve(id);
+  }
+
+  @Composed()
+  async composed(id: string) {
+    return Promise.resolve(id);
+  }
+}
+
+function Composed() {
+  const decorators: MethodDecorator[] = [
+    Locked('stock:<id>'),
+    Locked((id: string) => lockKey`stock:${id}`),
+    Locked<Accepted['typed']>((id) => lockKey`stock:${id}`),
+  ];
+  return applyDecorators(...decorators, Locked('stock:<id>'), Get());
+}
+
+export class Refused {
+  // @ts-expect-error a plain value: the call would give a Promise where the types say number
+  @Locked('stock:<id>')
+  plain(id: string): number {
+    return id.length;
+  }
+
+  // @ts-expect-error nothing is a plain value, too
+  @Locked('stock:<id>')
+  nothing(_id: string): void {}
+
+  // @ts-expect-error sometimes a plain value
+  @Locked('stock:<id>')
+  sometimes(id: string): Promise<string> | string {
+    return id;
+  }
+
+  // @ts-expect-error a plain value in the function form
+  @Locked((id: string) => lockKey`stock:${id}`)
+  plainWithFunction(id: string): number {
+    return id.length;
+  }
+
+  // @ts-expect-error the key function takes a number where the method takes a string
+  @Locked((id: number) => lockKey`stock:${id}`)
+  async otherParameter(id: string) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the key function takes more than the method
+  @Locked((id: string, quantity: number) => lockKey`stock:${id}:${quantity}`)
+  async tooMany(id: string) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the method is not the one that is named
+  @Locked<Accepted['typed']>((id) => lockKey`stock:${id}`)
+  async otherMethod(id: number) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error parameters without annotation are unknown, not any
+  @Locked((id) => lockKey`stock:${id}`)
+  async unannotated(id: string) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error a key is a string
+  @Locked((id: string) => id.length)
+  async keyIsNumber(id: string) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error a key is not a Promise
+  @Locked(async (id: string) => Promise.resolve(lockKey`stock:${id}`))
+  async keyIsPromise(id: string) {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error not a method
+  @Locked('stock')
+  property = async () => Promise.resolve();
+}
+
+// @ts-expect-error all calls would share the signal
+Locked('stock', { signal: AbortSignal.abort() });
+// @ts-expect-error one of three
+Locked('stock', { returns: 'array' });
+// @ts-expect-error not an option
+Locked('stock', { ttl: 5 });
+// @ts-expect-error not a value for a key
+export const fromNothing = lockKey`stock:${undefined}`;
+// @ts-expect-error not a value for a key
+export const fromDate = lockKey`stock:${new Date()}`;

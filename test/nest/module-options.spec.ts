@@ -1,0 +1,69 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { startNest } from '../support/nest-app.js';
+
+/** Nothing listens here: a wrong option must be found before anything is opened. */
+const connection = 'redis://127.0.0.1:1';
+
+/** What is wrong, the options, and how the message begins. */
+const WRONG: readonly [string, Record<string, unknown>, string][] = [
+  [
+    'a negative waitMs',
+    { waitMs: -1 },
+    'Invalid option waitMs: -1 must be a whole number of at least 0',
+  ],
+  [
+    'a waitMs that is a text',
+    { waitMs: '10' },
+    "Invalid option waitMs: '10' must be a whole number",
+  ],
+  ['a waitMs that is not a number', { waitMs: NaN }, 'Invalid option waitMs: NaN must be'],
+  [
+    'a fractional leaseMs',
+    { leaseMs: 1000.5 },
+    'Invalid option leaseMs: 1000.5 must be a whole number',
+  ],
+  [
+    'a leaseMs of 499',
+    { leaseMs: 499 },
+    'Invalid option leaseMs: 499 must be a whole number of at least 500',
+  ],
+  ['an endless leaseMs', { leaseMs: Infinity }, 'Invalid option leaseMs: Infinity must be'],
+  ['negative localHandovers', { localHandovers: -1 }, 'Invalid option localHandovers: -1 must be'],
+  ['a negative shutdownMs', { shutdownMs: -1 }, 'Invalid option shutdownMs: -1 must be'],
+  ['a keyPrefix with braces', { keyPrefix: 'a{b}:' }, "Invalid option keyPrefix: 'a{b}:' must be"],
+  ['a keyPrefix with a space', { keyPrefix: 'a b' }, "Invalid option keyPrefix: 'a b' must be"],
+  [
+    'no connection',
+    { connection: undefined },
+    'Invalid option connection: undefined must be a URL',
+  ],
+  [
+    'a host without a scheme',
+    { connection: 'redis:6379' },
+    "Invalid option connection: 'redis:6379' must be a URL such as 'redis://localhost:6379'",
+  ],
+  ['a number as connection', { connection: 6379 }, 'Invalid option connection: 6379 must be'],
+];
+
+describe('RedisLockModule options', () => {
+  it.each(WRONG)('refuses %s before anything is opened', async (_, wrong, message) => {
+    const options = { connection, ...wrong } as RedisLockModuleOptions;
+    const start = startNest({ imports: [RedisLockModule.forRoot(options)] });
+    await expect(start).rejects.toThrow(message);
+    await expect(start).rejects.toBeInstanceOf(LockConfigError);
+  });
+
+  it('refuses an empty name', () => {
+    expect(() => RedisLockModule.forRoot({ connection, name: '' })).toThrow(
+      "Invalid lock service name: ''",
+    );
+  });
+
+  it('checks what forRootAsync() brings in the same way', async () => {
+    const useFactory = (): RedisLockModuleOptions => ({ connection, leaseMs: 1 });
+    await expect(
+      startNest({ imports: [RedisLockModule.forRootAsync({ useFactory })] }),
+    ).rejects.toThrow('Invalid option leaseMs: 1');
+  });
+});

@@ -1,0 +1,82 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { type HasLockRunner, LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
+import { LockAbortedError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import {
+  lockServiceProperty,
+  lockServiceToken,
+} from '../../libs/nestjs-locked/src/nest/lock-service.token.js';
+import { LockedInstances } from '../../libs/nestjs-locked/src/nest/locked-instances.js';
+
+/** A lock service without Redis: excludes for real, inside this process, and writes down what it did. */
+export class RecordingLocks implements HasLockRunner {
+  /** `lock stock:1`, `unlock stock:1`, and whatever the test adds. */
+  readonly events: string[] = [];
+  readonly calls: { key: string; options: WithLockOptions }[] = [];
+  readonly #tails = new Map<string, Promise<unknown>>();
+
+  readonly [LOCK_RUNNER] = {
+    withLock: async <T>(
+      key: string,
+      options: WithLockOptions,
+      work: (lock: Lock) => T | Promise<T>,
+    ): Promise<T> => {
+      this.calls.push({ key, options });
+      const before = this.#tails.get(key);
+      let release = (): void => {};
+      this.#tails.set(
+        key,
+        new Promise<void>((resolve) => {
+          release = resolve;
+        }),
+      );
+      await before;
+      if (options.signal?.aborted === true) {
+        release();
+        throw new LockAbortedError('aborted', key);
+      }
+      this.events.push(`lock ${key}`);
+      try {
+        return await work({ key } as Lock);
+      } finally {
+        // The release takes a moment, as it does with Redis.
+        await new Promise((resolve) => setImmediate(resolve));
+        this.events.push(`unlock ${key}`);
+        release();
+      }
+    },
+  };
+
+  get keys(): string[] {
+    return this.calls.map(({ key }) => key);
+  }
+
+  /** Takes a key and keeps it until the returned function is called. */
+  hold(key: string): Promise<() => void> {
+    return new Promise((entered) => {
+      void this[LOCK_RUNNER].withLock(key, {}, () => new Promise<void>(entered));
+    });
+  }
+
+  /** Gives the locks to an instance that Nest did not make. */
+  give<T extends object>(instance: T, name?: string): T {
+    Reflect.set(instance, lockServiceProperty(name), this);
+    return instance;
+  }
+}
+
+/** The parts of a lock module that `@Locked` needs, around recording locks. */
+@Module({})
+export class RecordingLockModule {
+  static with(locks: unknown, name?: string): DynamicModule {
+    return {
+      module: RecordingLockModule,
+      global: true,
+      imports: [DiscoveryModule],
+      providers: [{ provide: lockServiceToken(name), useValue: locks }, LockedInstances],
+      exports: [lockServiceToken(name)],
+    };
+  }
+}

@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import { LockConfigError, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
+import { execFile } from 'node:child_process';
+import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterTest } from '../support/after-test.js';
+import { startNest } from '../support/nest-app.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const run = promisify(execFile);
+const STARTER = fileURLToPath(new URL('../fixtures/start-without-redis.mjs', import.meta.url));
+
+/** Short, so that outages are noticed soon: a command is waited for a third of it. */
+const LEASE_MS = 900;
+const COMMAND_LIMIT_MS = 300;
+/** For a busy machine. */
+const SLACK_MS = 500;
+
+let server: RedisServer;
+/** It takes the full ten seconds to give up, so it begins while the other tests run. */
+let startWithoutRedis: Promise<{ stdout: string; stderr: string }>;
+
+beforeAll(async () => {
+  startWithoutRedis = run(process.execPath, [STARTER, `redis://127.0.0.1:${await closedPort()}`], {
+    timeout: 25_000,
+  });
+  startWithoutRedis.catch(() => {}); // looked at by its test
+  server = await RedisServer.start();
+});
+
+afterAll(() => server.stop());
+
+async function startLocks(leaseMs = LEASE_MS): Promise<LockService> {
+  const lockModule = RedisLockModule.forRoot({ connection: server.url, leaseMs });
+  return (await startNest({ imports: [lockModule] })).get(LockService);
+}
+
+async function timed(action: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
+  const startedAt = performance.now();
+  const error = await action.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  return { error, ms: performance.now() - startedAt };
+}
+
+describe('Redis that is not as it should be', () => {
+  it('without channel rights: the application does not start, and the rule that is missing is named', async () => {
+    const admin = new Redis(server.url);
+    afterTest(() => admin.disconnect());
+    const rules = ['on', '>secret', '~lock:*', 'resetchannels', '+@all'];
+    await admin.call('ACL', 'SETUSER', 'no-channels', ...rules);
+
+    const start = startNest({
+      imports: [
+        RedisLockModule.forRoot({
+          connection: `redis://no-channels:secret@127.0.0.1:${server.port}`,
+        }),
+      ],
+    });
+    await expect(start).rejects.toBeInstanceOf(LockConfigError);
+    await expect(start).rejects.toThrow('&lock:inbox:*');
+  }, 20_000);
+
+  it('killed: calls end in LockStoreError within their time, and work again after a restart', async () => {
+    const locks = await startLocks();
+    const key = uniqueKey();
+    await locks.withLock(key, () => 'warm');
+    await server.kill();
+    let restarted = false;
+    afterTest(async () => {
+      if (!restarted) await server.restart();
+    });
+
+    const single = await timed(locks.tryAcquire(key));
+    expect(single.error).toBeInstanceOf(LockStoreError);
+    expect(single.ms).toBeLessThan(COMMAND_LIMIT_MS + SLACK_MS);
+
+    const waitMs = 700;
+    const waited = await timed(locks.withLock(key, { waitMs }, () => 'never'));
+    expect(waited.error).toBeInstanceOf(LockStoreError);
+    expect(waited.ms).toBeGreaterThanOrEqual(waitMs - 1);
+    expect(waited.ms).toBeLessThan(waitMs + COMMAND_LIMIT_MS + SLACK_MS);
+
+    const patient = locks.withLock(key, { waitMs: 10_000 }, () => 'served');
+    await server.restart();
+    restarted = true;
+    expect(await patient).toBe('served');
+    expect(await locks.withLock(key, () => 'again')).toBe('again');
+  });
+
+  it('frozen: a holder is told at its deadline, its work still gives its result', async () => {
+    const locks = await startLocks();
+    const key = uniqueKey();
+    const result = await locks.withLock(key, async (lock) => {
+      server.pause();
+      afterTest(() => server.resume());
+      const startedAt = performance.now();
+      await new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
+      expect(performance.now() - startedAt).toBeLessThan(LEASE_MS + SLACK_MS);
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'expired', key });
+      expect(lock.isHeld).toBe(false);
+      expect(() => lock.assertHeld()).toThrow(`Lock '${key}' was lost (expired)`);
+      server.resume();
+      return 'done all the same';
+    });
+    expect(result).toBe('done all the same');
+  });
+
+  it('restarted empty: a holder is told that the lock is no longer its own', async () => {
+    const locks = await startLocks();
+    await locks.withLock(uniqueKey(), async (lock) => {
+      await server.restart();
+      while (!lock.signal.aborted) await sleep(5);
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+    });
+  });
+
+  it('not there at start: the application does not start, says so, and ends by itself', async () => {
+    const { stdout, stderr } = await startWithoutRedis;
+    const error = JSON.parse(stdout) as { code: string; message: string };
+    expect(error.code).toBe('LOCK_STORE_FAILED');
+    expect(error.message).toMatch(
+      /within 10000 ms: .*ECONNREFUSED.*check the address in 'connection'/,
+    );
+    expect(stderr).toBe('');
+  }, 30_000);
+});
+
+async function closedPort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => probe.once('listening', resolve));
+  const { port } = probe.address() as AddressInfo;
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
