@@ -21,6 +21,7 @@ import type {
 } from '../core/lock-store.js';
 import { parseInboxMessage } from './inbox-message.js';
 import type { RedisClient } from './redis-client.js';
+import { quotedList } from '../core/quoted.js';
 import { RedisInbox } from './redis-inbox.js';
 import type { RedisScript } from './redis-script.js';
 import {
@@ -29,7 +30,11 @@ import {
   readReleaseReply,
   readRenewReply,
   readRequeueReply,
+  readTogetherReply,
 } from './script-replies.js';
+import { RedisKeys } from './redis-keys.js';
+import { RedisLockDirectory } from './redis-lock-directory.js';
+import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
 import { leaveScript } from './scripts/leave.lua.js';
 import { probeScript } from './scripts/probe.lua.js';
@@ -61,7 +66,8 @@ export class RedisLockStore implements LockStore {
   readonly commandTimeoutMs: number;
   readonly #client: RedisClient;
   readonly #clock: Clock;
-  readonly #prefix: string;
+  readonly #keys: RedisKeys;
+  readonly directory: RedisLockDirectory;
   readonly #acceptMs: number;
   readonly #options: RedisLockStoreOptions;
   #inbox: RedisInbox | undefined;
@@ -73,9 +79,16 @@ export class RedisLockStore implements LockStore {
     this.#options = options;
     this.#client = options.client;
     this.#clock = options.clock;
-    this.#prefix = options.keyPrefix;
+    this.#keys = new RedisKeys(options.keyPrefix);
     this.#acceptMs = acceptanceLeaseMs(options.leaseMs);
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(options.leaseMs / 3));
+    this.directory = new RedisLockDirectory({
+      client: options.client,
+      clock: options.clock,
+      keys: this.#keys,
+      processId: this.processId,
+      timeLimitMs: this.commandTimeoutMs,
+    });
   }
 
   get inboxReady(): boolean {
@@ -96,6 +109,7 @@ export class RedisLockStore implements LockStore {
 
   async close(): Promise<void> {
     this.#client.off('ready', this.#onReady);
+    await this.directory.leave();
     this.#inbox?.close();
     this.#inbox = undefined;
     await this.#options.closeClient();
@@ -110,15 +124,30 @@ export class RedisLockStore implements LockStore {
     return this.#run(recheckScript, name, [token, newToken, leaseMs, score], readRequeueReply);
   }
 
-  async release({ name, token, used }: ReleaseCommand): Promise<ReleaseReply> {
+  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    const tokens = commands.map(({ token }) => token);
+    const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
+    const names = commands.map(({ name }) => name);
+    try {
+      const keys = names.flatMap((name) => this.#keys.of(name));
+      const args = [leaseMs, ...tokens];
+      const action = `acquire ${quotedList(names)}`;
+      return readTogetherReply(await this.#send(acquireTogetherScript, keys, args, action), tokens);
+    } catch (error) {
+      return commands.map(() => unknownBecause(error));
+    }
+  }
+
+  async release({ name, token, used, keepMs }: ReleaseCommand): Promise<ReleaseReply> {
     const connection = this.#connections;
-    const reply = await this.#run(releaseScript, name, [token, used, '', 0], readReleaseReply);
+    const args = [token, used, '', 0, keepMs];
+    const reply = await this.#run(releaseScript, name, args, readReleaseReply);
     // ioredis repeats unanswered commands on a new connection: "not yours" may then be the answer to the second one.
     return reply.kind === 'lost' && connection !== this.#connections ? { kind: 'released' } : reply;
   }
 
   requeue({ name, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
-    return this.#run(releaseScript, name, [token, used, newToken, leaseMs], readRequeueReply);
+    return this.#run(releaseScript, name, [token, used, newToken, leaseMs, 0], readRequeueReply);
   }
 
   leave({ name, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
@@ -126,7 +155,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    const keys = commands.flatMap((command) => this.#keysOf(command.name));
+    const keys = commands.flatMap((command) => this.#keys.of(command.name));
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
     try {
       return readRenewReply(
@@ -144,8 +173,8 @@ export class RedisLockStore implements LockStore {
     read: (reply: unknown) => Reply,
   ): Promise<Reply | Unknown> {
     try {
-      const all = [this.#inboxPrefix, this.#acceptMs, ...args];
-      return read(await this.#send(script, this.#keysOf(name), all, `${script.name} '${name}'`));
+      const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
+      return read(await this.#send(script, this.#keys.of(name), all, `${script.name} '${name}'`));
     } catch (error) {
       return unknownBecause(error);
     }
@@ -162,23 +191,15 @@ export class RedisLockStore implements LockStore {
     );
   }
 
-  #keysOf(name: string): [lock: string, queue: string, fence: string] {
-    const lock = `${this.#prefix}{${name}}`;
-    return [lock, `${lock}:queue`, `${lock}:fence`];
-  }
-
-  get #inboxPrefix(): string {
-    return `${this.#prefix}inbox:`;
-  }
-
   readonly #onReady = (): void => {
     this.#connections++;
     this.#listener?.reconnected();
+    void this.directory.present().catch(() => {}); // the server may be another one; only people miss it
   };
 
   /** Subscribes, then publishes to ourselves through a script: proves server, rights, prefix and subscription. */
   async #openInbox(listener: StoreListener): Promise<void> {
-    const channel = this.#inboxPrefix + this.processId;
+    const channel = this.#keys.inboxPrefix + this.processId;
     let subscribed = (): void => {};
     let probed = (): void => {};
     const firstSubscription = new Promise<void>((resolve) => (subscribed = resolve));
@@ -209,13 +230,14 @@ export class RedisLockStore implements LockStore {
     await this.#whileOpening('prove the scripts', channel, () =>
       probeScript.run(
         this.#client,
-        this.#keysOf(`probe:${this.processId}`),
+        this.#keys.of(`probe:${this.processId}`),
         [channel, 'probe'],
         () => true,
       ),
     );
     await this.#whileOpening('receive a message in the inbox', channel, () => probeArrived);
-    await this.#assertVersion();
+    await this.#readInfo(listener);
+    await this.directory.present();
   }
 
   async #whileOpening(
@@ -232,7 +254,7 @@ export class RedisLockStore implements LockStore {
       );
       if (/NOPERM|No permission/i.test(reason)) {
         throw new LockConfigError(
-          `Cannot ${action}: the Redis user lacks rights (${reason}); it needs keys ~${this.#prefix}*, channels &${this.#inboxPrefix}* and the commands of scripts, strings, sorted sets and pub/sub, e.g. ACL SETUSER <user> ~${this.#prefix}* &${this.#inboxPrefix}* +@all`,
+          `Cannot ${action}: the Redis user lacks rights (${reason}); it needs keys ~${this.#keys.prefix}*, channels &${this.#keys.inboxPrefix}* and the commands of scripts, strings, sorted sets and pub/sub, e.g. ACL SETUSER <user> ~${this.#keys.prefix}* &${this.#keys.inboxPrefix}* +@all`,
           undefined,
           { cause },
         );
@@ -245,8 +267,12 @@ export class RedisLockStore implements LockStore {
     }
   }
 
-  async #assertVersion(): Promise<void> {
-    const info = await this.#client.info('server').catch(() => '');
+  async #readInfo(listener: StoreListener): Promise<void> {
+    const info = await this.#client.info('all').catch(() => '');
+    const [, maxMemory] = /^maxmemory:(\d+)/m.exec(info) ?? [];
+    const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
+    if (maxMemory !== '0' && policy !== undefined && policy !== 'noeviction')
+      listener.mayEvict(policy);
     const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(info) ?? [];
     if (major === undefined || minor === undefined) return; // not allowed to know; the probe has passed
     const [oldestMajor, oldestMinor] = OLDEST_REDIS;

@@ -58,6 +58,12 @@ local function queued(token, score, ms, foreign)
   return { 'queued', token, text(score), ms, foreign }
 end
 
+-- Tells the first in the queue when the lock before it ends, unless that is prolonged.
+local function tellHead(ms)
+  local token = redis.call('ZRANGE', queue, 0, 0)[1]
+  if token then tell(token, table.concat({ 'h', token, ms, name }, ' ')) end
+end
+
 -- The lock is free. Gives it to the first live waiter; 'self' if that is me.
 local function grantNext(me)
   for _ = 1, 64 do
@@ -75,8 +81,7 @@ local function grantNext(me)
         redis.call('ZADD', queue, score, token)
         return 'broken'
       end
-      local behind = redis.call('ZRANGE', queue, 0, 0)[1]
-      if behind then tell(behind, table.concat({ 'h', behind, acceptMs, name }, ' ')) end
+      tellHead(acceptMs)
       return 'other'
     end
   end
