@@ -1,5 +1,6 @@
 export type { Lock } from './core/lock.js';
-export type { LockOptions, WithLockOptions } from './core/lock.options.js';
+export type { LockHolder, LockInfo } from './core/lock-info.js';
+export type { BusyContext, Keys, LockOptions, WithLockOptions } from './core/lock.options.js';
 export {
   LockAbortedError,
   LockConfigError,

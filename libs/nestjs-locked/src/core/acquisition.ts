@@ -162,15 +162,15 @@ export class Acquisition {
 }
 
 /** Sorted by the bytes of their names, the same in every process whatever its language; each once. */
-function inOrder(keys: Keys): readonly string[] {
-  const list = typeof keys === 'string' ? [keys] : keys;
+function inOrder(keys: Keys): string[] {
+  const list = typeof keys === 'string' ? [keys] : (keys as string[]);
   if (!Array.isArray(list) || list.length === 0) {
     throw new LockKeyError(
       `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : String(keys)}; pass a key such as 'stock:42', or several`,
     );
   }
   for (const key of list) assertLockKey(key);
-  return list.length === 1 ? list : [...new Set<string>(list)].sort(byBytes);
+  return [...new Set(list)].sort(byBytes);
 }
 
 function byBytes(a: string, b: string): number {

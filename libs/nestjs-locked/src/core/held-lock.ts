@@ -43,7 +43,7 @@ export class HeldLock implements Lock {
 
   get signal(): AbortSignal {
     const signals = this.#sections.map(({ hold }) => hold.signal);
-    this.#signal ??= signals.length === 1 ? (signals[0] as AbortSignal) : AbortSignal.any(signals);
+    this.#signal ??= signals.length > 1 ? AbortSignal.any(signals) : this.#first.hold.signal;
     return this.#signal;
   }
 
@@ -75,9 +75,9 @@ export class HeldLock implements Lock {
     return await this.#scopes.run(this, this.#sections, work);
   }
 
-  /** Whether calls that joined one of these holds are still going on. */
-  get isShared(): boolean {
-    return this.#sections.some(({ hold }) => hold.users > 1);
+  /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */
+  get isOutlived(): boolean {
+    return this.#sections.some(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
   }
 
   release(): Promise<boolean> {

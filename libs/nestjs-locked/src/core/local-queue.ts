@@ -85,10 +85,19 @@ export class LocalQueue implements CallerEnd, Scheduled {
   // ---- the callers' side ------------------------------------------------------------------------------------
 
   timedOut(caller: Caller): void {
+    if (caller.atEnd) return this.#giveUp(caller);
     caller.atEnd = true;
+    this.#context.scheduler.schedule(caller, caller.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
     if (state === 'waiting' && this.#callers.size === 1) return this.#request?.tryOnceMore();
+    this.#refuse(caller);
+    this.#settle();
+  }
+
+  /** The answer is overdue. If it still comes and is a grant, the lease is given back. */
+  #giveUp(caller: Caller): void {
+    this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
     this.#refuse(caller);
     this.#settle();
   }

@@ -5,6 +5,8 @@ import { HeldLock } from './held-lock.js';
 import { LocalQueues } from './local-queues.js';
 import type { LockContext } from './lock-context.js';
 import type { ReportLockEvent } from './lock-events.js';
+import { lockInfo, type LockInfo } from './lock-info.js';
+import { assertLockKey } from './lock-key.js';
 import type { LockRunner } from './lock-runner.js';
 import { LockScopes, type Section } from './lock-scope.js';
 import type { InboxMessage, LockStore, StoreListener } from './lock-store.js';
@@ -108,6 +110,26 @@ export class LockEngine implements LockRunner, StoreListener {
     return this.#scopes.current(key);
   }
 
+  /** @returns null if nobody holds it @throws LockStoreError */
+  async inspect(key: string): Promise<LockInfo | null> {
+    assertLockKey(key);
+    const record = await this.#context.store.directory.inspect(key);
+    return record === undefined ? null : lockInfo(record);
+  }
+
+  async *list(pattern: string): AsyncIterable<LockInfo> {
+    for await (const key of this.#context.store.directory.list(pattern)) {
+      const info = await this.inspect(key);
+      if (info !== null) yield info;
+    }
+  }
+
+  /** @throws LockStoreError */
+  async forceRelease(key: string): Promise<boolean> {
+    assertLockKey(key);
+    return this.#context.store.directory.revoke(key);
+  }
+
   #take(keys: Keys, options: ResolvedLockOptions): Promise<readonly Section[]> {
     return new Acquisition(this.#context, this.#queues, this.#scopes, keys, options).take();
   }
@@ -122,9 +144,9 @@ export class LockEngine implements LockRunner, StoreListener {
   }
 
   async #leave(lock: HeldLock): Promise<void> {
-    if (lock.isShared) this.#context.report({ type: 'outlived', key: lock.key });
     const settled = lock.settle();
-    if (!lock.isShared && this.#context.options.awaitRelease) await settled;
+    if (lock.isOutlived) this.#context.report({ type: 'outlived', key: lock.key });
+    else if (this.#context.options.awaitRelease) await settled;
   }
 
   /** No new locks; waiters are sent away. Holds stay, and are renewed. */

@@ -21,6 +21,11 @@ export class Section {
     if (parent !== undefined) hold.join();
   }
 
+  /** Whether this is the call that acquired the hold. */
+  get isRoot(): boolean {
+    return this.#parent === undefined;
+  }
+
   get isOpen(): boolean {
     return this.#closed === undefined;
   }
