@@ -1,0 +1,47 @@
+/** Everything the demo has started and how to stop it: once, in reverse order, however it ends. */
+export class Cleanup {
+  private readonly stops: (() => Promise<void>)[] = [];
+  private running: Promise<void> | undefined;
+
+  get hasBegun(): boolean {
+    return this.running !== undefined;
+  }
+
+  /**
+   * Starts something that will be stopped, even when the demo is interrupted while it starts.
+   *
+   * @throws Error when the demo is being stopped
+   */
+  async use<T>(start: () => Promise<T>, stop: (started: T) => Promise<void>): Promise<T> {
+    this.assertNotBegun();
+    const starting = start();
+    this.stops.unshift(async () => {
+      const result = await starting.then(
+        (started) => ({ started }),
+        () => undefined, // whoever called use() has this error; there is nothing to stop
+      );
+      if (result !== undefined) await stop(result.started);
+    });
+    const started = await starting;
+    this.assertNotBegun();
+    return started;
+  }
+
+  run(): Promise<void> {
+    return (this.running ??= this.stopAll());
+  }
+
+  private assertNotBegun(): void {
+    if (this.hasBegun) throw new Error('Nothing is started any more: the demo is being stopped');
+  }
+
+  private async stopAll(): Promise<void> {
+    for (const stop of this.stops) {
+      try {
+        await stop();
+      } catch (error) {
+        console.error('While stopping:', error instanceof Error ? error.message : error);
+      }
+    }
+  }
+}

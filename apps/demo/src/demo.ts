@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto';
+import { providePostgres, provideRedis } from 'dev-servers';
+import type { Cleanup } from './cleanup.js';
+import { DemoRedis } from './demo-redis.js';
+import { flashSaleScenario } from './flash-sale.scenario.js';
+import type { DemoOptions } from './options.js';
+import type { Progress } from './progress.js';
+import { legend, table, whole } from './report.js';
+import type { Sale } from './sale.js';
+import type { Scenario } from './scenario.js';
+import { ShopDatabase } from './shop-database.js';
+import { Shop } from './shop.js';
+import { StockApiFleet } from './stock-api-fleet.js';
+import { workersScenario } from './workers.scenario.js';
+
+const PROCESSES = 3;
+/** How often a sale without the lock is repeated until it goes wrong. */
+const UNLOCKED_TRIES = 3;
+
+/** The same for the sales with and without the lock. */
+const STOCK_API_SETTINGS = {
+  STOCK_DEMO: '1',
+  STOCK_PAUSE_MS: '3',
+  DATABASE_POOL_SIZE: '5',
+  // Long enough for the last in the queue, so that nobody is sent away as busy.
+  LOCK_WAIT_MS: '30000',
+  LOCK_LEASE_MS: '10000',
+};
+
+/** @returns whether every sale with the lock was exact. */
+export async function runDemo(
+  options: DemoOptions,
+  cleanup: Cleanup,
+  progress: Progress,
+): Promise<boolean> {
+  const name = `nestjs_locked_demo_${randomBytes(4).toString('hex')}`;
+
+  progress.say('Starting Redis and PostgreSQL');
+  const [redisServer, postgresServer] = await Promise.all([
+    cleanup.use(provideRedis, (server) => server.stop()),
+    cleanup.use(providePostgres, (server) => server.stop()),
+  ]);
+  progress.say(`Redis: ${redisServer.source} · PostgreSQL: ${postgresServer.source}`);
+
+  const database = await cleanup.use(
+    () => ShopDatabase.create(postgresServer.url, name),
+    (created) => created.drop(),
+  );
+  const redis = await cleanup.use(
+    () => DemoRedis.connect(redisServer.url),
+    async (connected) => {
+      await connected.removeLocks(name).finally(() => connected.close());
+    },
+  );
+
+  progress.say(`Starting ${PROCESSES} processes of stock-api`);
+  const fleet = await cleanup.use(
+    async () =>
+      new StockApiFleet(PROCESSES, {
+        ...STOCK_API_SETTINGS,
+        DATABASE_URL: database.url,
+        REDIS_URL: redisServer.url,
+      }),
+    (started) => started.stop(),
+  );
+  for (const line of await fleet.ready()) progress.say(line);
+
+  const shop = new Shop(fleet, database, redis, name);
+  const sales: Sale[] = [];
+  for (const scenario of [workersScenario, flashSaleScenario(options)]) {
+    progress.say(scenario.story);
+    sales.push(await playUnlocked(shop, scenario, progress));
+    sales.push(await play(shop, scenario, true, 'with lock', progress));
+  }
+
+  console.log(`\n${table(sales)}\n${legend(redisServer.source === 'REDIS_URL')}\n`);
+  return concludes(sales);
+}
+
+async function playUnlocked(shop: Shop, scenario: Scenario, progress: Progress): Promise<Sale> {
+  for (let attempt = 1; ; attempt++) {
+    const label = `without lock, try ${attempt} of ${UNLOCKED_TRIES}`;
+    const sale = await play(shop, scenario, false, label, progress);
+    if (sale.faults.length > 0 || attempt === UNLOCKED_TRIES) return sale;
+  }
+}
+
+async function play(
+  shop: Shop,
+  scenario: Scenario,
+  isLocked: boolean,
+  label: string,
+  progress: Progress,
+): Promise<Sale> {
+  let answered = 0;
+  const sale = await progress.during(
+    () => `  ${label}: ${whole(answered)} requests answered`,
+    shop.play(scenario, isLocked, () => answered++),
+  );
+  const verdict = sale.faults.length === 0 ? 'exact' : sale.faults.join('; ');
+  progress.say(
+    `  ${label}: ${whole(answered)} requests in ${sale.seconds.toFixed(1)} s: ${verdict}`,
+  );
+  return sale;
+}
+
+function concludes(sales: readonly Sale[]): boolean {
+  for (const sale of sales.filter(({ isLocked, faults }) => !isLocked && faults.length === 0)) {
+    console.log(
+      `${sale.scenario.name}: by luck exact without the lock, in all ${UNLOCKED_TRIES} tries.`,
+    );
+  }
+  const wrong = sales.filter(({ isLocked, faults }) => isLocked && faults.length > 0);
+  for (const { scenario, faults } of wrong) {
+    console.log(`WRONG: ${scenario.name} with lock: ${faults.join('; ')}.`);
+  }
+  if (wrong.length === 0) console.log('Every sale with the lock was exact.');
+  return wrong.length === 0;
+}

@@ -1,0 +1,22 @@
+import type { DemoOptions } from './options.js';
+import type { Scenario } from './scenario.js';
+import { seededRandom } from './seeded-random.js';
+
+/** A stampede: far more buyers than pieces, each wants 1 to 3. */
+export function flashSaleScenario({ buyers, atOnce, pieces, seed }: DemoOptions): Scenario {
+  return {
+    name: 'flash sale',
+    story: `${buyers} buyers of 1 to 3 pieces, ${atOnce} at a time, ${pieces} pieces, seed ${seed}`,
+    pieces,
+
+    async run(buy) {
+      const random = seededRandom(seed);
+      const wishes = Array.from({ length: buyers }, () => 1 + Math.floor(random() * 3)).entries();
+      // All queues take from the same iterator: whoever is answered makes room for the next buyer.
+      const queues = Array.from({ length: atOnce }, async () => {
+        for (const [buyer, wish] of wishes) await buy(buyer, wish);
+      });
+      await Promise.all(queues);
+    },
+  };
+}

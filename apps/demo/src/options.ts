@@ -1,0 +1,31 @@
+import { parseArgs } from 'node:util';
+
+export interface DemoOptions {
+  /** How many want to buy in the flash sale. */
+  readonly buyers: number;
+  /** How many of them have a request open at any one time. */
+  readonly atOnce: number;
+  /** How many pieces the flash sale has. */
+  readonly pieces: number;
+  /** Decides who buys how much: the same seed, the same buyers. */
+  readonly seed: number;
+}
+
+const FULL_SALE = { buyers: 2_000, atOnce: 600, pieces: 500 };
+const QUICK_SALE = { buyers: 200, atOnce: 100, pieces: 50 };
+
+export function readOptions(args: string[]): DemoOptions {
+  const { values } = parseArgs({
+    args,
+    options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' } },
+  });
+  const seed = values.seed === undefined ? randomSeed() : Number(values.seed);
+  if (!Number.isSafeInteger(seed)) {
+    throw new Error(`--seed is '${values.seed}': give a whole number, for example --seed 42`);
+  }
+  return { ...(values.quick ? QUICK_SALE : FULL_SALE), seed };
+}
+
+function randomSeed(): number {
+  return Math.floor(Math.random() * 1_000_000);
+}

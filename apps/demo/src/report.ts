@@ -1,0 +1,63 @@
+import type { Sale } from './sale.js';
+
+const LABEL_WIDTH = 28;
+const COLUMN_WIDTH = 14;
+
+const ROWS: readonly (readonly [label: string, show: (sale: Sale) => string])[] = [
+  ['requests', (sale) => whole(sale.receipts.length)],
+  ['  sold', (sale) => whole(sale.count('sold'))],
+  ['  refused: not enough left', (sale) => whole(sale.count('refused'))],
+  ['  refused: busy', (sale) => whole(sale.count('busy'))],
+  ['  failed', (sale) => whole(sale.count('failed'))],
+  ['pieces at the start', (sale) => whole(sale.scenario.pieces)],
+  ['  sold', (sale) => whole(sale.soldPieces)],
+  ['  final stock', (sale) => whole(sale.books.left)],
+  ['  oversold', (sale) => whole(sale.oversold)],
+  ['  lost updates', (sale) => whole(sale.lostUpdates)],
+  ['requests per second', (sale) => whole(sale.requestsPerSecond)],
+  ['wait, median (ms)', (sale) => whole(sale.waitPercentile(0.5))],
+  ['wait, p99 (ms)', (sale) => whole(sale.waitPercentile(0.99))],
+  ['wait, longest (ms)', (sale) => whole(sale.waitPercentile(1))],
+  ['Redis commands per purchase', (sale) => perPurchase(sale)],
+  ['result', (sale) => (sale.faults.length === 0 ? 'exact' : 'WRONG')],
+];
+
+/** One column per sale. */
+export function table(sales: readonly Sale[]): string {
+  const rule = '-'.repeat(LABEL_WIDTH + COLUMN_WIDTH * sales.length);
+  return [
+    line('', (sale) => sale.scenario.name),
+    line('', (sale) => (sale.isLocked ? 'with lock' : 'without lock')),
+    rule,
+    ...ROWS.map(([label, show]) => line(label, show)),
+    rule,
+  ].join('\n');
+
+  function line(label: string, show: (sale: Sale) => string): string {
+    return (
+      label.padEnd(LABEL_WIDTH) + sales.map((sale) => show(sale).padStart(COLUMN_WIDTH)).join('')
+    );
+  }
+}
+
+/** What the words in the table mean. */
+export function legend(isRedisShared: boolean): string {
+  const lines = [
+    'oversold: pieces sold beyond those that existed.',
+    'lost updates: pieces answered as sold, minus those that left the stock (start - final).',
+    'wait: from sending a request to its answer.',
+    'Redis commands per purchase: sent by clients, per request to buy (a refused one locks, too);',
+    '  from INFO commandstats, without what scripts run inside.',
+  ];
+  if (isRedisShared)
+    lines.push('  REDIS_URL was given: what others sent to that server meanwhile is included.');
+  return lines.join('\n');
+}
+
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+function perPurchase({ redisCommands, receipts }: Sale): string {
+  return (redisCommands / receipts.length).toFixed(2);
+}

@@ -1,0 +1,15 @@
+/** How a request to buy ended. */
+export type Outcome = 'sold' | 'refused' | 'busy' | 'failed';
+
+/** Buyer number `buyer` asks for `pieces`. Never rejects. */
+export type Buy = (buyer: number, pieces: number) => Promise<Outcome>;
+
+export interface Scenario {
+  readonly name: string;
+  /** What happens, in one line. */
+  readonly story: string;
+  /** How many pieces there are. More than these are asked for, so that a correct sale ends at 0. */
+  readonly pieces: number;
+  /** Sends every buyer to buy and waits for the last answer. */
+  run(buy: Buy): Promise<void>;
+}

@@ -1,0 +1,84 @@
+import type { DemoRedis } from './demo-redis.js';
+import { Sale, type Receipt } from './sale.js';
+import type { Outcome, Scenario } from './scenario.js';
+import type { ShopDatabase } from './shop-database.js';
+import type { StockApiFleet } from './stock-api-fleet.js';
+
+/** Plays scenarios against the running application, each with a product of its own. */
+export class Shop {
+  private products = 0;
+
+  constructor(
+    private readonly fleet: StockApiFleet,
+    private readonly database: ShopDatabase,
+    private readonly redis: DemoRedis,
+    /** Unique for this run: on a shared Redis no other demo has locks with this name. */
+    private readonly name: string,
+  ) {}
+
+  /** @param onReceipt hears of every answered request */
+  async play(scenario: Scenario, isLocked: boolean, onReceipt: () => void): Promise<Sale> {
+    const id = `${this.name}_${++this.products}`;
+    // A server may be closing a connection that was idle just when a request is on its way.
+    this.fleet.disconnect();
+    await this.putOnSale(id, scenario.pieces);
+
+    const receipts: Receipt[] = [];
+    const commandsBefore = await this.redis.clientCommands();
+    const startedAt = performance.now();
+    await scenario.run(async (buyer, pieces) => {
+      const receipt = await this.buy(id, isLocked, buyer, pieces);
+      receipts.push(receipt);
+      onReceipt();
+      return receipt.outcome;
+    });
+    const seconds = (performance.now() - startedAt) / 1000;
+    const commands = (await this.redis.clientCommands()) - commandsBefore;
+
+    this.fleet.assertRunning();
+    return new Sale(scenario, isLocked, receipts, await this.database.books(id), seconds, commands);
+  }
+
+  private async putOnSale(id: string, quantity: number): Promise<void> {
+    const { status, body } = await this.fleet
+      .clientFor(0)
+      .send('PUT', `/stock/${id}`, { quantity });
+    if (status !== 200) throw new Error(`PUT /stock/${id} was answered with ${status}: ${body}`);
+  }
+
+  private async buy(
+    id: string,
+    isLocked: boolean,
+    buyer: number,
+    pieces: number,
+  ): Promise<Receipt> {
+    const path = `${isLocked ? '' : '/unlocked'}/stock/${id}/take`;
+    const startedAt = performance.now();
+    try {
+      const { status, body } = await this.fleet
+        .clientFor(buyer)
+        .send('POST', path, { quantity: pieces });
+      const waitMs = performance.now() - startedAt;
+      const outcome = outcomeOf(status);
+      return outcome === 'failed'
+        ? { outcome, pieces, waitMs, failure: `status ${status}: ${body}` }
+        : { outcome, pieces, waitMs };
+    } catch (error) {
+      const waitMs = performance.now() - startedAt;
+      return { outcome: 'failed', pieces, waitMs, failure: `no answer: ${String(error)}` };
+    }
+  }
+}
+
+function outcomeOf(status: number): Outcome {
+  switch (status) {
+    case 201:
+      return 'sold';
+    case 409:
+      return 'refused';
+    case 423:
+      return 'busy';
+    default:
+      return 'failed';
+  }
+}

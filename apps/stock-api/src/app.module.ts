@@ -1,0 +1,39 @@
+import { Module, ValidationPipe } from '@nestjs/common';
+import { APP_FILTER, APP_PIPE } from '@nestjs/core';
+import { Redis } from 'ioredis';
+import { LockExceptionFilter, RedisLockModule } from 'nestjs-locked';
+import { DatabaseModule } from './database.module.js';
+import { DemoModule } from './demo/demo.module.js';
+import { HealthController } from './health.controller.js';
+import { RedisModule } from './redis.module.js';
+import { Settings, SettingsModule } from './settings.js';
+import { StockModule } from './stock/stock.module.js';
+
+@Module({
+  imports: [
+    SettingsModule,
+    DatabaseModule,
+    RedisModule,
+    RedisLockModule.forRootAsync({
+      imports: [RedisModule],
+      inject: [Redis, Settings],
+      useFactory: (connection: Redis, settings: Settings) => ({
+        connection,
+        waitMs: settings.lockWaitMs,
+        leaseMs: settings.lockLeaseMs,
+      }),
+    }),
+    StockModule,
+    // The unlocked variant, for `npm run demo` only. Leave it out of your own application.
+    ...(process.env['STOCK_DEMO'] === '1' ? [DemoModule] : []),
+  ],
+  controllers: [HealthController],
+  providers: [
+    {
+      provide: APP_PIPE,
+      useValue: new ValidationPipe({ whitelist: true, stopAtFirstError: true }),
+    },
+    { provide: APP_FILTER, useValue: new LockExceptionFilter() },
+  ],
+})
+export class AppModule {}

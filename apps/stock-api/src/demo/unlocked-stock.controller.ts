@@ -1,0 +1,19 @@
+import { Body, Controller, Param, Post } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { StockLedger } from '../stock/stock-ledger.js';
+import { StockParams, TakeBody } from '../stock/stock.dto.js';
+import type { Stock } from '../stock/stock.entity.js';
+
+/** The same sale as `POST /stock/:id/take`, without the lock: shows what the lock is for. */
+@Controller('unlocked/stock/:id')
+export class UnlockedStockController {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly ledger: StockLedger,
+  ) {}
+
+  @Post('take')
+  take(@Param() { id }: StockParams, @Body() { quantity }: TakeBody): Promise<Stock> {
+    return this.dataSource.transaction((manager) => this.ledger.subtract(manager, id, quantity));
+  }
+}

@@ -1,0 +1,11 @@
+import { Module } from '@nestjs/common';
+import { StockLedger } from './stock-ledger.js';
+import { StockController } from './stock.controller.js';
+import { StockService } from './stock.service.js';
+
+@Module({
+  controllers: [StockController],
+  providers: [StockService, StockLedger],
+  exports: [StockLedger],
+})
+export class StockModule {}
