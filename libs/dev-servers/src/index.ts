@@ -3,3 +3,4 @@ export { RedisServer, type RedisServerOptions } from './redis-server.js';
 export { providePostgres, type ProvidedPostgres } from './provide-postgres.js';
 export { PostgresServer, type PostgresServerOptions } from './postgres-server.js';
 export { isAlive } from './is-alive.js';
+export { cleanUpAtExit } from './clean-up.js';
