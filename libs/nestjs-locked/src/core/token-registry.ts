@@ -33,6 +33,11 @@ export class TokenRegistry {
     return this.#owners.get(token);
   }
 
+  /** Whether this process has introduced it, or may have: a message can name any token. */
+  isOwn(token: string): boolean {
+    return token.startsWith(`${this.#processId}:`);
+  }
+
   forget(token: string): void {
     this.#owners.delete(token);
   }

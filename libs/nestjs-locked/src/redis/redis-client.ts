@@ -9,6 +9,8 @@ export interface RedisClient extends ScriptClient {
   /** For instance `ready`, `wait`, `reconnecting`. */
   readonly status: string;
   readonly options: { readonly keyPrefix?: string | undefined };
+  /** Called only for a client that waits to be connected (`lazyConnect`). */
+  connect(): Promise<unknown>;
   info(section: string): Promise<string>;
   get(key: string): Promise<string | null>;
   set(key: string, value: string, mode: 'PX', milliseconds: number): Promise<unknown>;

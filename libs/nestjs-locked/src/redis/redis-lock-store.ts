@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../core/clock.js';
-import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
+import { LockStoreError } from '../core/lock.errors.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/lease-timing.js';
 import type {
   AcquireCommand,
@@ -32,12 +33,12 @@ import {
   readRequeueReply,
   readTogetherReply,
 } from './script-replies.js';
+import { RedisHandshake } from './redis-handshake.js';
 import { RedisKeys } from './redis-keys.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
 import { leaveScript } from './scripts/leave.lua.js';
-import { probeScript } from './scripts/probe.lua.js';
 import { recheckScript } from './scripts/recheck.lua.js';
 import { releaseScript } from './scripts/release.lua.js';
 import { renewScript } from './scripts/renew.lua.js';
@@ -54,12 +55,6 @@ export interface RedisLockStoreOptions {
   readonly closeClient: () => Promise<void>;
 }
 
-/** How long `open` tries before it gives up, in milliseconds. */
-const OPEN_LIMIT_MS = 10_000;
-
-/** Oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
-const OLDEST_REDIS = [6, 2] as const;
-
 /** Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. */
 export class RedisLockStore implements LockStore {
   readonly processId = randomBytes(16).toString('hex');
@@ -74,6 +69,7 @@ export class RedisLockStore implements LockStore {
   #listener: StoreListener | undefined;
   /** Counts connections: a command during which it changed may have run twice. */
   #connections = 0;
+  readonly #inFlight = new Set<Promise<unknown>>();
 
   constructor(options: RedisLockStoreOptions) {
     this.#options = options;
@@ -96,9 +92,12 @@ export class RedisLockStore implements LockStore {
   }
 
   async open(listener: StoreListener): Promise<void> {
-    const inbox = this.#openInbox(listener);
+    const handshake = new RedisHandshake(this.#client, this.#clock, this.#keys, this.processId);
+    this.#inbox = this.#inboxOf(listener, handshake);
     try {
-      await inbox;
+      const evictionPolicy = await handshake.prove();
+      await this.directory.present();
+      if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
     } catch (error) {
       await this.close();
       throw error;
@@ -107,8 +106,13 @@ export class RedisLockStore implements LockStore {
     this.#client.on('ready', this.#onReady);
   }
 
+  /** Waits for the commands on their way, each within its time limit: what they got must be given back. */
   async close(): Promise<void> {
     this.#client.off('ready', this.#onReady);
+    while (this.#inFlight.size > 0) {
+      await Promise.allSettled(this.#inFlight);
+      await immediate(); // what their replies set in motion
+    }
     await this.directory.leave();
     this.#inbox?.close();
     this.#inbox = undefined;
@@ -186,9 +190,11 @@ export class RedisLockStore implements LockStore {
     args: readonly (string | number)[],
     action: string,
   ): Promise<unknown> {
-    return withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
+    const command = withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
       script.run(this.#client, keys, args, isWanted),
-    );
+    ).finally(() => this.#inFlight.delete(command));
+    this.#inFlight.add(command);
+    return command;
   }
 
   readonly #onReady = (): void => {
@@ -197,88 +203,28 @@ export class RedisLockStore implements LockStore {
     void this.directory.present().catch(() => {}); // the server may be another one; only people miss it
   };
 
-  /** Subscribes, then publishes to ourselves through a script: proves server, rights, prefix and subscription. */
-  async #openInbox(listener: StoreListener): Promise<void> {
-    const channel = this.#keys.inboxPrefix + this.processId;
-    let subscribed = (): void => {};
-    let probed = (): void => {};
-    const firstSubscription = new Promise<void>((resolve) => (subscribed = resolve));
-    const probeArrived = new Promise<void>((resolve) => (probed = resolve));
-    const inbox = new RedisInbox(
+  #inboxOf(listener: StoreListener, handshake: RedisHandshake): RedisInbox {
+    return new RedisInbox(
       this.#client,
       {
-        channel,
+        channel: this.#keys.inboxPrefix + this.processId,
         clock: this.#clock,
         timeLimitMs: this.commandTimeoutMs,
         pingEveryMs: safetyIntervalMs(this.#options.leaseMs),
       },
       {
         subscribed: () => {
-          subscribed();
+          handshake.subscribed();
           this.#listener?.reconnected();
         },
         lost: () => this.#listener?.inboxLost(),
+        failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
-          if (message === 'probe') probed();
+          if (message === 'probe') handshake.probed();
           else if (message !== undefined) listener.message(message);
         },
       },
-    );
-    this.#inbox = inbox;
-    await this.#whileOpening('subscribe to the inbox', channel, () => firstSubscription);
-    await this.#whileOpening('prove the scripts', channel, () =>
-      probeScript.run(
-        this.#client,
-        this.#keys.of(`probe:${this.processId}`),
-        [channel, 'probe'],
-        () => true,
-      ),
-    );
-    await this.#whileOpening('receive a message in the inbox', channel, () => probeArrived);
-    await this.#readInfo(listener);
-    await this.directory.present();
-  }
-
-  async #whileOpening(
-    action: string,
-    channel: string,
-    step: () => Promise<unknown>,
-  ): Promise<void> {
-    try {
-      await withinLimit(this.#clock, OPEN_LIMIT_MS, action, step);
-    } catch (error) {
-      const cause = this.#inbox?.lastError ?? error;
-      const reason = String(
-        error instanceof Error && error.cause instanceof Error ? error.cause.message : cause,
-      );
-      if (/NOPERM|No permission/i.test(reason)) {
-        throw new LockConfigError(
-          `Cannot ${action}: the Redis user lacks rights (${reason}); it needs keys ~${this.#keys.prefix}*, channels &${this.#keys.inboxPrefix}* and the commands of scripts, strings, sorted sets and pub/sub, e.g. ACL SETUSER <user> ~${this.#keys.prefix}* &${this.#keys.inboxPrefix}* +@all`,
-          undefined,
-          { cause },
-        );
-      }
-      throw new LockStoreError(
-        `Cannot ${action} (channel '${channel}') within ${OPEN_LIMIT_MS} ms: ${reason}; check the address in 'connection' and that Redis is running`,
-        undefined,
-        { cause },
-      );
-    }
-  }
-
-  async #readInfo(listener: StoreListener): Promise<void> {
-    const info = await this.#client.info('all').catch(() => '');
-    const [, maxMemory] = /^maxmemory:(\d+)/m.exec(info) ?? [];
-    const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
-    if (maxMemory !== '0' && policy !== undefined && policy !== 'noeviction')
-      listener.mayEvict(policy);
-    const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(info) ?? [];
-    if (major === undefined || minor === undefined) return; // not allowed to know; the probe has passed
-    const [oldestMajor, oldestMinor] = OLDEST_REDIS;
-    if (+major > oldestMajor || (+major === oldestMajor && +minor >= oldestMinor)) return;
-    throw new LockConfigError(
-      `Redis ${major}.${minor} is too old: nestjs-locked needs ${OLDEST_REDIS.join('.')} or newer`,
     );
   }
 }

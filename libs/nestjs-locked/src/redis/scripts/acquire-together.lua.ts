@@ -16,11 +16,11 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 for i = 1, #KEYS, 3 do
-  redis.call('SET', KEYS[i], ARGV[2 + (i - 1) / 3], 'PX', ARGV[1])
   local stored = tonumber(redis.call('GET', KEYS[i + 2]) or '0') or 0
   local first = math.max(stored + 1, now)
   local last = string.format('%.0f', first + BLOCK)
   redis.call('SET', KEYS[i + 2], last, 'PX', DAY_MS)
+  redis.call('SET', KEYS[i], ARGV[2 + (i - 1) / 3], 'PX', ARGV[1])
   replies[#replies + 1] = { string.format('%.0f', first), last }
 end
 return replies
