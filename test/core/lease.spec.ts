@@ -131,6 +131,19 @@ describe('Lease, asking', () => {
     await nothingLeft();
   });
 
+  it('does not wait longer than a second after waitMs for an answer, and gives back a late grant', async () => {
+    const { clock, store, engine, nothingLeft } = await start();
+    const outcome = engine.acquire(KEY, { waitMs: 200 }).catch((error: unknown) => error);
+    const ask = await store.next('acquire');
+    await clock.advance(1_199);
+    expect(await Promise.race([outcome, Promise.resolve('waiting')])).toBe('waiting');
+    await clock.advance(1);
+    expect(await outcome).toBeInstanceOf(LockStoreError);
+    ask.reply(granted(ask.command.token));
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
   it('repeats the clean-up until it is answered', async () => {
     const { clock, store, engine, nothingLeft } = await start();
     const hold = engine.acquire(KEY, { waitMs: 0 });
@@ -551,7 +564,7 @@ describe('Lease, held', () => {
     const stranger = `${store.processId}:99`;
     grant(stranger);
     const first = await store.next('release');
-    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0 });
+    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0, keepMs: 0 });
     wanted(stranger);
     await store.next('release');
   });

@@ -1,3 +1,4 @@
+import type { LockDirectory } from '../../libs/nestjs-locked/src/core/lock-directory.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -19,6 +20,11 @@ import { settled } from './fake-clock.js';
 
 type Sent =
   | { readonly kind: 'acquire'; readonly command: AcquireCommand; reply(reply: AcquireReply): void }
+  | {
+      readonly kind: 'together';
+      readonly command: AcquireCommand;
+      reply(reply: AcquireReply): void;
+    }
   | { readonly kind: 'recheck'; readonly command: RecheckCommand; reply(reply: RecheckReply): void }
   | { readonly kind: 'renew'; readonly command: RenewCommand; reply(reply: RenewReply): void }
   | { readonly kind: 'release'; readonly command: ReleaseCommand; reply(reply: ReleaseReply): void }
@@ -29,6 +35,7 @@ type Sent =
 export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
+  readonly directory = noDirectory;
   inboxReady = true;
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
@@ -44,6 +51,8 @@ export class ScriptedStore implements LockStore {
   release = (command: ReleaseCommand) => this.#send<ReleaseReply>('release', command);
   requeue = (command: RequeueCommand) => this.#send<RequeueReply>('requeue', command);
   leave = (command: LeaveCommand) => this.#send<LeaveReply>('leave', command);
+  acquireTogether = (commands: readonly AcquireCommand[]) =>
+    Promise.all(commands.map((command) => this.#send<AcquireReply>('together', command)));
   renew = (commands: readonly RenewCommand[]) =>
     Promise.all(commands.map((command) => this.#send<RenewReply>('renew', command)));
 
@@ -68,6 +77,14 @@ export class ScriptedStore implements LockStore {
     });
   }
 }
+
+/** Only people ask it. */
+const noDirectory: LockDirectory = {
+  label: async () => {},
+  inspect: async () => undefined,
+  list: async function* () {},
+  revoke: async () => false,
+};
 
 export const unknown = { kind: 'unknown', cause: new LockStoreError('Redis hangs') } as const;
 

@@ -1,5 +1,6 @@
 export type { Lock } from './core/lock.js';
-export type { LockOptions, WithLockOptions } from './core/lock.options.js';
+export type { LockHolder, LockInfo } from './core/lock-info.js';
+export type { BusyContext, Keys, LockOptions, WithLockOptions } from './core/lock.options.js';
 export {
   LockAbortedError,
   LockConfigError,
@@ -13,6 +14,8 @@ export type { LockErrorCode, LockLostReason } from './core/lock.errors.js';
 export { lockKey } from './core/lock-key.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
+export { LockInterceptor } from './nest/lock.interceptor.js';
+export type { RequestKey } from './nest/lock.interceptor.js';
 export { Locked } from './nest/locked.decorator.js';
 export type { LockedMethod, LockedMethodOf, LockedMethodWith } from './nest/locked-method.types.js';
 export type { LockedOptions } from './nest/locked.options.js';

@@ -2,6 +2,9 @@ import type { Hold } from './hold.js';
 import type { ResolvedLockOptions } from './lock.options.js';
 import type { Scheduled } from './scheduler.js';
 
+/** How long a call may take longer than its `waitMs`, for an answer that is on its way. */
+const ANSWER_GRACE_MS = 1_000;
+
 export interface CallerEnd {
   /** The wait is over. */
   timedOut(caller: Caller): void;
@@ -36,9 +39,9 @@ export class Caller implements Scheduled {
     options.signal?.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** When the wait is over; Infinity for a single try, whose end is its answer. */
+  /** When the wait is over. At its end there is a grace in which the answer on its way may still come. */
   get dueAt(): number {
-    return this.options.waitMs === 0 ? Infinity : this.since + this.options.waitMs;
+    return this.since + this.options.waitMs + (this.atEnd ? ANSWER_GRACE_MS : 0);
   }
 
   onDue(): void {

@@ -1,28 +1,37 @@
 import type { Lease } from './lease.js';
-import type { Lock } from './lock.js';
-import { LockLostError, type LockLostReason } from './lock.errors.js';
+import { LockLostError, LockStoreError, type LockLostReason } from './lock.errors.js';
+import type { ResolvedLockOptions } from './lock.options.js';
 
 const WHY: Record<LockLostReason, string> = {
-  expired: 'its lease could not be renewed in time',
+  expired: 'its lease could not be renewed in time, or was a fixed one that has ended',
   stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
 };
 
-/** One caller's hold: a view on the lease that was current when it was handed out. */
-export class Hold implements Lock {
+/**
+ * One call's right to one key, under the lease that was current when it was handed out; with the calls inside of it
+ * that joined. It ends when the last of them has.
+ */
+export class Hold {
   readonly key: string;
   readonly fencingToken: number;
+  readonly options: ResolvedLockOptions;
+  /** On the monotonic clock. */
+  readonly since: number;
   readonly #lease: Lease;
   #controller: AbortController | undefined;
   #lost: LockLostError | undefined;
-  #released: Promise<boolean> | undefined;
-  #onReleased: (() => void) | undefined;
+  #users = 1;
+  #ended: Promise<boolean> | undefined;
+  #end!: (ended: Promise<boolean>) => void;
 
-  constructor(lease: Lease, fencingToken: number) {
+  constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions, since: number) {
     this.#lease = lease;
     this.key = lease.name;
     this.fencingToken = fencingToken;
+    this.options = options;
+    this.since = since;
   }
 
   get signal(): AbortSignal {
@@ -39,41 +48,56 @@ export class Hold implements Lock {
   }
 
   remainingMs(): number {
-    if (this.#released !== undefined || this.#lost !== undefined) return 0;
-    return this.#lease.remainingMs();
+    return this.#users === 0 || this.#lost !== undefined ? 0 : this.#lease.remainingMs();
   }
 
+  /** @throws LockLostError */
   assertHeld(): void {
     if (this.isHeld) return;
     this.#lease.noticeDeadline();
-    if (this.#lost !== undefined)
-      throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
-    if (this.#released !== undefined) {
-      throw new LockLostError(
-        `Lock '${this.key}' is not held: it was released`,
-        this.key,
-        'expired',
-      );
+    if (this.#lost === undefined) {
+      const message = `Lock '${this.key}' is not held: it was released`;
+      throw new LockLostError(message, this.key, 'expired');
     }
+    throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
   }
 
-  release(): Promise<boolean> {
-    this.#released ??= this.#lease.endHold(this).finally(this.#onReleased);
-    return this.#released;
+  /** @throws LockLostError · LockStoreError */
+  async ensure(ms: number): Promise<void> {
+    this.assertHeld();
+    if (this.remainingMs() >= ms) return;
+    const cause = await this.#lease.prolong(this, ms);
+    this.assertHeld();
+    if (this.remainingMs() >= ms) return;
+    if (this.#lease.holdLeftMs() < ms) throw lostError(this.key, 'max-hold', { cause });
+    throw new LockStoreError(
+      `Cannot ensure lock '${this.key}' for ${ms} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
+      this.key,
+      { cause },
+    );
   }
 
-  /** Calls back when the release has been answered. */
-  onReleased(callback: () => void): void {
-    this.#onReleased = callback;
+  /** How many calls share the hold. */
+  get users(): number {
+    return this.#users;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.settle();
+  /** Another call joins: it will `drop` the hold, too. */
+  join(): void {
+    this.#users++;
   }
 
-  /** Releases without ever throwing: what is to be said is reported by the lease. */
-  async settle(): Promise<void> {
-    await this.release().catch(() => {});
+  /** One of the calls has ended. @returns when the hold has: whether the lease was ours until then */
+  drop(): Promise<boolean> {
+    this.#users--;
+    if (this.#users > 0) {
+      this.#ended ??= new Promise((resolve) => (this.#end = resolve));
+      return this.#ended;
+    }
+    const ended = this.#lease.endHold(this);
+    if (this.#ended === undefined) this.#ended = ended;
+    else this.#end(ended);
+    return this.#ended;
   }
 
   /** Called by the lease, once. */
@@ -85,10 +109,6 @@ export class Hold implements Lock {
 }
 
 function lostError(key: string, reason: LockLostReason, options?: ErrorOptions): LockLostError {
-  return new LockLostError(
-    `Lock '${key}' was lost (${reason}): ${WHY[reason]}`,
-    key,
-    reason,
-    options,
-  );
+  const message = `Lock '${key}' was lost (${reason}): ${WHY[reason]}`;
+  return new LockLostError(message, key, reason, options);
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { systemClock, type Clock } from './clock.js';
+import { hostname } from 'node:os';
+import type { LockDirectory, LockRecord } from './lock-directory.js';
 import { acceptanceLeaseMs } from './lease-timing.js';
 import type {
   AcquireCommand,
@@ -21,6 +23,7 @@ import type {
 } from './lock-store.js';
 
 const BLOCK = 1_000_000;
+const REVOKED_MS = 1_000;
 
 /** One key, as Redis would keep it. */
 interface Entry {
@@ -28,6 +31,7 @@ interface Entry {
   /** Sorted by score. */
   queue: { token: string; score: number }[];
   fence: number;
+  label: { token: string; label: string } | undefined;
 }
 
 /**
@@ -46,12 +50,16 @@ export class InMemoryLocks {
   entry(name: string): Entry {
     let entry = this.#entries.get(name);
     if (entry === undefined) {
-      entry = { lock: undefined, queue: [], fence: 0 };
+      entry = { lock: undefined, queue: [], fence: 0, label: undefined };
       this.#entries.set(name, entry);
     }
     if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
       entry.lock = undefined;
     return entry;
+  }
+
+  names(): string[] {
+    return [...this.#entries.keys()];
   }
 
   subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
@@ -76,7 +84,8 @@ export class InMemoryLocks {
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite.
  * Its fencing tokens rise within the process only.
  */
-export class InMemoryLockStore implements LockStore {
+export class InMemoryLockStore implements LockStore, LockDirectory {
+  readonly directory = this;
   readonly processId = randomBytes(16).toString('hex');
   readonly commandTimeoutMs = 1_000;
   readonly #locks: InMemoryLocks;
@@ -141,12 +150,25 @@ export class InMemoryLockStore implements LockStore {
     });
   }
 
-  async release({ name, token, used }: ReleaseCommand): Promise<ReleaseReply> {
+  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    const entries = commands.map(({ name }) => this.#locks.entry(name));
+    const free = entries.every(({ lock, queue }) => lock === undefined && queue.length === 0);
+    return commands.map(({ token, leaseMs }, i) =>
+      free ? this.#grant(entries[i] as Entry, token, leaseMs) : { kind: 'busy', remainingMs: 0 },
+    );
+  }
+
+  async release({ name, token, used, keepMs }: ReleaseCommand): Promise<ReleaseReply> {
     const entry = this.#locks.entry(name);
     remove(entry, token);
     if (entry.lock?.token !== token) return { kind: 'lost' };
     this.#free(entry, used);
-    this.#grantNext(name, entry);
+    if (keepMs > 0) {
+      entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
+      this.#tellHead(name, entry, keepMs);
+    } else {
+      this.#grantNext(name, entry);
+    }
     return { kind: 'released' };
   }
 
@@ -170,6 +192,40 @@ export class InMemoryLockStore implements LockStore {
       return this.#grant(entry, tokens[0], leaseMs);
     }
     return { kind: 'left' };
+  }
+
+  async label(name: string, token: string, label: string): Promise<void> {
+    this.#locks.entry(name).label = { token, label };
+  }
+
+  async inspect(name: string): Promise<LockRecord | undefined> {
+    const { lock, queue, label, fence } = this.#locks.entry(name);
+    if (lock === undefined) return undefined;
+    return {
+      name,
+      value: lock.token,
+      remainingMs: lock.expiresAt - this.#locks.clock.now(),
+      waiters: queue.length,
+      since: (fence - BLOCK) / 1_000,
+      label: label?.token === lock.token ? label.label : undefined,
+      process: { host: hostname(), pid: process.pid },
+    };
+  }
+
+  async *list(pattern: string): AsyncIterable<string> {
+    const matches = globPattern(pattern);
+    for (const name of this.#locks.names()) {
+      if (matches.test(name) && this.#locks.entry(name).lock !== undefined) yield name;
+    }
+  }
+
+  async revoke(name: string): Promise<boolean> {
+    const entry = this.#locks.entry(name);
+    if (entry.lock === undefined) return false;
+    this.#locks.tell({ kind: 'revoked', name, token: entry.lock.token });
+    entry.lock = { token: `revoked:${name}`, expiresAt: this.#locks.clock.now() + REVOKED_MS };
+    this.#tellHead(name, entry, REVOKED_MS);
+    return true;
   }
 
   #take(
@@ -229,12 +285,15 @@ export class InMemoryLockStore implements LockStore {
         waiters,
         acceptMs: this.#acceptMs,
       });
-      const behind = entry.queue[0];
-      if (behind !== undefined)
-        this.#locks.tell({ kind: 'head', name, token: behind.token, ms: this.#acceptMs });
+      this.#tellHead(name, entry, this.#acceptMs);
       return 'other';
     }
     return 'nobody';
+  }
+
+  #tellHead(name: string, entry: Entry, ms: number): void {
+    const [head] = entry.queue;
+    if (head !== undefined) this.#locks.tell({ kind: 'head', name, token: head.token, ms });
   }
 
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
@@ -265,6 +324,15 @@ export class InMemoryLockStore implements LockStore {
 function remove(entry: Entry, token: string): number | undefined {
   const index = entry.queue.findIndex((waiter) => waiter.token === token);
   return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;
+}
+
+/** The patterns of Redis' MATCH: `*`, `?`, `[ab]`. */
+function globPattern(glob: string): RegExp {
+  const source = glob
+    .replace(/[.+^${}()|\\]/g, '\\$&')
+    .replace(/\*/g, '.*')
+    .replace(/\?/g, '.');
+  return new RegExp(`^${source}$`, 's');
 }
 
 function inboxOf(token: string): string {

@@ -9,15 +9,18 @@ export interface Placeholder {
   readonly text: string;
   /** What it begins with: a name, or a position such as `0`. */
   readonly root: string;
-  /** The properties that lead from there to the value. */
+  /** The properties that lead from there to the value, or to the list. */
   readonly path: readonly string[];
+  /** For `<order.items[].sku>`: the properties that lead from an element of the list to the value. */
+  readonly each: readonly string[] | undefined;
 }
 
 const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
 const PROPERTY = /^[^\s[\]]+$/u;
 
 /**
- * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. Parsed once, rendered per call.
+ * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`; with a list among them,
+ * `stock:<order.items[].sku>`, one key for each element. Parsed once, rendered per call.
  */
 export class KeyTemplate {
   readonly text: string;
@@ -43,17 +46,43 @@ export class KeyTemplate {
   }
 
   /**
-   * The key for one call.
+   * The keys for one call: one, or as many as the list has elements.
    *
    * @param valueOf gives the value that a placeholder begins with, by its name or position
-   * @throws LockKeyError if a value is missing or cannot be in a key
+   * @throws LockKeyError if a value is missing or cannot be in a key, or if the list is empty
    */
-  render(valueOf: (root: string) => unknown): string {
-    let key = this.#literals[0] ?? '';
-    this.placeholders.forEach((placeholder, index) => {
-      key += encodeKeyValue(this.#read(placeholder, valueOf), (problem) =>
-        this.#refuse(`${placeholder.text} ${problem}`),
+  render(valueOf: (root: string) => unknown): string[] {
+    const values = this.placeholders.map((placeholder) => {
+      const { text, root, path } = placeholder;
+      return this.#read(text, root, valueOf(root), path);
+    });
+    return this.#elements(values).map((_, element) => this.#fill(values, element));
+  }
+
+  /** The elements of the list, or one stand-in where there is no list. */
+  #elements(values: readonly unknown[]): readonly unknown[] {
+    const index = this.placeholders.findIndex(({ each }) => each !== undefined);
+    const [list, placeholder] = [values[index], this.placeholders[index]];
+    if (placeholder === undefined) return [undefined];
+    if (!Array.isArray(list)) {
+      this.#refuse(`${placeholder.text} needs a list, but it is ${describeValue(list)}`);
+    }
+    if (list.length === 0) {
+      this.#refuse(
+        `${placeholder.text} has no elements: nothing would be locked; return before the call`,
       );
+    }
+    return list;
+  }
+
+  #fill(values: readonly unknown[], element: number): string {
+    let key = this.#literals[0] ?? '';
+    this.placeholders.forEach(({ text, root, each }, index) => {
+      const value =
+        each === undefined
+          ? values[index]
+          : this.#read(text, `${root}[${element}]`, (values[index] as unknown[])[element], each);
+      key += encodeKeyValue(value, (problem) => this.#refuse(`${text} ${problem}`));
       key += this.#literals[index + 1] ?? '';
     });
     const problem = keyProblem(key);
@@ -62,18 +91,17 @@ export class KeyTemplate {
 
   #placeholder(body: string): Placeholder {
     const text = `<${body}>`;
-    if (/[[\]]/.test(body)) {
+    const [list = '', rest, ...more] = body.split('[]');
+    const [root = '', ...path] = list.split('.');
+    const each = rest === undefined || rest === '' ? [] : rest.split('.').slice(1);
+    const isPath =
+      ROOT.test(root) && [...path, ...each].every((property) => PROPERTY.test(property));
+    if (!isPath || more.length > 0 || (rest !== undefined && !/^(?:$|\.)/.test(rest))) {
       this.#misuse(
-        `${text} has brackets, but a template gives one key; name one element (<items.0.sku>) or use a function`,
+        `${text} must be a parameter's name or position and a path, such as <id>, <order.sku>, <0.sku> or, with one list in it, <order.items[].sku>; use a function for anything else`,
       );
     }
-    const [root = '', ...path] = body.split('.');
-    if (!ROOT.test(root) || !path.every((property) => PROPERTY.test(property))) {
-      this.#misuse(
-        `${text} must be a parameter's name or position and a path, such as <id>, <order.sku> or <0.sku>`,
-      );
-    }
-    return { text, root, path };
+    return { text, root, path, each: rest === undefined ? undefined : each };
   }
 
   #checkLiterals(): void {
@@ -88,17 +116,25 @@ export class KeyTemplate {
         this.#misuse(adjacent(`${before.text} and ${after.text}`));
       }
     });
+    const lists = new Set(
+      this.placeholders.flatMap(({ root, path, each }) => (each ? [root, ...path].join('.') : [])),
+    );
+    if (lists.size > 1) {
+      this.#misuse(
+        `it goes through ${[...lists].map(quoted).join(' and ')}; one list is possible, use a function for more`,
+      );
+    }
     const problem = this.placeholders.length === 0 ? keyProblem(this.text) : undefined;
     if (problem !== undefined) this.#misuse(problem);
   }
 
-  #read(placeholder: Placeholder, valueOf: (root: string) => unknown): unknown {
-    let value = valueOf(placeholder.root);
-    let walked = placeholder.root;
-    for (const property of placeholder.path) {
+  #read(text: string, from: string, start: unknown, path: readonly string[]): unknown {
+    let value = start;
+    let walked = from;
+    for (const property of path) {
       if ((typeof value !== 'object' && typeof value !== 'function') || value === null) {
         this.#refuse(
-          `${placeholder.text} cannot be read, ${walked} is ${describeValue(value)}; pass an object with a '${property}'`,
+          `${text} cannot be read, ${walked} is ${describeValue(value)}; pass an object with a '${property}'`,
         );
       }
       try {

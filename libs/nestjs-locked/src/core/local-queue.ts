@@ -1,7 +1,9 @@
 import { Caller, type CallerEnd } from './caller.js';
 import type { Hold } from './hold.js';
-import { Lease } from './lease.js';
+import { LeaseRequest, type Ask } from './lease-request.js';
+import type { Lease } from './lease.js';
 import type { LockContext } from './lock-context.js';
+import type { AcquireCommand, AcquireReply } from './lock-store.js';
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
 import type { Scheduled } from './scheduler.js';
@@ -21,13 +23,15 @@ export class LocalQueue implements CallerEnd, Scheduled {
   readonly #onEmpty: (queue: LocalQueue) => void;
   /** In order of arrival; a Set, because those in the middle leave too. */
   readonly #callers = new Set<Caller>();
-  /** The attempt, or the lease, on which the callers wait. */
+  /** What the callers wait for: an attempt to get the lease, or its present holder. One of the two, or none. */
+  #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
   /** Why the store could not be asked; until it answers again. */
   #failure: LockStoreError | undefined;
   #retryMs = FIRST_RETRY_MS;
   /** Where we stood in the store's queue before it failed. */
   #score: number | undefined;
+  #isClosed = false;
 
   constructor(context: LockContext, key: string, onEmpty: (queue: LocalQueue) => void) {
     this.#context = context;
@@ -44,29 +48,56 @@ export class LocalQueue implements CallerEnd, Scheduled {
     return this.#callers.size === 0;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  get request(): LeaseRequest | undefined {
+    return this.#request;
+  }
+
   get lease(): Lease | undefined {
     return this.#lease;
   }
 
-  enter(options: ResolvedLockOptions): Promise<Hold> {
+  /** @param acquire sends the first command, if one is needed. @default the store's own */
+  enter(
+    options: ResolvedLockOptions,
+    acquire: (command: AcquireCommand) => Promise<AcquireReply> = (command) =>
+      this.#context.store.acquire(command),
+  ): Promise<Hold> {
     const caller = new Caller(options, this.#context.clock.now(), this);
-    if (caller.atEnd && (this.#lease !== undefined || !this.isEmpty)) {
+    if (caller.atEnd && this.#isTaken()) {
       this.#refuse(caller);
       return caller.promise;
     }
     this.#callers.add(caller);
     this.#context.scheduler.schedule(caller, caller.dueAt);
-    this.#proceed();
+    this.#proceed(acquire);
     return caller.promise;
+  }
+
+  #isTaken(): boolean {
+    if (!this.isEmpty || this.#request !== undefined) return true;
+    return this.#lease !== undefined && this.#lease.state !== 'idle';
   }
 
   // ---- the callers' side ------------------------------------------------------------------------------------
 
   timedOut(caller: Caller): void {
+    if (caller.atEnd) return this.#giveUp(caller);
     caller.atEnd = true;
-    const state = this.#lease?.state;
+    this.#context.scheduler.schedule(caller, caller.dueAt);
+    const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
-    if (state === 'waiting' && this.#callers.size === 1) return this.#lease?.tryOnceMore();
+    if (state === 'waiting' && this.#callers.size === 1) return this.#request?.tryOnceMore();
+    this.#refuse(caller);
+    this.#settle();
+  }
+
+  /** The answer is overdue. If it still comes and is a grant, the lease is given back. */
+  #giveUp(caller: Caller): void {
+    this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
     this.#refuse(caller);
     this.#settle();
   }
@@ -80,8 +111,9 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#settle();
   }
 
-  /** The application closes: nobody is served any more. */
+  /** The application closes: nobody is served any more, and an unused lease is given back. */
   close(): void {
+    this.#isClosed = true;
     for (const caller of [...this.#callers]) {
       this.#remove(caller);
       caller.reject(
@@ -91,11 +123,12 @@ export class LocalQueue implements CallerEnd, Scheduled {
         ),
       );
     }
+    this.#lease?.giveUp();
     this.#settle();
   }
 
   #settle(): void {
-    if (this.isEmpty) this.#lease?.leave();
+    if (this.isEmpty) this.#request?.leave();
     this.#proceed();
   }
 
@@ -118,66 +151,98 @@ export class LocalQueue implements CallerEnd, Scheduled {
   }
 
   #busyError(caller: Caller): LockNotAcquiredError {
-    const waitedMs = Math.round(this.#context.clock.now() - caller.since);
+    const { waitMs } = caller.options;
     return new LockNotAcquiredError(
-      `Lock '${this.key}' was not acquired within ${caller.options.waitMs} ms: somebody else holds it`,
+      `Lock '${this.key}' was not acquired within ${waitMs} ms: somebody else holds it`,
       this.key,
-      waitedMs,
+      this.#waitedMs(caller),
     );
   }
 
   #storeError(caller: Caller, cause: LockStoreError): LockStoreError {
-    const waitedMs = Math.round(this.#context.clock.now() - caller.since);
     return new LockStoreError(
-      `Cannot lock '${this.key}': the lock store has failed for the ${waitedMs} ms that were waited: ${cause.message}`,
+      `Cannot lock '${this.key}': the lock store has failed for the ${this.#waitedMs(caller)} ms that were waited: ${cause.message}`,
       this.key,
       { cause },
     );
   }
 
+  #waitedMs(caller: Caller): number {
+    return Math.round(this.#context.clock.now() - caller.since);
+  }
+
   // ---- the lease's side -------------------------------------------------------------------------------------
+
+  granted(request: LeaseRequest, lease: Lease): void {
+    if (this.#request === request) this.#request = undefined;
+    this.#lease = lease;
+    this.#answered();
+  }
 
   handOut(caller: Caller, hold: Hold): void {
     this.#remove(caller);
     caller.resolve(hold);
   }
 
-  /** The store answered. */
-  answered(): void {
+  /** The key is held by another process: whose time is over is told so, the others wait. */
+  mustWait(): void {
+    this.#answered();
+    this.#refuseAllAtEnd();
+  }
+
+  /** A single try, or a last one, did not get it. */
+  notAcquired(request: LeaseRequest): void {
+    this.mustWait();
+    this.over(request);
+  }
+
+  #answered(): void {
     this.#failure = undefined;
     this.#retryMs = FIRST_RETRY_MS;
     this.#score = undefined;
   }
 
-  /** The key is held by another process: whose time is over is told so, the others wait. */
-  mustWait(): void {
-    this.answered();
-    this.#refuseAllAtEnd();
-  }
-
-  /** A single try, or a last one, did not get it. */
-  notAcquired(lease: Lease): void {
-    this.mustWait();
-    this.leaseOver(lease);
-  }
-
   /** Nobody knows what happened in the store; those who may still wait try again, from the same place. */
-  storeFailed(lease: Lease, cause: LockStoreError, score: number | undefined): void {
+  storeFailed(from: LeaseRequest | Lease, cause: LockStoreError, score: number | undefined): void {
     this.#failure = cause;
     this.#score = score;
     this.#refuseAllAtEnd();
-    if (this.#lease === lease) this.#lease = undefined;
+    this.#detach(from);
     if (this.isEmpty) return this.#proceed();
     this.#context.scheduler.schedule(this, this.#context.clock.now() + this.#retryMs);
     this.#retryMs = Math.min(this.#retryMs * 2, SLOWEST_RETRY_MS);
   }
 
   /** @param score a place in the store's queue that the next attempt may claim */
-  leaseOver(lease: Lease, score?: number): void {
-    if (this.#lease !== lease) return;
-    this.#lease = undefined;
+  over(from: LeaseRequest | Lease, score?: number): void {
+    if (!this.#detach(from)) return;
     this.#score = score;
     this.#proceed();
+  }
+
+  /** The lease is handed over, and asked for again in the same command. @returns its reply */
+  requeue(
+    lease: Lease,
+    leaseMs: number,
+    send: (newToken: string) => ReturnType<Ask>,
+  ): ReturnType<Ask> {
+    if (this.#lease === lease) this.#lease = undefined;
+    const request = new LeaseRequest(this.#context, this, leaseMs);
+    this.#request = request;
+    return new Promise((resolve) => {
+      request.send(async (token) => {
+        const reply = await send(token);
+        resolve(reply);
+        return reply;
+      });
+    });
+  }
+
+  #detach(from: LeaseRequest | Lease): boolean {
+    if (from === this.#request) this.#request = undefined;
+    else if (from === this.#lease) this.#lease = undefined;
+    else return false;
+    return true;
   }
 
   /** The pause after a failure is over. */
@@ -185,9 +250,13 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#proceed();
   }
 
-  #proceed(): void {
-    if (this.#lease !== undefined) return;
-    const first = this.first;
+  #proceed(
+    acquire = (command: AcquireCommand): Promise<AcquireReply> =>
+      this.#context.store.acquire(command),
+  ): void {
+    const { first } = this;
+    if (first !== undefined && this.#lease?.state === 'idle') return this.#lease.reuse(first);
+    if (this.#request !== undefined || this.#lease !== undefined) return;
     if (first === undefined) {
       this.#context.scheduler.cancel(this);
       return this.#onEmpty(this);
@@ -195,7 +264,12 @@ export class LocalQueue implements CallerEnd, Scheduled {
     if (this.place !== undefined) return; // pausing after a failure
     const score = this.#score;
     this.#score = undefined;
-    this.#lease = new Lease(this.#context, this);
-    this.#lease.ask(first.options.leaseMs, first.atEnd && this.#callers.size === 1, score);
+    const { leaseMs } = first.options;
+    const nowait = first.atEnd && this.#callers.size === 1;
+    this.#request = new LeaseRequest(this.#context, this, leaseMs);
+    this.#request.send((token) => {
+      const command = { name: this.key, token, leaseMs, nowait };
+      return acquire(score === undefined ? command : { ...command, score });
+    }, score);
   }
 }

@@ -17,6 +17,8 @@ export interface LockContext {
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
   readonly report: ReportLockEvent;
+  /** If the machine has slept: no lease is handed out, until the store has confirmed it. */
+  noticeSuspend(): void;
   /** A random number below `ms`: spreads the timers of many processes. */
   jitter(ms: number): number;
 }

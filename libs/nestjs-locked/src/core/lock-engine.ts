@@ -1,21 +1,27 @@
+import { Acquisition } from './acquisition.js';
 import { CleanUp } from './clean-up.js';
 import { systemClock, type Clock } from './clock.js';
-import type { Hold } from './hold.js';
-import { LocalQueue } from './local-queue.js';
+import { HeldLock } from './held-lock.js';
+import { LocalQueues } from './local-queues.js';
 import type { LockContext } from './lock-context.js';
 import type { ReportLockEvent } from './lock-events.js';
+import { lockInfo, type LockInfo } from './lock-info.js';
 import { assertLockKey } from './lock-key.js';
 import type { LockRunner } from './lock-runner.js';
+import { LockScopes, type Section } from './lock-scope.js';
 import type { InboxMessage, LockStore, StoreListener } from './lock-store.js';
 import type { Lock } from './lock.js';
-import { LockAbortedError } from './lock.errors.js';
+import { LockNotAcquiredError } from './lock.errors.js';
 import {
   resolveLockOptions,
+  type Keys,
   type LockOptions,
+  type ResolvedLockOptions,
   type ResolvedServiceOptions,
   type WithLockOptions,
 } from './lock.options.js';
 import { Scheduler } from './scheduler.js';
+import { SuspendDetector } from './suspend-detector.js';
 import { TokenRegistry } from './token-registry.js';
 import { Watchdog } from './watchdog.js';
 
@@ -29,14 +35,15 @@ export interface LockEngineOptions {
   readonly random?: () => number;
 }
 
-/** Everything that one lock service does, without Nest: a local queue per key, and one scheduler for all of them. */
+/** Everything that one lock service does, without Nest. */
 export class LockEngine implements LockRunner, StoreListener {
   readonly #context: LockContext;
-  readonly #queues = new Map<string, LocalQueue>();
+  readonly #queues: LocalQueues;
+  readonly #scopes = new LockScopes();
+  readonly #suspends: SuspendDetector;
   /** Handed out and not yet released. */
-  readonly #holds = new Set<Hold>();
-  #draining = false;
-  #whenIdle: (() => void) | undefined;
+  readonly #held = new Set<HeldLock>();
+  #onIdle: () => void = () => {};
   #closed: Promise<void> | undefined;
 
   constructor({
@@ -47,17 +54,24 @@ export class LockEngine implements LockRunner, StoreListener {
     random = Math.random,
   }: LockEngineOptions) {
     const watchdog = new Watchdog(store, clock);
+    const scheduler = new Scheduler(clock, {
+      before: () => this.#noticeSuspend(),
+      after: () => watchdog.flush(),
+    });
+    this.#suspends = new SuspendDetector(clock);
     this.#context = {
       options,
       store,
       clock,
+      scheduler,
       watchdog,
       report,
-      scheduler: new Scheduler(clock, () => watchdog.flush()),
       cleanUp: new CleanUp(store, clock),
       tokens: new TokenRegistry(store.processId),
       jitter: (ms) => random() * ms,
+      noticeSuspend: () => this.#noticeSuspend(),
     };
+    this.#queues = new LocalQueues(this.#context);
   }
 
   /** @throws LockStoreError · LockConfigError */
@@ -66,47 +80,78 @@ export class LockEngine implements LockRunner, StoreListener {
   }
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
-  async acquire(key: string, options?: LockOptions): Promise<Hold> {
-    assertLockKey(key);
-    const resolved = resolveLockOptions(options, this.#context.options);
-    if (resolved.signal?.aborted === true) {
-      const cause: unknown = resolved.signal.reason;
-      throw new LockAbortedError(
-        `Lock '${key}' was not asked for: the signal is already aborted`,
-        key,
-        { cause },
-      );
-    }
-    if (this.#draining) {
-      throw new LockAbortedError(
-        `Lock '${key}' was not asked for: the application is shutting down`,
-        key,
-      );
-    }
-    const hold = await this.#queueOf(key).enter(resolved);
-    this.#holds.add(hold);
-    hold.onReleased(() => this.#forget(hold));
-    return hold;
+  async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
+    return this.#track(await this.#take(keys, resolveLockOptions(options, this.#context.options)));
   }
 
   async withLock<T>(
-    key: string,
+    keys: Keys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
-    const hold = await this.acquire(key, options);
+    const resolved = resolveLockOptions(options, this.#context.options);
+    let sections: readonly Section[];
+    try {
+      sections = await this.#take(keys, resolved);
+    } catch (error) {
+      return busyResult<T>(error, options.onBusy);
+    }
+    const lock = this.#track(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
     try {
-      return await work(hold);
+      return await this.#scopes.run(lock, sections, () => work(lock));
     } finally {
-      await hold.settle();
+      await this.#leave(lock);
     }
+  }
+
+  /** The innermost lock of this async context, or the one that has this key. */
+  current(key?: string): Lock | undefined {
+    return this.#scopes.current(key);
+  }
+
+  /** @returns null if nobody holds it @throws LockStoreError */
+  async inspect(key: string): Promise<LockInfo | null> {
+    assertLockKey(key);
+    const record = await this.#context.store.directory.inspect(key);
+    return record === undefined ? null : lockInfo(record);
+  }
+
+  async *list(pattern: string): AsyncIterable<LockInfo> {
+    for await (const key of this.#context.store.directory.list(pattern)) {
+      const info = await this.inspect(key);
+      if (info !== null) yield info;
+    }
+  }
+
+  /** @throws LockStoreError */
+  async forceRelease(key: string): Promise<boolean> {
+    assertLockKey(key);
+    return this.#context.store.directory.revoke(key);
+  }
+
+  #take(keys: Keys, options: ResolvedLockOptions): Promise<readonly Section[]> {
+    return new Acquisition(this.#context, this.#queues, this.#scopes, keys, options).take();
+  }
+
+  #track(sections: readonly Section[]): HeldLock {
+    const lock = new HeldLock(sections, this.#scopes, () => {
+      this.#held.delete(lock);
+      if (this.#held.size === 0) this.#onIdle();
+    });
+    this.#held.add(lock);
+    return lock;
+  }
+
+  async #leave(lock: HeldLock): Promise<void> {
+    const settled = lock.settle();
+    if (lock.isOutlived) this.#context.report({ type: 'outlived', key: lock.key });
+    else if (this.#context.options.awaitRelease) await settled;
   }
 
   /** No new locks; waiters are sent away. Holds stay, and are renewed. */
   drain(): void {
-    this.#draining = true;
-    for (const queue of [...this.#queues.values()]) queue.close();
+    this.#queues.close();
   }
 
   /**
@@ -120,8 +165,9 @@ export class LockEngine implements LockRunner, StoreListener {
 
   async #close(graceMs: number): Promise<void> {
     this.drain();
-    if (this.#holds.size > 0) await this.#idle(graceMs);
-    for (const queue of [...this.#queues.values()]) queue.lease?.abandonHold();
+    if (this.#held.size > 0) await this.#idle(graceMs);
+    this.#queues.close(); // those who came because they held another lock
+    for (const lease of this.#queues.leases()) lease.abandonHold();
     await this.#context.cleanUp.close();
     await this.#context.store.close();
   }
@@ -129,7 +175,7 @@ export class LockEngine implements LockRunner, StoreListener {
   #idle(limitMs: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#context.clock.after(limitMs, resolve);
-      this.#whenIdle = () => {
+      this.#onIdle = () => {
         cancel();
         resolve();
       };
@@ -137,22 +183,24 @@ export class LockEngine implements LockRunner, StoreListener {
   }
 
   message(message: InboxMessage): void {
-    this.#context.scheduler.catchUp();
-    const lease = this.#context.tokens.leaseOf(message.token);
-    if (lease !== undefined) {
-      lease.onMessage(message);
-    } else if (message.kind !== 'head') {
+    const { scheduler, tokens, store } = this.#context;
+    scheduler.catchUp();
+    const { kind, name, token } = message;
+    const owner = tokens.ownerOf(token);
+    if (owner !== undefined) {
+      owner.onMessage(message);
+    } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
       // A token of ours that nobody here waits or works with: a clean-up was lost. Others must not wait for its end.
-      void this.#context.store.release({ name: message.name, token: message.token, used: 0 });
+      void store.release({ name, token, used: 0, keepMs: 0 });
     }
   }
 
   reconnected(): void {
-    this.#lookAgain();
+    this.#queues.lookAgain();
   }
 
   inboxLost(): void {
-    this.#lookAgain();
+    this.#queues.lookAgain();
   }
 
   /** For tests: nothing may be left when nobody holds or waits. */
@@ -161,26 +209,20 @@ export class LockEngine implements LockRunner, StoreListener {
     return { queues: this.#queues.size, tokens: tokens.size, timers: scheduler.size };
   }
 
-  #lookAgain(): void {
-    for (const queue of this.#queues.values()) queue.lease?.lookAgain();
-    this.#context.scheduler.catchUp();
+  mayEvict(policy: string): void {
+    this.#context.report({ type: 'eviction', policy });
   }
 
-  #queueOf(key: string): LocalQueue {
-    let queue = this.#queues.get(key);
-    if (queue === undefined) {
-      queue = new LocalQueue(this.#context, key, this.#onEmpty);
-      this.#queues.set(key, queue);
-    }
-    return queue;
+  #noticeSuspend(): void {
+    if (this.#suspends.hasSlept()) for (const lease of this.#queues.leases()) lease.suspect();
   }
+}
 
-  readonly #onEmpty = (queue: LocalQueue): void => {
-    if (this.#queues.get(queue.key) === queue) this.#queues.delete(queue.key);
-  };
-
-  #forget(hold: Hold): void {
-    this.#holds.delete(hold);
-    if (this.#holds.size === 0) this.#whenIdle?.();
+/** @throws the error, unless it says that somebody else has the lock and `onBusy` has an answer to that */
+async function busyResult<T>(error: unknown, onBusy: WithLockOptions['onBusy']): Promise<T> {
+  if (!(error instanceof LockNotAcquiredError) || onBusy === undefined || onBusy === 'throw') {
+    throw error;
   }
+  if (onBusy === 'skip') return undefined as T;
+  return (await onBusy({ key: error.key as string, waitedMs: error.waitedMs })) as T;
 }

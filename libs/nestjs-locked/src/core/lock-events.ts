@@ -12,6 +12,10 @@ export type LockEvent =
       readonly cause: LockStoreError;
     }
   /** A release was not answered; it is tried again, and the lease ends by itself at the latest. */
-  | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError };
+  | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError }
+  /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
+  | { readonly type: 'outlived'; readonly key: string }
+  /** The store may drop leases: it is set to evict keys when its memory is full. */
+  | { readonly type: 'eviction'; readonly policy: string };
 
 export type ReportLockEvent = (event: LockEvent) => void;

@@ -1,5 +1,5 @@
 import type { Lock } from './lock.js';
-import type { WithLockOptions } from './lock.options.js';
+import type { Keys, WithLockOptions } from './lock.options.js';
 
 /**
  * The property under which a lock service carries its runner. `@Locked` talks to the runner only: an object
@@ -11,7 +11,7 @@ export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 /** Takes the lock, runs the work, releases: what `@Locked` and `LockService.withLock` are made of. */
 export interface LockRunner {
   withLock<T>(
-    key: string,
+    keys: Keys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
   ): Promise<T>;

@@ -1,3 +1,4 @@
+import type { LockDirectory } from './lock-directory.js';
 import type { LockStoreError } from './lock.errors.js';
 
 /** The store did not answer in time or refused: what is true there is not known. */
@@ -81,10 +82,12 @@ export interface ReleaseCommand {
   readonly token: string;
   /** Highest fencing token used; 0 = not known, the stored bound stays. */
   readonly used: number;
+  /** The key stays taken for so long, by nobody; 0 = the next waiter gets it. */
+  readonly keepMs: number;
 }
 export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
 
-export interface RequeueCommand extends ReleaseCommand {
+export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   /** Joins the end of the queue, or gets the lease again at once if nobody else waits. */
   readonly newToken: string;
   readonly leaseMs: number;
@@ -116,7 +119,9 @@ export type InboxMessage =
   /** Another process asks for the key that `token` holds. */
   | { readonly kind: 'wanted'; readonly name: string; readonly token: string }
   /** `token` is the next in the queue; the lease before it lasts `ms` at most unless it is confirmed. */
-  | { readonly kind: 'head'; readonly name: string; readonly token: string; readonly ms: number };
+  | { readonly kind: 'head'; readonly name: string; readonly token: string; readonly ms: number }
+  /** An operator has taken the key from `token`; the next one enters in a second. */
+  | { readonly kind: 'revoked'; readonly name: string; readonly token: string };
 
 export interface StoreListener {
   /** A message in the inbox of this process. */
@@ -125,6 +130,8 @@ export interface StoreListener {
   reconnected(): void;
   /** The inbox is down: no message will arrive until `reconnected`. */
   inboxLost(): void;
+  /** The store is set to drop keys when its memory is full: leases as well as others. */
+  mayEvict(policy: string): void;
 }
 
 /**
@@ -136,6 +143,8 @@ export interface LockStore {
   readonly processId: string;
   /** True while messages can arrive. Waiters look more often while it is false. */
   readonly inboxReady: boolean;
+  /** For people: who holds what. Never needed to hold a lock. */
+  readonly directory: LockDirectory;
   /** How long a command may take before its reply is `unknown`. */
   readonly commandTimeoutMs: number;
   /**
@@ -144,6 +153,8 @@ export interface LockStore {
    */
   open(listener: StoreListener): Promise<void>;
   acquire(command: AcquireCommand): Promise<AcquireReply>;
+  /** Single tries that succeed all or none: `granted` for every command, or `busy` for every one. */
+  acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   recheck(command: RecheckCommand): Promise<RecheckReply>;
   /** One reply per command, in the same order. */
   renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]>;

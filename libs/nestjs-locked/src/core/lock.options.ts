@@ -1,5 +1,8 @@
 import { LockConfigError } from './lock.errors.js';
 
+/** One key, or several that are taken together. */
+export type Keys = string | readonly string[];
+
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
@@ -10,11 +13,48 @@ export interface LockOptions {
    * @default 30_000
    */
   readonly leaseMs?: number;
+  /**
+   * How long the work may hold the lock at most, in milliseconds, `Infinity` allowed. Then the signal aborts with
+   * reason 'max-hold', and the lease is not renewed any more: a wedged handler does not keep a key for ever.
+   * @default 600_000
+   */
+  readonly maxHoldMs?: number;
+  /**
+   * false: a fixed lease. It ends `leaseMs` after it was asked for, however long the work takes, unless `ensure`
+   * prolongs it; it is shared with no other call. @default true
+   */
+  readonly renew?: boolean;
+  /**
+   * Keeps the key taken until this long after the lock was acquired, in milliseconds, also if the work is done
+   * sooner: for jobs that every replica starts at about the same time, and one should run. A crash ends it with
+   * the lease. @default 0
+   */
+  readonly holdAtLeastMs?: number;
+  /** Shown by `inspect`, for an hour: which job or request has the lock. At most 200 characters. */
+  readonly label?: string;
+  /**
+   * false: ask for a lock of its own even where this async context holds the key already (and wait for ever, if
+   * the holder waits for this call). @default true
+   */
+  readonly reentrant?: boolean;
   /** Cancels the wait (not the work): the call rejects with `LockAbortedError`. */
   readonly signal?: AbortSignal;
 }
 
-export type WithLockOptions = LockOptions;
+/** What `onBusy` is told when somebody else held the lock for the whole wait. */
+export interface BusyContext {
+  readonly key: string;
+  readonly waitedMs: number;
+}
+
+export interface WithLockOptions extends LockOptions {
+  /**
+   * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work
+   * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
+   * work starts: an error inside of it never counts as busy. @default 'throw'
+   */
+  readonly onBusy?: 'throw' | 'skip' | ((busy: BusyContext) => unknown);
+}
 
 /** The options of a whole `LockService`: defaults for every call, and what only makes sense once. */
 export interface LockServiceOptions {
@@ -22,17 +62,37 @@ export interface LockServiceOptions {
   readonly waitMs?: number;
   /** Default of every call. @default 30_000 */
   readonly leaseMs?: number;
+  /** Default of every call. @default 600_000 */
+  readonly maxHoldMs?: number;
   /**
    * How many callers of this process may follow each other without Redis once another process waits for the key.
    * 0 = strict order of arrival across processes. At most one second's worth in any case. @default 32
    */
   readonly localHandovers?: number;
+  /**
+   * Keeps an unused lease for so long, in milliseconds, in case the same key is wanted again here; given up at once
+   * when another process asks. Saves both round trips of a key that one process uses often. Meanwhile a single try
+   * (`waitMs: 0`) of another process finds the key busy. @default 0
+   */
+  readonly lingerMs?: number;
+  /**
+   * false: `withLock` and `@Locked` give their result one round trip earlier, before Redis has answered the release.
+   * @default true
+   */
+  readonly awaitRelease?: boolean;
 }
 
-/** A duration or count that was checked: code never asks again. */
+/** The options of one call, checked and complete. */
 export interface ResolvedLockOptions {
   readonly waitMs: number;
   readonly leaseMs: number;
+  readonly maxHoldMs: number;
+  readonly renew: boolean;
+  readonly holdAtLeastMs: number;
+  /** Whether the lease may be kept for the next caller when this one is done. */
+  readonly linger: boolean;
+  readonly label: string | undefined;
+  readonly reentrant: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -41,22 +101,35 @@ export type ResolvedServiceOptions = Required<LockServiceOptions>;
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({
   waitMs: 10_000,
   leaseMs: 30_000,
+  maxHoldMs: 600_000,
   localHandovers: 32,
+  lingerMs: 0,
+  awaitRelease: true,
 });
 
 /** Below this the time limits of commands and the drift margin leave no room to renew. */
 export const MIN_LEASE_MS = 500;
 
-type Rule = { readonly min: number; readonly infinity: boolean; readonly unit: string };
+const MAX_LABEL_CHARACTERS = 200;
+
+interface Rule {
+  readonly min: number;
+  readonly infinity: boolean;
+  readonly unit: string;
+}
 
 const RULES = {
   waitMs: { min: 0, infinity: true, unit: 'milliseconds; 0 = one try, Infinity = no limit' },
   leaseMs: { min: MIN_LEASE_MS, infinity: false, unit: 'milliseconds' },
+  maxHoldMs: { min: 1, infinity: true, unit: 'milliseconds; Infinity = no limit' },
+  holdAtLeastMs: { min: 0, infinity: false, unit: 'milliseconds' },
   localHandovers: { min: 0, infinity: true, unit: 'a count' },
+  lingerMs: { min: 0, infinity: false, unit: 'milliseconds' },
 } as const satisfies Record<string, Rule>;
 
-const SERVICE_OPTION_NAMES = ['waitMs', 'leaseMs', 'localHandovers'] as const;
-const CALL_OPTION_NAMES = ['waitMs', 'leaseMs'] as const;
+const SERVICE_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'localHandovers', 'lingerMs'] as const;
+const CALL_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'holdAtLeastMs'] as const;
+const CALL_SWITCHES = ['renew', 'reentrant'] as const;
 
 /**
  * Fills in the defaults and checks every value.
@@ -64,9 +137,12 @@ const CALL_OPTION_NAMES = ['waitMs', 'leaseMs'] as const;
  */
 export function resolveServiceOptions(options: LockServiceOptions): ResolvedServiceOptions {
   const resolved = { ...DEFAULT_SERVICE_OPTIONS };
-  for (const name of SERVICE_OPTION_NAMES) {
+  for (const name of SERVICE_NUMBERS) {
     const value = options[name];
-    if (value !== undefined) resolved[name] = checked(name, value);
+    if (value !== undefined) resolved[name] = checkedNumber(name, value);
+  }
+  if (options.awaitRelease !== undefined) {
+    resolved.awaitRelease = checkedSwitch('awaitRelease', options.awaitRelease);
   }
   return Object.freeze(resolved);
 }
@@ -75,42 +151,74 @@ export function resolveServiceOptions(options: LockServiceOptions): ResolvedServ
  * Checks the options of one call without applying defaults: for decorators, at the moment of decoration.
  * @throws LockConfigError naming option, value and what is allowed
  */
-export function assertLockOptions(options: LockOptions): void {
-  for (const name of CALL_OPTION_NAMES) {
+export function assertLockOptions(options: WithLockOptions): void {
+  for (const name of CALL_NUMBERS) {
     const value = options[name];
-    if (value !== undefined) checked(name, value);
+    if (value !== undefined) checkedNumber(name, value);
   }
-  if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
-    throw new LockConfigError(
-      `Invalid option signal: ${String(options.signal)} is not an AbortSignal; pass controller.signal`,
-    );
+  for (const name of CALL_SWITCHES) {
+    const value = options[name];
+    if (value !== undefined) checkedSwitch(name, value);
   }
+  assertLabel(options.label);
+  assertSignal(options.signal);
+  assertOnBusy(options.onBusy);
 }
 
 /** @throws LockConfigError naming option, value and what is allowed */
 export function resolveLockOptions(
-  options: LockOptions | undefined,
+  options: WithLockOptions | undefined,
   defaults: ResolvedServiceOptions,
 ): ResolvedLockOptions {
-  if (options === undefined) {
-    return { waitMs: defaults.waitMs, leaseMs: defaults.leaseMs, signal: undefined };
-  }
-  assertLockOptions(options);
+  if (options !== undefined) assertLockOptions(options);
+  const { waitMs, leaseMs, maxHoldMs, renew = true, holdAtLeastMs = 0, onBusy } = options ?? {};
   return {
-    waitMs: options.waitMs ?? defaults.waitMs,
-    leaseMs: options.leaseMs ?? defaults.leaseMs,
-    signal: options.signal,
+    waitMs: waitMs ?? defaults.waitMs,
+    leaseMs: leaseMs ?? defaults.leaseMs,
+    maxHoldMs: maxHoldMs ?? defaults.maxHoldMs,
+    renew,
+    holdAtLeastMs,
+    // A job that runs once must not be skipped because a replica merely keeps the key in case it needs it again.
+    linger: holdAtLeastMs === 0 && onBusy === undefined,
+    label: options?.label,
+    reentrant: options?.reentrant ?? true,
+    signal: options?.signal,
   };
 }
 
-function checked(name: keyof typeof RULES, value: unknown): number {
+function checkedNumber(name: keyof typeof RULES, value: unknown): number {
   const { min, infinity, unit } = RULES[name];
   const whole =
     typeof value === 'number' && (Number.isSafeInteger(value) || (infinity && value === Infinity));
   if (!whole || value < min) {
-    throw new LockConfigError(
-      `Invalid option ${name}: ${typeof value === 'string' ? `'${value}'` : String(value)} must be a whole number of at least ${min} (${unit})`,
-    );
+    throw invalid(name, value, `must be a whole number of at least ${min} (${unit})`);
   }
   return value;
+}
+
+function checkedSwitch(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw invalid(name, value, 'must be true or false');
+  return value;
+}
+
+function assertLabel(label: unknown): void {
+  if (label === undefined) return;
+  if (typeof label === 'string' && label !== '' && label.length <= MAX_LABEL_CHARACTERS) return;
+  throw invalid('label', label, `must be a text of 1 to ${MAX_LABEL_CHARACTERS} characters`);
+}
+
+function assertSignal(signal: unknown): void {
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw invalid('signal', signal, 'must be an AbortSignal; pass controller.signal');
+}
+
+function assertOnBusy(onBusy: unknown): void {
+  if (onBusy === undefined || onBusy === 'throw' || onBusy === 'skip') return;
+  if (typeof onBusy === 'function') return;
+  throw invalid('onBusy', onBusy, "must be 'throw', 'skip' or a function");
+}
+
+function invalid(name: string, value: unknown, rule: string): LockConfigError {
+  const shown = typeof value === 'string' ? `'${value}'` : String(value);
+  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
 }

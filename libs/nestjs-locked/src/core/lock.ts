@@ -6,10 +6,14 @@
  * of its lease before it acts. For that, check `fencingToken` where the data is.
  */
 export interface Lock extends AsyncDisposable {
-  /** The key that is locked, without the prefix: `stock:42`. */
+  /** The key that is locked, without the prefix: `stock:42`. Of several, the first in their order. */
   readonly key: string;
-  /** Grows with every hold of this key, across all processes. Refuse writes that carry a smaller one. */
+  /** All keys, in the order in which they were taken. */
+  readonly keys: readonly string[];
+  /** Grows with every hold of `key`, across all processes. Refuse writes that carry a smaller one. */
   readonly fencingToken: number;
+  /** The fencing token of one of several keys. @throws LockKeyError if it is not among `keys` */
+  fencingTokenOf(key: string): number;
   /** Aborts when the hold is lost; its `reason` is the `LockLostError`. Pass it to whatever can be cancelled. */
   readonly signal: AbortSignal;
   /** Reads the monotonic clock, no round trip: true while the lease is certainly ours. */
@@ -22,7 +26,18 @@ export interface Lock extends AsyncDisposable {
    */
   assertHeld(): void;
   /**
-   * Ends the hold. Idempotent: later calls give the first one's answer.
+   * Returns when the lease is certainly ours for at least `ms` more milliseconds, prolonging it if needed.
+   * @throws LockLostError if it is no longer ours · LockStoreError if Redis does not answer and too little is left
+   */
+  ensure(ms: number): Promise<void>;
+  /**
+   * Runs the work with this hold as one of its async context: calls in it that ask for the same key join the hold
+   * instead of waiting for it, and `LockService.current()` finds it. What `withLock` does by itself.
+   * @throws LockLostError if it is no longer held
+   */
+  run<T>(work: () => T | Promise<T>): Promise<T>;
+  /**
+   * Ends the hold, once the calls that joined it have ended. Idempotent: later calls give the first one's answer.
    * @returns false if the lock was no longer ours.
    * @throws LockStoreError if Redis did not answer: the lease then ends by itself.
    */

@@ -6,6 +6,10 @@ export function quoted(text: string): string {
   return `'${cut.replace(/[\p{Cc}\u2028\u2029]/gu, asEscape)}'`;
 }
 
+export function quotedList(texts: readonly string[]): string {
+  return texts.map(quoted).join(', ');
+}
+
 function asEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

@@ -8,6 +8,13 @@ export interface Scheduled {
   onDue(now: number): void;
 }
 
+/** What goes with every round of due items. */
+export interface RoundHooks {
+  before(): void;
+  /** The watchdog sends what it collected. */
+  after(): void;
+}
+
 interface Place {
   dueAt: number;
   index: number;
@@ -21,16 +28,15 @@ interface Place {
  */
 export class Scheduler {
   readonly #clock: Clock;
-  /** Called after every round of due items: the watchdog sends what it collected. */
-  readonly #afterRound: () => void;
+  readonly #round: RoundHooks;
   readonly #heap: Place[] = [];
   #cancelTimer: CancelTimer | undefined;
   #timerAt = Infinity;
   #running = false;
 
-  constructor(clock: Clock, afterRound: () => void) {
+  constructor(clock: Clock, round: RoundHooks) {
     this.#clock = clock;
-    this.#afterRound = afterRound;
+    this.#round = round;
   }
 
   /** Schedules the item, or moves it; `Infinity` takes it out. */
@@ -78,6 +84,7 @@ export class Scheduler {
     if (first === undefined || first.dueAt > now) return;
     this.#running = true;
     try {
+      this.#round.before();
       for (
         let next = this.#heap[0];
         next !== undefined && next.dueAt <= now;
@@ -90,7 +97,7 @@ export class Scheduler {
       this.#running = false;
       this.#arm();
     }
-    this.#afterRound();
+    this.#round.after();
   }
 
   /** How many items are scheduled; 0 means that no timer is armed. */

@@ -1,4 +1,9 @@
-import type { Lease } from './lease.js';
+import type { InboxMessage } from './lock-store.js';
+
+/** Who is told what arrives for a token. */
+export interface TokenOwner {
+  onMessage(message: InboxMessage): void;
+}
 
 /**
  * Introduces tokens and knows which of them are in use. A token belongs to one tenure and is never used again;
@@ -6,29 +11,39 @@ import type { Lease } from './lease.js';
  */
 export class TokenRegistry {
   readonly #processId: string;
-  readonly #leases = new Map<string, Lease>();
+  readonly #owners = new Map<string, TokenOwner>();
   #count = 0;
 
   constructor(processId: string) {
     this.#processId = processId;
   }
 
-  introduce(lease: Lease): string {
+  introduce(owner: TokenOwner): string {
     const token = `${this.#processId}:${++this.#count}`;
-    this.#leases.set(token, lease);
+    this.#owners.set(token, owner);
     return token;
   }
 
-  leaseOf(token: string): Lease | undefined {
-    return this.#leases.get(token);
+  /** The token is somebody else's from now on: the request's became the lease's. */
+  assign(token: string, owner: TokenOwner): void {
+    this.#owners.set(token, owner);
+  }
+
+  ownerOf(token: string): TokenOwner | undefined {
+    return this.#owners.get(token);
+  }
+
+  /** Whether this process has introduced it, or may have: a message can name any token. */
+  isOwn(token: string): boolean {
+    return token.startsWith(`${this.#processId}:`);
   }
 
   forget(token: string): void {
-    this.#leases.delete(token);
+    this.#owners.delete(token);
   }
 
   /** How many tokens are in use. */
   get size(): number {
-    return this.#leases.size;
+    return this.#owners.size;
   }
 }

@@ -1,5 +1,13 @@
-import { Catch, HttpStatus, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { LockNotAcquiredError, LockStoreError } from '../core/lock.errors.js';
+import {
+  Catch,
+  HttpStatus,
+  Optional,
+  type ArgumentsHost,
+  type ExceptionFilter,
+} from '@nestjs/common';
+import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../core/lock.errors.js';
+
+type Refusal = LockNotAcquiredError | LockStoreError | LockAbortedError;
 
 /** What the responses of Express and Fastify have in common. */
 interface HttpResponse {
@@ -11,27 +19,28 @@ interface HttpResponse {
 export interface LockExceptionFilterOptions {
   /** The status when somebody else holds the lock. @default 423 (Locked) */
   readonly busyStatus?: number;
-  /** When a client should try again, in seconds, for both kinds. @default 1 */
+  /** When a client should try again, in seconds, for all of them. @default 1 */
   readonly retryAfterSeconds?: number;
 }
 
 /**
- * Answers 423 when the lock was held by somebody else for the whole wait, and 503 when Redis did not answer, both
- * with `Retry-After`. Everything else goes its usual way.
+ * Answers 423 when the lock was held by somebody else for the whole wait, and 503 when Redis did not answer or the
+ * wait was ended because the application shuts down, all with `Retry-After`. Everything else goes its usual way.
  *
- * @example providers: [{ provide: APP_FILTER, useValue: new LockExceptionFilter() }]
+ * @example providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }]
  */
-@Catch(LockNotAcquiredError, LockStoreError)
-export class LockExceptionFilter implements ExceptionFilter<LockNotAcquiredError | LockStoreError> {
+@Catch(LockNotAcquiredError, LockStoreError, LockAbortedError)
+export class LockExceptionFilter implements ExceptionFilter<Refusal> {
   readonly #busyStatus: number;
   readonly #retryAfterSeconds: number;
 
-  constructor({ busyStatus = 423, retryAfterSeconds = 1 }: LockExceptionFilterOptions = {}) {
+  constructor(@Optional() options: LockExceptionFilterOptions = {}) {
+    const { busyStatus = 423, retryAfterSeconds = 1 } = options;
     this.#busyStatus = busyStatus;
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
-  catch(error: LockNotAcquiredError | LockStoreError, host: ArgumentsHost): void {
+  catch(error: Refusal, host: ArgumentsHost): void {
     if (host.getType() !== 'http') throw error;
     const isBusy = error instanceof LockNotAcquiredError;
     const statusCode = isBusy ? this.#busyStatus : HttpStatus.SERVICE_UNAVAILABLE;

@@ -24,6 +24,16 @@ export class LockLog {
           `Lock '${event.key}' may not have been released, trying again until its lease ends: ${event.cause.message}`,
         );
         return;
+      case 'outlived':
+        this.#logger.warn(
+          `Lock '${event.key}' is kept although its work has ended: calls inside of it, which joined its hold, were not awaited`,
+        );
+        return;
+      case 'eviction':
+        this.#logger.warn(
+          `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), locks as well as others; set it to noeviction`,
+        );
+        return;
       default:
         return event satisfies never;
     }

@@ -1,15 +1,20 @@
 import { inspect } from 'node:util';
+import { KeyTemplate } from '../core/key-template.js';
 import type { LockEngine } from '../core/lock-engine.js';
+import type { LockInfo } from '../core/lock-info.js';
 import { LOCK_RUNNER, type HasLockRunner, type LockRunner } from '../core/lock-runner.js';
 import type { Lock } from '../core/lock.js';
 import { LockConfigError, LockNotAcquiredError } from '../core/lock.errors.js';
-import type { LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type { BusyContext, Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+
+type Work<T> = (lock: Lock) => T | Promise<T>;
 
 /**
  * Locks, for code that needs more than `@Locked`. Inject it; `RedisLockModule` provides it.
  *
- * All methods check key and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
+ * All methods check keys and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
  * `LockStoreError` when Redis does not answer: then nobody knows whether the lock is held, and nothing was run.
+ * Several keys are taken in an order of their own, all or none.
  */
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;
@@ -27,37 +32,49 @@ export class LockService implements HasLockRunner {
    * Waits for the lock, runs the work, releases. The recommended form: nothing can be forgotten.
    *
    * The work's result or error is what you get, whatever becomes of the release. If the lease is lost while the
-   * work runs, `lock.signal` aborts; what to do about it is the work's decision.
+   * work runs, `lock.signal` aborts; what to do about it is the work's decision. Calls inside of the work that ask
+   * for the same key join this hold; branches that do so at the same time take turns.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait
    */
-  withLock<T>(key: string, work: (lock: Lock) => T | Promise<T>): Promise<T>;
+  withLock<T>(key: Keys, work: Work<T>): Promise<T>;
   withLock<T>(
-    key: string,
-    options: WithLockOptions,
-    work: (lock: Lock) => T | Promise<T>,
+    key: Keys,
+    options: WithLockOptions & { readonly onBusy: 'skip' },
+    work: Work<T>,
+  ): Promise<T | undefined>;
+  withLock<T, B>(
+    key: Keys,
+    options: WithLockOptions & { readonly onBusy: (busy: BusyContext) => B },
+    work: Work<T>,
+  ): Promise<T | Awaited<B>>;
+  withLock<T>(
+    key: Keys,
+    options: WithLockOptions & { readonly onBusy?: 'throw' },
+    work: Work<T>,
   ): Promise<T>;
   async withLock<T>(
-    key: string,
-    optionsOrWork: WithLockOptions | ((lock: Lock) => T | Promise<T>),
-    work?: (lock: Lock) => T | Promise<T>,
+    key: Keys,
+    optionsOrWork: WithLockOptions | Work<T>,
+    work?: Work<T>,
   ): Promise<T> {
     const [options, run] =
       typeof optionsOrWork === 'function' ? [{}, optionsOrWork] : [optionsOrWork, work];
     if (typeof run !== 'function') {
       throw new LockConfigError(
-        `Cannot lock '${key}': withLock was called without a function to run`,
-        key,
+        `Cannot lock '${String(key)}': withLock was called without a function to run`,
       );
     }
     return this.#engine.withLock(key, options, run);
   }
 
   /**
-   * Waits for the lock and hands it to you; release it in every case, best with `await using`.
+   * Waits for the lock and hands it to you; release it in every case, best with `await using`. Calls that ask for
+   * the same key do not join it, unless they are made inside of `lock.run`.
+   *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait
    */
-  async acquire(key: string, options?: LockOptions): Promise<Lock> {
+  async acquire(key: Keys, options?: LockOptions): Promise<Lock> {
     return this.#engine.acquire(key, options);
   }
 
@@ -65,13 +82,58 @@ export class LockService implements HasLockRunner {
    * Takes the lock if it is free now (or within `waitMs`, which is 0 here unless given).
    * @returns null if somebody else has it; a Redis that does not answer still throws
    */
-  async tryAcquire(key: string, options?: LockOptions): Promise<Lock | null> {
+  async tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
     try {
       return await this.#engine.acquire(key, { waitMs: 0, ...options });
     } catch (error) {
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
+  }
+
+  /**
+   * The lock under which the present code runs: of the nearest `withLock`, `@Locked` or `lock.run` up the await
+   * chain, or of the nearest one that has this key. Undefined if there is none, or it is not held any more.
+   */
+  current(key?: string): Lock | undefined {
+    return this.#engine.current(key);
+  }
+
+  /**
+   * The key that `@Locked` would use, for `inspect` and `forceRelease`.
+   *
+   * @example locks.key('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
+   * @throws LockConfigError if it is no template, or gives several keys · LockKeyError if a value is missing or unfit
+   */
+  key(template: string, values: object): string {
+    const compiled = new KeyTemplate(template);
+    if (compiled.placeholders.some(({ each }) => each !== undefined)) {
+      throw new LockConfigError(`Cannot build one key from '${template}': it goes through a list`);
+    }
+    const [key] = compiled.render((root) => (values as Record<string, unknown>)[root]);
+    return key as string;
+  }
+
+  /** Who holds the key, as far as Redis knows. @returns null if nobody does */
+  inspect(key: string): Promise<LockInfo | null> {
+    return this.#engine.inspect(key);
+  }
+
+  /**
+   * All keys that are held. Walks through the whole keyspace of the Redis database, in small steps.
+   * @param pattern as in Redis' MATCH: `stock:*`. @default all
+   */
+  list(pattern = '*'): AsyncIterable<LockInfo> {
+    return this.#engine.list(pattern);
+  }
+
+  /**
+   * For operators: takes the key away from whoever holds it. The holder's signal aborts with reason 'stolen'; the
+   * next one enters a second later.
+   * @returns false if nobody held it
+   */
+  forceRelease(key: string): Promise<boolean> {
+    return this.#engine.forceRelease(key);
   }
 
   /** Services that use `@Locked` have this one as a property; printing them should not print all of it. */

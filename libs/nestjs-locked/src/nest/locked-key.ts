@@ -1,12 +1,13 @@
 import { KeyTemplate } from '../core/key-template.js';
 import { assertLockKey } from '../core/lock-key.js';
 import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
+import type { Keys } from '../core/lock.options.js';
 import { quoted } from '../core/quoted.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { lockKeyBindings } from './lock-key.decorator.js';
 import { readParameters } from './parameter-names.js';
 
-/** Builds the key from the arguments of a call. */
+/** Builds the key, or keys, from the arguments of a call. */
 export type KeyFunction = (...args: unknown[]) => unknown;
 
 type Arguments = readonly unknown[];
@@ -20,18 +21,29 @@ type ReadArgument = (args: Arguments) => unknown;
  * LockKeyError
  */
 export function compileLockedKey(
-  key: string | KeyFunction,
+  key: Keys | KeyFunction,
   method: DecoratedMethod,
-): (args: Arguments) => string {
-  return typeof key === 'function' ? compileFunction(key, method) : compileTemplate(key, method);
+): (args: Arguments) => Keys {
+  if (typeof key === 'function') return compileFunction(key, method);
+  if (typeof key === 'string') return compileTemplate(key, method);
+  if (!Array.isArray(key) || key.length === 0) {
+    throw new LockConfigError(
+      `Invalid key of @Locked on ${method.label}: it must be a template such as 'stock:<id>', a list of templates, or a function`,
+    );
+  }
+  const templates = key.map((template: string) => compileTemplate(template, method));
+  return (args) => templates.flatMap((keysOf) => keysOf(args));
 }
 
 function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
-  return (args: Arguments): string => {
+  return (args: Arguments): Keys => {
     try {
       const result = key(...args);
-      assertLockKey(result);
-      return result;
+      const keys: unknown[] = Array.isArray(result) ? result : [result];
+      keys.forEach(assertLockKey);
+      if (keys.length === 0)
+        throw new LockKeyError('it gave an empty list: nothing would be locked');
+      return keys as string[];
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new LockKeyError(
@@ -49,7 +61,7 @@ function compileTemplate(text: string, method: DecoratedMethod) {
   for (const { root } of template.placeholders) {
     if (!readers.has(root)) readers.set(root, readArgument(root, template, method));
   }
-  return (args: Arguments): string => template.render((root) => readers.get(root)?.(args));
+  return (args: Arguments): string[] => template.render((root) => readers.get(root)?.(args));
 }
 
 function readArgument(root: string, template: KeyTemplate, method: DecoratedMethod): ReadArgument {

@@ -1,4 +1,4 @@
-import type { WithLockOptions } from '../core/lock.options.js';
+import type { Keys, WithLockOptions } from '../core/lock.options.js';
 import type { DecoratedMethod, Method } from './decorated-method.js';
 import { lockRunnerOf } from './hidden-lock-service.js';
 import { keepMethodIdentity } from './keep-method-identity.js';
@@ -10,7 +10,7 @@ import type { ResultKind } from './result-kind.js';
 export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
   /** @throws LockKeyError */
-  readonly keyOf: (args: readonly unknown[]) => string;
+  readonly keysOf: (args: readonly unknown[]) => Keys;
   readonly kind: ResultKind;
   readonly service: string | undefined;
   readonly options: WithLockOptions;
@@ -39,9 +39,13 @@ export function lockMethod(plan: LockedMethodPlan): Method {
 function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
   try {
     const runner = lockRunnerOf(instance, plan.service, plan.method.label);
-    const key = plan.keyOf(args);
+    const keys = plan.keysOf(args);
     return (work, signal) =>
-      runner.withLock(key, signal === undefined ? plan.options : { ...plan.options, signal }, work);
+      runner.withLock(
+        keys,
+        signal === undefined ? plan.options : { ...plan.options, signal },
+        work,
+      );
   } catch (error) {
     const failure = error as Error;
     return () => Promise.reject(failure);

@@ -1,4 +1,5 @@
 import { decoratedMethod } from './decorated-method.js';
+import type { Keys } from '../core/lock.options.js';
 import { requestLockService } from './hidden-lock-service.js';
 import { compileLockedKey, type KeyFunction } from './locked-key.js';
 import { lockMethod } from './locked-method.js';
@@ -16,7 +17,8 @@ import { resultKind } from './result-kind.js';
  * Runs the method in one place at a time for each key, across all instances of the application.
  *
  * The key is built from the arguments of the call, when it is made: `<id>` is the parameter of that name,
- * `<order.sku>` a property of it, `<0.sku>` goes by position. A default value of a parameter is not seen. Values are
+ * `<order.sku>` a property of it, `<order.items[].sku>` every element of a list, `<0.sku>` goes by position. Several
+ * keys, also given as a list of templates, are taken all or none. A default value of a parameter is not seen. Values are
  * escaped like those of `lockKey`. The lock lasts until the method's Promise has settled, its Observable or async
  * iterable has ended. Works above and below other decorators.
  *
@@ -26,7 +28,7 @@ import { resultKind } from './result-kind.js';
  * with LockNotAcquiredError if the lock was not free in time, and with LockConfigError if the instance has no lock
  * service: it is never run without the lock
  */
-export function Locked(template: string, options?: LockedOptions): LockedMethod;
+export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
 /**
  * The key comes from a function of the method's arguments, best written with `lockKey`. Its parameters are checked
  * against those of the method.
@@ -34,7 +36,7 @@ export function Locked(template: string, options?: LockedOptions): LockedMethod;
  * @example @Locked((id: string) => lockKey`stock:${id}`) async take(id: string, quantity: number) {}
  */
 export function Locked<A extends unknown[]>(
-  key: (...args: A) => string,
+  key: (...args: A) => Keys,
   options?: LockedOptions,
 ): LockedMethodWith<A>;
 /**
@@ -43,10 +45,10 @@ export function Locked<A extends unknown[]>(
  * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
  */
 export function Locked<M extends AnyMethod>(
-  key: (...args: Parameters<M>) => string,
+  key: (...args: Parameters<M>) => Keys,
   options?: LockedOptions,
 ): LockedMethodOf<M>;
-export function Locked(key: string | KeyFunction, options: LockedOptions = {}) {
+export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);
     assertLockedOptions(options, method);
@@ -54,7 +56,7 @@ export function Locked(key: string | KeyFunction, options: LockedOptions = {}) {
     const kind = resultKind(method, returns);
     const wrapper = lockMethod({
       method,
-      keyOf: compileLockedKey(key, method),
+      keysOf: compileLockedKey(key, method),
       kind,
       service,
       options: Object.freeze(lockOptions),
@@ -63,7 +65,7 @@ export function Locked(key: string | KeyFunction, options: LockedOptions = {}) {
     registerLockedMethod(target, {
       className: method.className,
       name,
-      template: typeof key === 'string' ? key : undefined,
+      template: typeof key === 'function' ? undefined : String(key),
       service,
       kind,
       wrapper,

@@ -19,7 +19,10 @@ export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
 }
 
 /** @throws LockConfigError naming option, value and what is allowed */
-export function assertLockedOptions(options: LockedOptions, { label }: DecoratedMethod): void {
+export function assertLockedOptions(
+  options: LockedOptions,
+  { label }: Pick<DecoratedMethod, 'label'>,
+): void {
   const refuse = (problem: string): never => {
     throw new LockConfigError(`Invalid option of @Locked on ${label}: ${problem}`);
   };

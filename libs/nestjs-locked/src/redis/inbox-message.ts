@@ -6,6 +6,7 @@ import type { InboxMessage } from '../core/lock-store.js';
  *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <name>
  *     w <token> <name>
  *     h <token> <ms> <name>
+ *     r <token> <name>
  *
  * @returns undefined for anything else: whoever may publish can write what he likes
  */
@@ -29,6 +30,8 @@ export function parseInboxMessage(text: string): InboxMessage | 'probe' | undefi
     }
     case 'w':
       return { kind: 'wanted', token, name: rest.join(' ') };
+    case 'r':
+      return { kind: 'revoked', token, name: rest.join(' ') };
     case 'h': {
       const ms = Number(rest[0]);
       return Number.isFinite(ms)

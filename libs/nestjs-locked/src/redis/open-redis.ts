@@ -21,8 +21,7 @@ export function openRedis(connection: string | RedisOptions | RedisClient): Open
 }
 
 function newClient(connection: string | RedisOptions): Redis {
-  if (typeof connection === 'object' && connection !== null)
-    return new Redis({ ...PATIENCE, ...connection });
+  if (isPlainObject(connection)) return new Redis({ ...PATIENCE, ...connection });
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
     return new Redis(connection, PATIENCE);
   throw new LockConfigError(
@@ -33,14 +32,29 @@ function newClient(connection: string | RedisOptions): Redis {
 /** Commands have our own time limit, so reconnecting may go on for ever, and often. */
 const PATIENCE: RedisOptions = {
   maxRetriesPerRequest: null,
-  retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+  retryStrategy: reconnectDelay,
+  // A connection on which nothing is answered any more is left; ioredis would keep it for ever.
+  socketTimeout: 5_000,
 };
+
+/** How long to wait before the next attempt, in milliseconds. */
+export function reconnectDelay(times: number): number {
+  return Math.min(50 * 2 ** Math.min(times, 5), 1_000);
+}
+
+/** Not an array, and not the client of another library: its fields would be read as options. */
+function isPlainObject(value: unknown): value is RedisOptions {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
 
 function isClient(connection: unknown): connection is RedisClient {
   const methods = ['evalsha', 'eval', 'duplicate', 'on', 'off', 'info'];
   return (
     typeof connection === 'object' &&
     connection !== null &&
+    !('isCluster' in connection && connection.isCluster === true) &&
     methods.every((name) => typeof (connection as Record<string, unknown>)[name] === 'function')
   );
 }

@@ -9,7 +9,19 @@ export interface RedisClient extends ScriptClient {
   /** For instance `ready`, `wait`, `reconnecting`. */
   readonly status: string;
   readonly options: { readonly keyPrefix?: string | undefined };
+  /** Called only for a client that waits to be connected (`lazyConnect`). */
+  connect(): Promise<unknown>;
   info(section: string): Promise<string>;
+  get(key: string): Promise<string | null>;
+  set(key: string, value: string, mode: 'PX', milliseconds: number): Promise<unknown>;
+  del(key: string): Promise<unknown>;
+  scan(
+    cursor: string,
+    match: 'MATCH',
+    pattern: string,
+    count: 'COUNT',
+    size: number,
+  ): Promise<[cursor: string, keys: string[]]>;
   /** A connection of our own to the same server, for the inbox. */
   duplicate(override: object): RedisSubscriber;
   on(event: 'ready', listener: () => void): unknown;

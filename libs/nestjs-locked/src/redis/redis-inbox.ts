@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import type { RedisClient, RedisSubscriber } from './redis-client.js';
+import { reconnectDelay } from './open-redis.js';
 import { withinLimit } from './time-limit.js';
 
 export interface RedisInboxOptions {
@@ -14,6 +15,8 @@ export interface RedisInboxListener {
   message(message: string): void;
   subscribed(): void;
   lost(): void;
+  /** The connection was refused, broke, or what was asked of it was refused. It is tried again. */
+  failed(error: unknown): void;
 }
 
 /**
@@ -27,8 +30,7 @@ export class RedisInbox {
   #ready = false;
   #closed = false;
   #cancelPing: () => void = () => {};
-  /** What went wrong last, to be told when nothing has worked so far. */
-  lastError: unknown;
+  #generation = 0;
 
   constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
     this.#options = options;
@@ -39,11 +41,15 @@ export class RedisInbox {
       enableOfflineQueue: true,
       maxRetriesPerRequest: null,
       autoResubscribe: false,
+      autoResendUnfulfilledCommands: false,
+      retryStrategy: reconnectDelay,
+      // A server that accepts the connection and then says nothing is left, too.
+      socketTimeout: options.timeLimitMs,
       connectionName: options.channel,
     });
-    this.#connection.on('error', (error) => (this.lastError = error));
+    this.#connection.on('error', (error) => this.#failed(error));
     this.#connection.on('close', () => this.#lost());
-    this.#connection.on('ready', () => void this.#subscribe());
+    this.#connection.on('ready', () => void this.#subscribe(++this.#generation));
     this.#connection.on('message', (channel, message) => {
       if (channel === options.channel) listener.message(message);
     });
@@ -59,19 +65,26 @@ export class RedisInbox {
     this.#connection.disconnect();
   }
 
-  async #subscribe(): Promise<void> {
+  /** @param generation of the connection: what becomes of an older one does not matter */
+  async #subscribe(generation: number): Promise<void> {
+    const isCurrent = (): boolean => generation === this.#generation && !this.#closed;
     try {
       await this.#limited('subscribe to the inbox', () =>
         this.#connection.subscribe(this.#options.channel),
       );
-      if (this.#closed) return;
+      if (!isCurrent()) return;
       this.#ready = true;
       this.#armPing();
       this.#listener.subscribed();
     } catch (error) {
-      this.lastError = error;
+      if (!isCurrent()) return;
+      this.#failed(error);
       this.#reconnectLater();
     }
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#closed) this.#listener.failed(error);
   }
 
   #armPing(): void {
@@ -86,7 +99,7 @@ export class RedisInbox {
       await this.#limited('ping the inbox', () => this.#connection.ping());
       if (this.#ready) this.#armPing();
     } catch (error) {
-      this.lastError = error;
+      this.#failed(error);
       if (this.#ready) this.#reconnect();
     }
   }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../core/clock.js';
-import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
+import { LockStoreError } from '../core/lock.errors.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/lease-timing.js';
 import type {
   AcquireCommand,
@@ -21,6 +22,7 @@ import type {
 } from '../core/lock-store.js';
 import { parseInboxMessage } from './inbox-message.js';
 import type { RedisClient } from './redis-client.js';
+import { quotedList } from '../core/quoted.js';
 import { RedisInbox } from './redis-inbox.js';
 import type { RedisScript } from './redis-script.js';
 import {
@@ -29,10 +31,14 @@ import {
   readReleaseReply,
   readRenewReply,
   readRequeueReply,
+  readTogetherReply,
 } from './script-replies.js';
+import { RedisHandshake } from './redis-handshake.js';
+import { RedisKeys } from './redis-keys.js';
+import { RedisLockDirectory } from './redis-lock-directory.js';
+import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
 import { leaveScript } from './scripts/leave.lua.js';
-import { probeScript } from './scripts/probe.lua.js';
 import { recheckScript } from './scripts/recheck.lua.js';
 import { releaseScript } from './scripts/release.lua.js';
 import { renewScript } from './scripts/renew.lua.js';
@@ -49,33 +55,36 @@ export interface RedisLockStoreOptions {
   readonly closeClient: () => Promise<void>;
 }
 
-/** How long `open` tries before it gives up, in milliseconds. */
-const OPEN_LIMIT_MS = 10_000;
-
-/** Oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
-const OLDEST_REDIS = [6, 2] as const;
-
 /** Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. */
 export class RedisLockStore implements LockStore {
   readonly processId = randomBytes(16).toString('hex');
   readonly commandTimeoutMs: number;
   readonly #client: RedisClient;
   readonly #clock: Clock;
-  readonly #prefix: string;
+  readonly #keys: RedisKeys;
+  readonly directory: RedisLockDirectory;
   readonly #acceptMs: number;
   readonly #options: RedisLockStoreOptions;
   #inbox: RedisInbox | undefined;
   #listener: StoreListener | undefined;
   /** Counts connections: a command during which it changed may have run twice. */
   #connections = 0;
+  readonly #inFlight = new Set<Promise<unknown>>();
 
   constructor(options: RedisLockStoreOptions) {
     this.#options = options;
     this.#client = options.client;
     this.#clock = options.clock;
-    this.#prefix = options.keyPrefix;
+    this.#keys = new RedisKeys(options.keyPrefix);
     this.#acceptMs = acceptanceLeaseMs(options.leaseMs);
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(options.leaseMs / 3));
+    this.directory = new RedisLockDirectory({
+      client: options.client,
+      clock: options.clock,
+      keys: this.#keys,
+      processId: this.processId,
+      timeLimitMs: this.commandTimeoutMs,
+    });
   }
 
   get inboxReady(): boolean {
@@ -83,9 +92,12 @@ export class RedisLockStore implements LockStore {
   }
 
   async open(listener: StoreListener): Promise<void> {
-    const inbox = this.#openInbox(listener);
+    const handshake = new RedisHandshake(this.#client, this.#clock, this.#keys, this.processId);
+    this.#inbox = this.#inboxOf(listener, handshake);
     try {
-      await inbox;
+      const evictionPolicy = await handshake.prove();
+      await this.directory.present();
+      if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
     } catch (error) {
       await this.close();
       throw error;
@@ -94,8 +106,14 @@ export class RedisLockStore implements LockStore {
     this.#client.on('ready', this.#onReady);
   }
 
+  /** Waits for the commands on their way, each within its time limit: what they got must be given back. */
   async close(): Promise<void> {
     this.#client.off('ready', this.#onReady);
+    while (this.#inFlight.size > 0) {
+      await Promise.allSettled(this.#inFlight);
+      await immediate(); // what their replies set in motion
+    }
+    await this.directory.leave();
     this.#inbox?.close();
     this.#inbox = undefined;
     await this.#options.closeClient();
@@ -110,15 +128,30 @@ export class RedisLockStore implements LockStore {
     return this.#run(recheckScript, name, [token, newToken, leaseMs, score], readRequeueReply);
   }
 
-  async release({ name, token, used }: ReleaseCommand): Promise<ReleaseReply> {
+  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    const tokens = commands.map(({ token }) => token);
+    const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
+    const names = commands.map(({ name }) => name);
+    try {
+      const keys = names.flatMap((name) => this.#keys.of(name));
+      const args = [leaseMs, ...tokens];
+      const action = `acquire ${quotedList(names)}`;
+      return readTogetherReply(await this.#send(acquireTogetherScript, keys, args, action), tokens);
+    } catch (error) {
+      return commands.map(() => unknownBecause(error));
+    }
+  }
+
+  async release({ name, token, used, keepMs }: ReleaseCommand): Promise<ReleaseReply> {
     const connection = this.#connections;
-    const reply = await this.#run(releaseScript, name, [token, used, '', 0], readReleaseReply);
+    const args = [token, used, '', 0, keepMs];
+    const reply = await this.#run(releaseScript, name, args, readReleaseReply);
     // ioredis repeats unanswered commands on a new connection: "not yours" may then be the answer to the second one.
     return reply.kind === 'lost' && connection !== this.#connections ? { kind: 'released' } : reply;
   }
 
   requeue({ name, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
-    return this.#run(releaseScript, name, [token, used, newToken, leaseMs], readRequeueReply);
+    return this.#run(releaseScript, name, [token, used, newToken, leaseMs, 0], readRequeueReply);
   }
 
   leave({ name, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
@@ -126,7 +159,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    const keys = commands.flatMap((command) => this.#keysOf(command.name));
+    const keys = commands.flatMap((command) => this.#keys.of(command.name));
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
     try {
       return readRenewReply(
@@ -144,8 +177,8 @@ export class RedisLockStore implements LockStore {
     read: (reply: unknown) => Reply,
   ): Promise<Reply | Unknown> {
     try {
-      const all = [this.#inboxPrefix, this.#acceptMs, ...args];
-      return read(await this.#send(script, this.#keysOf(name), all, `${script.name} '${name}'`));
+      const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
+      return read(await this.#send(script, this.#keys.of(name), all, `${script.name} '${name}'`));
     } catch (error) {
       return unknownBecause(error);
     }
@@ -157,102 +190,41 @@ export class RedisLockStore implements LockStore {
     args: readonly (string | number)[],
     action: string,
   ): Promise<unknown> {
-    return withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
+    const command = withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
       script.run(this.#client, keys, args, isWanted),
-    );
-  }
-
-  #keysOf(name: string): [lock: string, queue: string, fence: string] {
-    const lock = `${this.#prefix}{${name}}`;
-    return [lock, `${lock}:queue`, `${lock}:fence`];
-  }
-
-  get #inboxPrefix(): string {
-    return `${this.#prefix}inbox:`;
+    ).finally(() => this.#inFlight.delete(command));
+    this.#inFlight.add(command);
+    return command;
   }
 
   readonly #onReady = (): void => {
     this.#connections++;
     this.#listener?.reconnected();
+    void this.directory.present().catch(() => {}); // the server may be another one; only people miss it
   };
 
-  /** Subscribes, then publishes to ourselves through a script: proves server, rights, prefix and subscription. */
-  async #openInbox(listener: StoreListener): Promise<void> {
-    const channel = this.#inboxPrefix + this.processId;
-    let subscribed = (): void => {};
-    let probed = (): void => {};
-    const firstSubscription = new Promise<void>((resolve) => (subscribed = resolve));
-    const probeArrived = new Promise<void>((resolve) => (probed = resolve));
-    const inbox = new RedisInbox(
+  #inboxOf(listener: StoreListener, handshake: RedisHandshake): RedisInbox {
+    return new RedisInbox(
       this.#client,
       {
-        channel,
+        channel: this.#keys.inboxPrefix + this.processId,
         clock: this.#clock,
         timeLimitMs: this.commandTimeoutMs,
         pingEveryMs: safetyIntervalMs(this.#options.leaseMs),
       },
       {
         subscribed: () => {
-          subscribed();
+          handshake.subscribed();
           this.#listener?.reconnected();
         },
         lost: () => this.#listener?.inboxLost(),
+        failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
-          if (message === 'probe') probed();
+          if (message === 'probe') handshake.probed();
           else if (message !== undefined) listener.message(message);
         },
       },
-    );
-    this.#inbox = inbox;
-    await this.#whileOpening('subscribe to the inbox', channel, () => firstSubscription);
-    await this.#whileOpening('prove the scripts', channel, () =>
-      probeScript.run(
-        this.#client,
-        this.#keysOf(`probe:${this.processId}`),
-        [channel, 'probe'],
-        () => true,
-      ),
-    );
-    await this.#whileOpening('receive a message in the inbox', channel, () => probeArrived);
-    await this.#assertVersion();
-  }
-
-  async #whileOpening(
-    action: string,
-    channel: string,
-    step: () => Promise<unknown>,
-  ): Promise<void> {
-    try {
-      await withinLimit(this.#clock, OPEN_LIMIT_MS, action, step);
-    } catch (error) {
-      const cause = this.#inbox?.lastError ?? error;
-      const reason = String(
-        error instanceof Error && error.cause instanceof Error ? error.cause.message : cause,
-      );
-      if (/NOPERM|No permission/i.test(reason)) {
-        throw new LockConfigError(
-          `Cannot ${action}: the Redis user lacks rights (${reason}); it needs keys ~${this.#prefix}*, channels &${this.#inboxPrefix}* and the commands of scripts, strings, sorted sets and pub/sub, e.g. ACL SETUSER <user> ~${this.#prefix}* &${this.#inboxPrefix}* +@all`,
-          undefined,
-          { cause },
-        );
-      }
-      throw new LockStoreError(
-        `Cannot ${action} (channel '${channel}') within ${OPEN_LIMIT_MS} ms: ${reason}; check the address in 'connection' and that Redis is running`,
-        undefined,
-        { cause },
-      );
-    }
-  }
-
-  async #assertVersion(): Promise<void> {
-    const info = await this.#client.info('server').catch(() => '');
-    const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(info) ?? [];
-    if (major === undefined || minor === undefined) return; // not allowed to know; the probe has passed
-    const [oldestMajor, oldestMinor] = OLDEST_REDIS;
-    if (+major > oldestMajor || (+major === oldestMajor && +minor >= oldestMinor)) return;
-    throw new LockConfigError(
-      `Redis ${major}.${minor} is too old: nestjs-locked needs ${OLDEST_REDIS.join('.')} or newer`,
     );
   }
 }

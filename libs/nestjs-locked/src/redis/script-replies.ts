@@ -1,3 +1,4 @@
+import type { LockRecord } from '../core/lock-directory.js';
 import type {
   AcquireReply,
   Granted,
@@ -14,6 +15,16 @@ import type {
 export function readAcquireReply(reply: unknown): Exclude<AcquireReply, Unknown> {
   const [kind, ...rest] = list(reply);
   return kind === 'busy' ? { kind, remainingMs: remaining(rest[0]) } : readRequeueReply(reply);
+}
+
+/** @returns for every token the same: granted, or busy */
+export function readTogetherReply(reply: unknown, tokens: readonly string[]): AcquireReply[] {
+  const entries = list(reply);
+  return tokens.map((token, i) => {
+    if (entries.length === 0) return { kind: 'busy', remainingMs: 0 };
+    const [fence, blockEnd] = list(entries[i]);
+    return { kind: 'granted', token, fence: number(fence), blockEnd: number(blockEnd), waiters: 0 };
+  });
 }
 
 export function readRequeueReply(reply: unknown): Exclude<RequeueReply, Unknown> {
@@ -53,6 +64,28 @@ export function readRenewReply(reply: unknown): RenewReply[] {
       ? { kind: 'lost' }
       : { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
   });
+}
+
+/** Whether the value of a lock says that the holder is one of us. */
+export function isLeaseToken(value: string): boolean {
+  return /^[0-9a-f]{32}:\d+$/.test(value);
+}
+
+/** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
+const BLOCK = 1_000_000;
+
+export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'process'> | undefined {
+  const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
+  if (value === undefined) return undefined;
+  const isOurs = isLeaseToken(value);
+  const [owner, ...words] = (label ?? '').split(' ');
+  return {
+    value,
+    remainingMs: remaining(pttl),
+    waiters: number(waiters),
+    since: isOurs && fence !== '' ? (number(fence) - BLOCK) / 1_000 : undefined,
+    label: owner === value ? words.join(' ') : undefined,
+  };
 }
 
 function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {

@@ -13,18 +13,16 @@ ${PROTOCOL_LUA}
 local token, other, last, leaseMs = ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local value = redis.call('GET', lock)
 redis.call('ZREM', queue, token, other)
-if value and (value == token or value == other) then
+if value and (value == token or (other ~= '' and value == other)) then
   if last then
-    redis.call('PEXPIRE', lock, leaseMs)
-    return granted(value)
+    return prolonged(value, leaseMs)
   end
   redis.call('DEL', lock)
   grantNext(nil)
   return { 'left' }
 end
 if last and not value and redis.call('EXISTS', queue) == 0 then
-  redis.call('SET', lock, token, 'PX', leaseMs)
-  return granted(token)
+  return grant(token, leaseMs)
 end
 return { 'left' }
 `,

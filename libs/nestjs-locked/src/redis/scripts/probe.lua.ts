@@ -8,8 +8,18 @@ export const probeScript = new RedisScript(
 -- returns the number of listeners
 redis.call('TIME')
 redis.call('SET', KEYS[1], '1', 'PX', 1000)
-redis.call('ZADD', KEYS[2], 1, '1')
-redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+redis.call('PEXPIRE', KEYS[1], 1000)
+redis.call('PTTL', KEYS[1])
+redis.call('GET', KEYS[3])
+redis.call('EXISTS', KEYS[2])
+redis.call('ZADD', KEYS[2], 1, '1', 2, '2')
+redis.call('ZSCORE', KEYS[2], '1')
+redis.call('ZCARD', KEYS[2])
+redis.call('ZRANGE', KEYS[2], 0, 0)
+redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+redis.call('ZREM', KEYS[2], '1')
+redis.call('ZPOPMIN', KEYS[2])
+redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]
 `,

@@ -49,13 +49,31 @@ local function join(token, score)
   return score
 end
 
-local function granted(token)
+-- The fence comes first: if it cannot be written, the lock must not be.
+local function give(token, ms)
   local first = mint()
-  return { 'granted', token, text(first), text(first + BLOCK), redis.call('ZCARD', queue) }
+  redis.call('SET', lock, token, 'PX', ms)
+  return text(first), text(first + BLOCK)
+end
+
+local function grant(token, leaseMs)
+  local first, last = give(token, leaseMs)
+  return { 'granted', token, first, last, redis.call('ZCARD', queue) }
+end
+
+-- The lock is mine already: its grant, or the reply to an earlier try, has not reached me.
+local function prolonged(token, leaseMs)
+  return grant(token, text(math.max(redis.call('PTTL', lock), tonumber(leaseMs))))
 end
 
 local function queued(token, score, ms, foreign)
   return { 'queued', token, text(score), ms, foreign }
+end
+
+-- Tells the first in the queue when the lock before it ends, unless that is prolonged.
+local function tellHead(ms)
+  local token = redis.call('ZRANGE', queue, 0, 0)[1]
+  if token then tell(token, table.concat({ 'h', token, ms, name }, ' ')) end
 end
 
 -- The lock is free. Gives it to the first live waiter; 'self' if that is me.
@@ -66,17 +84,14 @@ local function grantNext(me)
     if not token then return 'nobody' end
     if token == me then return 'self' end
     if redis.call('PUBSUB', 'NUMSUB', inboxOf(token))[2] > 0 then
-      redis.call('SET', lock, token, 'PX', acceptMs)
-      local first = mint()
+      local first, last = give(token, acceptMs)
       local waiters = redis.call('ZCARD', queue)
-      local message = table.concat({ 'g', token, text(first), text(first + BLOCK), waiters, acceptMs, name }, ' ')
-      if not tell(token, message) then
+      if not tell(token, table.concat({ 'g', token, first, last, waiters, acceptMs, name }, ' ')) then
         redis.call('DEL', lock)
-        redis.call('ZADD', queue, score, token)
+        join(token, tonumber(score))
         return 'broken'
       end
-      local behind = redis.call('ZRANGE', queue, 0, 0)[1]
-      if behind then tell(behind, table.concat({ 'h', behind, acceptMs, name }, ' ')) end
+      tellHead(acceptMs)
       return 'other'
     end
   end
@@ -88,8 +103,7 @@ local function compete(me, score, leaseMs)
   local outcome = grantNext(me)
   if outcome == 'self' or outcome == 'nobody' then
     redis.call('ZREM', queue, me)
-    redis.call('SET', lock, me, 'PX', leaseMs)
-    return granted(me)
+    return grant(me, leaseMs)
   end
   if outcome == 'other' then return queued(me, score, redis.call('PTTL', lock), 0) end
   return queued(me, score, 25, 0)
@@ -98,16 +112,14 @@ end
 -- Takes the lock for 'me', or a place in the queue. 'old' is the token I waited with before, or me.
 local function take(old, me, leaseMs, nowait, keptScore)
   local value = redis.call('GET', lock)
-  if not value and redis.call('EXISTS', queue) == 0 then
-    redis.call('SET', lock, me, 'PX', leaseMs)
-    return granted(me)
-  end
-  if value == me or value == old then
-    redis.call('PEXPIRE', lock, leaseMs)
-    return granted(value)
-  end
+  if not value and redis.call('EXISTS', queue) == 0 then return grant(me, leaseMs) end
+  if value == me or value == old then return prolonged(value, leaseMs) end
   if nowait then
-    if not value then grantNext(nil) elseif isOurs(value) then tell(value, 'w ' .. value .. ' ' .. name) end
+    if value then
+      if isOurs(value) then tell(value, 'w ' .. value .. ' ' .. name) end
+    elseif grantNext(nil) == 'nobody' then
+      return grant(me, leaseMs) -- those who stood in the queue are gone
+    end
     return { 'busy', redis.call('PTTL', lock) }
   end
   local score = tonumber(redis.call('ZSCORE', queue, old) or keptScore)

@@ -1,0 +1,90 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold } from './hold.js';
+import type { Lock } from './lock.js';
+import { Turns } from './turns.js';
+
+/**
+ * One level of holding a key in an async context: the call that acquired it, or one inside of it that asked again
+ * and joined.
+ */
+export class Section {
+  readonly hold: Hold;
+  /** The branches of this level that ask for the key again take turns. */
+  readonly turns = new Turns();
+  /** The level that this one joined. */
+  readonly #parent: Section | undefined;
+  #closed: Promise<boolean> | undefined;
+
+  constructor(hold: Hold, parent?: Section) {
+    this.hold = hold;
+    this.#parent = parent;
+    if (parent !== undefined) hold.join();
+  }
+
+  /** Whether this is the call that acquired the hold. */
+  get isRoot(): boolean {
+    return this.#parent === undefined;
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === undefined;
+  }
+
+  /** @returns whether the key was held until now; for the level that acquired it, when the hold has ended */
+  close(): Promise<boolean> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  #close(): Promise<boolean> {
+    if (this.#parent === undefined) return this.hold.drop();
+    const { isHeld } = this.hold;
+    this.#parent.turns.leave();
+    void this.hold.drop().catch(() => {}); // the call that acquired it, and the log, are told
+    return Promise.resolve(isHeld);
+  }
+}
+
+interface Scope {
+  readonly sections: ReadonlyMap<string, Section>;
+  readonly locks: ReadonlyMap<string, Lock>;
+  readonly innermost: Lock;
+}
+
+/** Which holds the present async context has. Inherited along the await chain; never entered by `acquire()`. */
+export class LockScopes {
+  readonly #storage = new AsyncLocalStorage<Scope>();
+
+  /** The level that a call in this context may join; undefined if the context does not hold the key (any more). */
+  sectionOf(key: string): Section | undefined {
+    const section = this.#storage.getStore()?.sections.get(key);
+    return section !== undefined && section.isOpen && section.hold.isHeld ? section : undefined;
+  }
+
+  /** The keys that this context holds. */
+  heldKeys(): string[] {
+    const keys = [...(this.#storage.getStore()?.sections.keys() ?? [])];
+    return keys.filter((key) => this.sectionOf(key) !== undefined);
+  }
+
+  /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
+  current(key?: string): Lock | undefined {
+    const scope = this.#storage.getStore();
+    const lock = key === undefined ? scope?.innermost : scope?.locks.get(key);
+    return lock?.isHeld === true ? lock : undefined;
+  }
+
+  run<T>(lock: Lock, sections: readonly Section[], work: () => T): T {
+    const outer = this.#storage.getStore();
+    const scope = {
+      sections: new Map(outer?.sections),
+      locks: new Map(outer?.locks),
+      innermost: lock,
+    };
+    for (const section of sections) {
+      scope.sections.set(section.hold.key, section);
+      scope.locks.set(section.hold.key, lock);
+    }
+    return this.#storage.run(scope, work);
+  }
+}

@@ -1,0 +1,26 @@
+import type { Clock } from './clock.js';
+
+/** A wall clock that gained more than this on the monotonic one was set, or the machine slept. */
+const TOLERANCE_MS = 1_000;
+
+/**
+ * Notices that the machine may have been suspended: the monotonic clock stands still then, and local deadlines with
+ * it, while the leases in the store go on. A wall clock that is set forward looks the same, and costs a renewal.
+ */
+export class SuspendDetector {
+  readonly #clock: Clock;
+  #offset: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#offset = clock.wallNow() - clock.now();
+  }
+
+  /** @returns true once after each time that it happened */
+  hasSlept(): boolean {
+    const offset = this.#clock.wallNow() - this.#clock.now();
+    const gained = offset - this.#offset;
+    this.#offset = offset;
+    return gained > TOLERANCE_MS;
+  }
+}

@@ -1,0 +1,71 @@
+import {
+  Inject,
+  Injectable,
+  mixin,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Type,
+} from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { KeyTemplate } from '../core/key-template.js';
+import { LOCK_RUNNER } from '../core/lock-runner.js';
+import { LockConfigError } from '../core/lock.errors.js';
+import type { Keys } from '../core/lock.options.js';
+import { lockServiceToken } from './lock-service.token.js';
+import type { LockService } from './lock.service.js';
+import { LOCKED_RESULT } from './locked-result.js';
+import { assertLockedOptions, type LockedOptions } from './locked.options.js';
+
+/** What a key is built from: anything that the request has. */
+export type RequestKey = (request: never, context: ExecutionContext) => Keys;
+
+/**
+ * Runs a route under a lock that is taken before pipes, and before the interceptors that come after this one, such
+ * as one that opens a transaction. It lasts until the response is ready.
+ *
+ * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted,
+ * so that '042' and '42' are two keys, also for `@Locked` further inside.
+ *
+ * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
+ * @throws LockConfigError for a wrong template or option
+ */
+export function LockInterceptor(
+  key: string | RequestKey,
+  options: Omit<LockedOptions, 'returns'> = {},
+): Type<NestInterceptor> {
+  const label = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
+  assertLockedOptions(options, { label });
+  const keysOf = typeof key === 'string' ? fromTemplate(key) : key;
+  const { service, ...lockOptions } = options;
+
+  @Injectable()
+  class KeyedLockInterceptor implements NestInterceptor {
+    constructor(@Inject(lockServiceToken(service)) private readonly locks: LockService) {}
+
+    intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      if (context.getType() !== 'http') {
+        throw new LockConfigError(
+          `Cannot lock with ${label}: it is for HTTP routes, this is '${context.getType()}'; use @Locked on the handler`,
+        );
+      }
+      const keys = keysOf(context.switchToHttp().getRequest<never>(), context);
+      return LOCKED_RESULT.observable({
+        label,
+        enter: (work, signal) =>
+          this.locks[LOCK_RUNNER].withLock(
+            keys,
+            signal === undefined ? lockOptions : { ...lockOptions, signal },
+            work,
+          ),
+        run: () => next.handle(),
+      }) as Observable<unknown>;
+    }
+  }
+  return mixin(KeyedLockInterceptor);
+}
+
+function fromTemplate(text: string): (request: object) => Keys {
+  const template = new KeyTemplate(text);
+  return (request) => template.render((root) => (request as Record<string, unknown>)[root]);
+}

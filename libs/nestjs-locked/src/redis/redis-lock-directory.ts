@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Clock } from '../core/clock.js';
+import type { LockDirectory, LockRecord } from '../core/lock-directory.js';
+import type { RedisClient } from './redis-client.js';
+import type { RedisKeys } from './redis-keys.js';
+import type { RedisScript } from './redis-script.js';
+import { isLeaseToken, readInspectReply } from './script-replies.js';
+import { inspectScript } from './scripts/inspect.lua.js';
+import { revokeScript } from './scripts/revoke.lua.js';
+import { withinLimit } from './time-limit.js';
+
+export interface RedisLockDirectoryOptions {
+  readonly client: RedisClient;
+  readonly clock: Clock;
+  readonly keys: RedisKeys;
+  readonly processId: string;
+  readonly timeLimitMs: number;
+}
+
+/** Labels and what processes say of themselves are kept for so long; the latter are written again in time. */
+const KEPT_MS = 3_600_000;
+
+const SCAN_SIZE = 500;
+
+/** Who holds what, as far as it is in Redis. Off the path of every lock. */
+export class RedisLockDirectory implements LockDirectory {
+  readonly #options: RedisLockDirectoryOptions;
+  #cancelRefresh: () => void = () => {};
+  #isPresent = false;
+
+  constructor(options: RedisLockDirectoryOptions) {
+    this.#options = options;
+  }
+
+  /** Writes which process this is, now and again before it is forgotten. */
+  async present(): Promise<void> {
+    const { client, clock, keys, processId } = this.#options;
+    this.#cancelRefresh();
+    this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
+    this.#isPresent = true;
+    const self = JSON.stringify({ host: hostname(), pid: process.pid });
+    await this.#limited('introduce this process', () =>
+      client.set(keys.processOf(processId), self, 'PX', KEPT_MS),
+    );
+  }
+
+  async leave(): Promise<void> {
+    if (!this.#isPresent) return;
+    this.#isPresent = false;
+    const { client, keys, processId } = this.#options;
+    this.#cancelRefresh();
+    // Whoever cannot be told now finds out when the entry ends.
+    await this.#limited('forget this process', () => client.del(keys.processOf(processId))).catch(
+      () => {},
+    );
+  }
+
+  async label(name: string, token: string, label: string): Promise<void> {
+    const { client, keys } = this.#options;
+    await this.#limited(`label '${name}'`, () =>
+      client.set(keys.labelOf(name), `${token} ${label}`, 'PX', KEPT_MS),
+    );
+  }
+
+  async inspect(name: string): Promise<LockRecord | undefined> {
+    const { client, keys } = this.#options;
+    const reply = await this.#run(inspectScript, [...keys.of(name), keys.labelOf(name)], [], name);
+    const found = readInspectReply(reply);
+    if (found === undefined) return undefined;
+    const text = isLeaseToken(found.value)
+      ? await this.#limited(`inspect '${name}'`, () =>
+          client.get(keys.processOf(found.value.slice(0, 32))),
+        )
+      : null;
+    return { name, ...found, process: processRecord(text) };
+  }
+
+  async *list(pattern: string): AsyncIterable<string> {
+    const { client, keys } = this.#options;
+    // ioredis puts its own prefix before the keys of commands, but not before a pattern, nor takes it off results.
+    const ownPrefix = client.options.keyPrefix ?? '';
+    const match = `${escaped(ownPrefix + keys.prefix)}{${pattern}}`;
+    const seen = new Set<string>();
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, page] = await this.#limited('list locks', () =>
+        client.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE),
+      );
+      for (const key of page) {
+        const name = keys.nameOf(key.slice(ownPrefix.length));
+        if (name === undefined || seen.has(name)) continue;
+        seen.add(name); // SCAN may give a key twice
+        yield name;
+      }
+      cursor = next;
+    } while (cursor !== '0');
+  }
+
+  async revoke(name: string): Promise<boolean> {
+    const { keys } = this.#options;
+    const args = [keys.inboxPrefix, 0, randomUUID()];
+    return Number(await this.#run(revokeScript, keys.of(name), args, name)) === 1;
+  }
+
+  #run(
+    script: RedisScript,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    name: string,
+  ): Promise<unknown> {
+    return this.#limited(`${script.name} '${name}'`, (isWanted) =>
+      script.run(this.#options.client, keys, args, isWanted),
+    );
+  }
+
+  #limited<T>(action: string, command: (isWanted: () => boolean) => Promise<T>): Promise<T> {
+    return withinLimit(this.#options.clock, this.#options.timeLimitMs, action, command);
+  }
+}
+
+function processRecord(text: string | null): LockRecord['process'] {
+  if (text === null) return undefined;
+  const { host, pid } = JSON.parse(text) as { host: string; pid: number };
+  return { host, pid };
+}
+
+/** A prefix is meant literally. */
+function escaped(prefix: string): string {
+  return prefix.replace(/[\\*?[\]]/g, '\\$&');
+}

@@ -1,0 +1,311 @@
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import {
+  LockConfigError,
+  LockKeyError,
+  LockNotAcquiredError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+/** Two processes on one store. */
+function two(options: LockServiceOptions = {}) {
+  const clock = new FakeClock();
+  const locks = new InMemoryLocks(clock);
+  return {
+    clock,
+    a: inMemoryEngine(options, locks),
+    b: inMemoryEngine(options, locks),
+  };
+}
+
+async function outcome(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => 'held',
+    (error: unknown) => error,
+  );
+}
+
+describe('maxHoldMs', () => {
+  it('aborts the signal, stops renewing, and gives the lease to nobody until it has run out', async () => {
+    const { clock, a, b } = two({ maxHoldMs: 60_000 });
+    const hold = await a.acquire('k');
+    const { signal } = hold;
+    const local = outcome(a.acquire('k', { waitMs: 100_000 }));
+    const remote = b.acquire('k', { waitMs: 100_000 });
+    let remoteEntered = false;
+    void remote.then(() => (remoteEntered = true));
+    await clock.advance(59_999);
+    expect(signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'max-hold' });
+    await clock.advance(15_000);
+    expect(remoteEntered).toBe(false);
+    await clock.advance(15_100);
+    expect(remoteEntered).toBe(true);
+    expect(await hold.release()).toBe(false);
+    expect((await remote).isHeld).toBe(true);
+    await (await remote).release();
+    await settled();
+    expect(await local).toBe('held');
+  });
+
+  it('Infinity never ends a hold', async () => {
+    const { clock, a } = two({ maxHoldMs: Infinity });
+    const hold = await a.acquire('k');
+    await clock.advance(3_600_000);
+    expect(hold.isHeld).toBe(true);
+  });
+});
+
+describe('renew: false', () => {
+  it('ends with its lease although the work goes on', async () => {
+    const { clock, a, b } = two();
+    const hold = await a.acquire('k', { renew: false, leaseMs: 2_000 });
+    const next = b.acquire('k');
+    await clock.advance(1_979);
+    expect(hold.isHeld).toBe(true);
+    await clock.advance(200);
+    expect(hold.signal.reason).toMatchObject({ reason: 'expired' });
+    expect((await next).isHeld).toBe(true);
+  });
+
+  it('neither takes over a lease that somebody has begun nor passes its own on', async () => {
+    const { clock, a } = two({ leaseMs: 30_000 });
+    const first = await a.acquire('k');
+    const fixed = a.acquire('k', { renew: false, leaseMs: 60_000 });
+    const last = a.acquire('k');
+    await clock.advance(9_000);
+    await first.release();
+    await settled();
+    expect((await fixed).remainingMs()).toBe(60_000 - 600);
+    await (await fixed).release();
+    await settled();
+    expect((await last).remainingMs()).toBe(30_000 - 300);
+  });
+
+  it('is prolonged by ensure()', async () => {
+    const { clock, a } = two();
+    const hold = await a.acquire('k', { renew: false, leaseMs: 2_000 });
+    await hold.ensure(10_000);
+    await clock.advance(10_000);
+    expect(hold.isHeld).toBe(true);
+  });
+});
+
+describe('lingerMs', () => {
+  it('keeps an unused lease for the next caller here, and for so long only', async () => {
+    const { clock, a, b } = two({ lingerMs: 1_000 });
+    const first = await a.acquire('k');
+    await first.release();
+    expect(await b.inspect('k')).not.toBeNull();
+    const second = await a.acquire('k', { waitMs: 0 });
+    expect(second.fencingToken).toBe(first.fencingToken + 1);
+    await second.release();
+    await clock.advance(1_000);
+    expect(await b.inspect('k')).toBeNull();
+    expect(a.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('is given up at once when another process wants the key', async () => {
+    const { a, b } = two({ lingerMs: 60_000 });
+    await (await a.acquire('k')).release();
+    expect((await b.acquire('k')).isHeld).toBe(true);
+  });
+
+  it('is not used for jobs that others skip', async () => {
+    const { a, b } = two({ lingerMs: 60_000 });
+    await a.withLock('k', { onBusy: 'skip' }, () => 'done');
+    expect(await b.withLock('k', { waitMs: 0, onBusy: 'skip' }, () => 'done')).toBe('done');
+  });
+
+  it('is over when the application closes', async () => {
+    const { a, b } = two({ lingerMs: 60_000 });
+    await (await a.acquire('k')).release();
+    await a.close(0);
+    expect(await b.inspect('k')).toBeNull();
+  });
+});
+
+describe('holdAtLeastMs', () => {
+  it('keeps the key taken by nobody, here as well as elsewhere', async () => {
+    const { clock, a, b } = two();
+    await a.withLock('job', { holdAtLeastMs: 5_000 }, () => 'done');
+    expect(await outcome(b.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
+    expect(await outcome(a.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
+    expect(await a.inspect('job')).toMatchObject({ holder: undefined });
+    const later = b.acquire('job');
+    await clock.advance(4_900);
+    await clock.advance(200);
+    expect((await later).isHeld).toBe(true);
+  });
+
+  it('changes nothing for work that takes longer', async () => {
+    const { clock, a, b } = two();
+    const hold = await a.acquire('job', { holdAtLeastMs: 5_000 });
+    await clock.advance(6_000);
+    await hold.release();
+    expect(await b.inspect('job')).toBeNull();
+  });
+});
+
+describe('onBusy', () => {
+  it("'skip' gives undefined and does not run the work", async () => {
+    const { a, b } = two();
+    await a.acquire('k');
+    let runs = 0;
+    const result = await b.withLock('k', { waitMs: 0, onBusy: 'skip' }, () => ++runs);
+    expect([result, runs]).toEqual([undefined, 0]);
+  });
+
+  it('a function gives the result instead', async () => {
+    const { a, b } = two();
+    await a.acquire('k');
+    const result = await b.withLock(
+      'k',
+      { waitMs: 0, onBusy: ({ key }) => `${key} is busy` },
+      () => 1,
+    );
+    expect(result).toBe('k is busy');
+  });
+
+  it('does not take the failure of a lock inside of the work for its own', async () => {
+    const { a, b } = two();
+    await a.acquire('inner');
+    const call = b.withLock('outer', { onBusy: 'skip' }, () => b.acquire('inner', { waitMs: 0 }));
+    await expect(call).rejects.toThrow(LockNotAcquiredError);
+  });
+});
+
+describe('ensure()', () => {
+  it('sends nothing when enough is left, prolongs when it is not', async () => {
+    const { clock, a } = two();
+    const hold = await a.acquire('k');
+    await clock.advance(5_000);
+    await hold.ensure(10_000);
+    expect(hold.remainingMs()).toBe(24_700);
+    await hold.ensure(40_000);
+    expect(hold.remainingMs()).toBeGreaterThanOrEqual(40_000);
+  });
+
+  it('rejects when the hold may not last so long', async () => {
+    const { a } = two({ maxHoldMs: 5_000 });
+    const hold = await a.acquire('k');
+    await expect(hold.ensure(6_000)).rejects.toMatchObject({
+      code: 'LOCK_LOST',
+      reason: 'max-hold',
+    });
+  });
+
+  it.each([-1, 1.5, NaN, Infinity])('refuses %p', async (ms) => {
+    const { a } = two();
+    await expect((await a.acquire('k')).ensure(ms)).rejects.toThrow(LockConfigError);
+  });
+});
+
+describe('forceRelease() and inspect()', () => {
+  it('tells the holder before the next one enters', async () => {
+    const { clock, a, b } = two();
+    const hold = await a.acquire('k');
+    const next = b.acquire('k');
+    const log: string[] = [];
+    hold.signal.addEventListener('abort', () => log.push('lost'));
+    void next.then(() => log.push('next'));
+    expect(await b.forceRelease('k')).toBe(true);
+    await clock.advance(2_000);
+    expect(log).toEqual(['lost', 'next']);
+    expect(hold.signal.reason).toMatchObject({ reason: 'stolen' });
+  });
+
+  it('says so when nobody holds it', async () => {
+    const { a } = two();
+    expect(await a.forceRelease('k')).toBe(false);
+    expect(await a.inspect('k')).toBeNull();
+  });
+
+  it('shows holder, label, waiters and time left', async () => {
+    const { a, b } = two();
+    await a.acquire('k', { label: 'nightly report' });
+    void b.acquire('k', { waitMs: Infinity });
+    await settled();
+    expect(await b.inspect('k')).toMatchObject({
+      key: 'k',
+      holder: { pid: process.pid, label: 'nightly report' },
+      waiters: 1,
+    });
+    const keys: string[] = [];
+    for await (const { key } of b.list('k*')) keys.push(key);
+    expect(keys).toEqual(['k']);
+  });
+});
+
+describe('several keys', () => {
+  it('are sorted by bytes and taken once each', async () => {
+    const { a } = two();
+    const lock = await a.acquire(['z', 'é', 'a', 'z', '\u{1F600}', '\uFF5E']);
+    expect(lock.keys).toEqual(['a', 'z', 'é', '\uFF5E', '\u{1F600}']);
+    expect(lock.fencingTokenOf('z')).toBeGreaterThan(0);
+    expect(() => lock.fencingTokenOf('other')).toThrow(LockKeyError);
+  });
+
+  it('are all free again when one of them cannot be had', async () => {
+    const { clock, a, b } = two();
+    await b.acquire('m');
+    const call = outcome(a.acquire(['a', 'm', 'z'], { waitMs: 100 }));
+    await clock.advance(200);
+    expect(await call).toBeInstanceOf(LockNotAcquiredError);
+    expect(await b.inspect('a')).toBeNull();
+    expect(await b.inspect('z')).toBeNull();
+    expect(a.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('cannot dead-lock callers that name them in different orders', async () => {
+    const { a, b } = two();
+    let inside = 0;
+    let most = 0;
+    const work = async (): Promise<void> => {
+      most = Math.max(most, ++inside);
+      await settled();
+      inside--;
+    };
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        (i % 2 === 0 ? a : b).withLock(i % 3 === 0 ? ['x', 'y'] : ['y', 'x'], {}, work),
+      ),
+    );
+    expect(most).toBe(1);
+  });
+
+  it('are lost together: the signal aborts for any of them', async () => {
+    const { a, b } = two();
+    const lock = await a.acquire(['x', 'y']);
+    const { signal } = lock;
+    await b.forceRelease('y');
+    await settled();
+    expect(signal.aborted).toBe(true);
+    expect(() => lock.assertHeld()).toThrow(/'y' was lost/);
+  });
+
+  it.each([[[]], [[''] as string[]], [['ok', 'bad{brace}']]])('refuses %j', async (keys) => {
+    const { a } = two();
+    await expect(a.acquire(keys)).rejects.toThrow(LockKeyError);
+  });
+});
+
+describe('the wall clock', () => {
+  it.each([3_600_000, -3_600_000])(
+    'stepped by %i ms changes nothing for a holder',
+    async (step) => {
+      const { clock, a, b } = two();
+      const hold = await a.acquire('k');
+      const waiter = b.acquire('k', { waitMs: Infinity });
+      clock.stepWall(step);
+      await clock.advance(60_000);
+      expect(hold.isHeld).toBe(true);
+      const token = hold.fencingToken;
+      await hold.release();
+      await settled();
+      expect((await waiter).fencingToken).toBeGreaterThan(token);
+    },
+  );
+});

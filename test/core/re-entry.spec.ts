@@ -1,0 +1,221 @@
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import {
+  LockAbortedError,
+  LockConfigError,
+  LockNotAcquiredError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+function start() {
+  const clock = new FakeClock();
+  const locks = new InMemoryLocks(clock);
+  return { clock, engine: inMemoryEngine({}, locks), other: inMemoryEngine({}, locks) };
+}
+
+/** A promise and the function that settles it. */
+function gate() {
+  let open!: () => void;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open };
+}
+
+describe('re-entry', () => {
+  it('joins the hold of the await chain: same token, released with the outermost call', async () => {
+    const { engine, other } = start();
+    await engine.withLock('k', {}, async (outer) => {
+      await engine.withLock('k', {}, async (inner) => {
+        expect(inner.fencingToken).toBe(outer.fencingToken);
+        await inner.release();
+      });
+      expect(outer.isHeld).toBe(true);
+      expect(await other.inspect('k')).not.toBeNull();
+    });
+    expect(await other.inspect('k')).toBeNull();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('never shortens the lease', async () => {
+    const { engine } = start();
+    await engine.withLock('k', { leaseMs: 60_000 }, (outer) =>
+      engine.withLock('k', { leaseMs: 500 }, () => expect(outer.remainingMs()).toBe(59_400)),
+    );
+  });
+
+  it('lets branches that ask for the same key take turns, also those inside of branches', async () => {
+    const { engine } = start();
+    let inside = 0;
+    let most = 0;
+    const branch = () =>
+      engine.withLock('k', {}, async () => {
+        most = Math.max(most, ++inside);
+        await settled();
+        await Promise.all([1, 2].map(() => engine.withLock('k', {}, settled)));
+        inside--;
+      });
+    await engine.withLock('k', {}, () => Promise.all([branch(), branch(), branch()]));
+    expect(most).toBe(1);
+  });
+
+  it('lets a branch wait for its turn no longer than waitMs, and says who has it', async () => {
+    const { clock, engine } = start();
+    const first = gate();
+    const call = engine.withLock('k', {}, async () => {
+      const slow = engine.withLock('k', {}, () => first.opened);
+      const late = engine.withLock('k', { waitMs: 100 }, () => 'never');
+      const refused = expect(late).rejects.toThrow(/another branch of this same call/);
+      await clock.advance(100);
+      await refused;
+      await expect(late).rejects.toThrow(LockNotAcquiredError);
+      first.open();
+      await slow;
+      // The turn of the one that gave up is not lost.
+      return engine.withLock('k', { waitMs: 0 }, () => 'next');
+    });
+    expect(await call).toBe('next');
+  });
+
+  it('stops waiting for a turn when the signal aborts', async () => {
+    const { engine } = start();
+    const controller = new AbortController();
+    await engine.withLock('k', {}, async () => {
+      const first = gate();
+      const slow = engine.withLock('k', {}, () => first.opened);
+      const late = engine.withLock('k', { signal: controller.signal }, () => 'never');
+      controller.abort();
+      await expect(late).rejects.toThrow(LockAbortedError);
+      first.open();
+      await slow;
+    });
+  });
+
+  it('keeps the lock until a branch that was not awaited has ended', async () => {
+    const { engine, other } = start();
+    const branch = gate();
+    let ended: Promise<unknown> = Promise.resolve();
+    await engine.withLock('k', {}, () => {
+      ended = engine.withLock('k', {}, () => branch.opened);
+    });
+    await settled();
+    expect(await other.inspect('k')).not.toBeNull();
+    branch.open();
+    await ended;
+    await settled();
+    expect(await other.inspect('k')).toBeNull();
+  });
+
+  it('gives work that asks after the hold has ended a hold of its own', async () => {
+    const { engine } = start();
+    const later = gate();
+    let token = 0;
+    let late: Promise<number> = Promise.resolve(0);
+    await engine.withLock('k', {}, (lock) => {
+      token = lock.fencingToken;
+      late = later.opened.then(() => engine.withLock('k', {}, (own) => own.fencingToken));
+    });
+    later.open();
+    expect(await late).toBeGreaterThan(token);
+  });
+
+  it('does not join with reentrant: false, nor across services', async () => {
+    const { engine, other } = start();
+    await engine.withLock('k', {}, async () => {
+      const own = engine.withLock('k', { reentrant: false, waitMs: 0 }, () => 'joined');
+      await expect(own).rejects.toThrow(LockNotAcquiredError);
+      await expect(other.withLock('k', { waitMs: 0 }, () => 'joined')).rejects.toThrow(
+        LockNotAcquiredError,
+      );
+    });
+  });
+
+  it('joins some of several keys and acquires the others', async () => {
+    const { engine, other } = start();
+    await engine.withLock('b', {}, (outer) =>
+      engine.withLock(['b', 'c'], {}, (inner) => {
+        expect(inner.keys).toEqual(['b', 'c']);
+        expect(inner.fencingTokenOf('b')).toBe(outer.fencingToken);
+      }),
+    );
+    expect(await other.inspect('c')).toBeNull();
+  });
+});
+
+describe('run() and current()', () => {
+  it('acquire() is not ambient, lock.run() is', async () => {
+    const { engine } = start();
+    const lock = await engine.acquire('k');
+    expect(engine.current()).toBeUndefined();
+    const other = engine.withLock('k', { waitMs: 0 }, () => 'joined');
+    await expect(other).rejects.toThrow(LockNotAcquiredError);
+    await lock.run(async () => {
+      expect(engine.current()).toBe(lock);
+      expect(engine.current('k')).toBe(lock);
+      expect(await engine.withLock('k', { waitMs: 0 }, () => 'joined')).toBe('joined');
+    });
+    await lock.release();
+    await expect(lock.run(() => 'late')).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('release() waits for the calls that joined', async () => {
+    const { engine, other } = start();
+    const lock = await engine.acquire('k');
+    const work = gate();
+    const run = lock.run(() => engine.withLock('k', {}, () => work.opened));
+    await settled();
+    const released = lock.release();
+    await settled();
+    expect(await other.inspect('k')).not.toBeNull();
+    work.open();
+    await run;
+    expect(await released).toBe(true);
+    expect(await other.inspect('k')).toBeNull();
+  });
+
+  it('current() finds the innermost, or the one that has the key, while it is held', async () => {
+    const { engine } = start();
+    await engine.withLock('a', {}, (a) =>
+      engine.withLock('b', {}, (b) => {
+        expect(engine.current()).toBe(b);
+        expect(engine.current('a')).toBe(a);
+        expect(engine.current('c')).toBeUndefined();
+      }),
+    );
+    expect(engine.current()).toBeUndefined();
+  });
+});
+
+describe('nested keys in different orders', () => {
+  it('wait ten seconds at most, and the error names both keys', async () => {
+    const { clock, engine, other } = start();
+    await other.acquire('a');
+    const call = engine.withLock('b', {}, () => engine.withLock('a', { waitMs: 60_000 }, () => 1));
+    const refused = expect(call).rejects.toThrow(/'a'.*possible deadlock: this call holds 'b'/);
+    await clock.advance(10_001);
+    await refused;
+  });
+
+  it('are refused without a limit', async () => {
+    const { engine } = start();
+    const call = engine.withLock('b', {}, () =>
+      engine.withLock('a', { waitMs: Infinity }, () => 1),
+    );
+    await expect(call).rejects.toThrow(LockConfigError);
+  });
+});
+
+describe('close()', () => {
+  it('still serves work that holds a lock, and nobody else', async () => {
+    const { engine } = start();
+    const work = gate();
+    const call = engine.withLock('a', {}, async () => {
+      await work.opened;
+      return engine.withLock('b', {}, () => 'finished');
+    });
+    await settled();
+    const closed = engine.close(10_000);
+    await expect(engine.acquire('b')).rejects.toThrow(/shutting down/);
+    work.open();
+    expect(await call).toBe('finished');
+    await closed;
+  });
+});

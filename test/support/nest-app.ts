@@ -1,0 +1,39 @@
+import type {
+  INestApplication,
+  INestApplicationContext,
+  ModuleMetadata,
+  Type,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { afterTest } from './after-test.js';
+
+const QUIET = { logger: false, abortOnError: false } as const;
+
+/** Starts a real application without HTTP from the parts of its root module; closed after the test. */
+export async function startNest(root: ModuleMetadata): Promise<INestApplicationContext> {
+  const app = await NestFactory.createApplicationContext(rootModule(root), QUIET);
+  afterTest(() => app.close());
+  return app;
+}
+
+export interface HttpApp {
+  readonly app: INestApplication;
+  /** `http://127.0.0.1:<port>` */
+  readonly url: string;
+}
+
+/** The same with Express on a free port. */
+export async function startHttp(
+  root: ModuleMetadata,
+  configure: (app: INestApplication) => unknown = () => {},
+): Promise<HttpApp> {
+  const app = await NestFactory.create(rootModule(root), QUIET);
+  afterTest(() => app.close());
+  configure(app);
+  await app.listen(0, '127.0.0.1');
+  return { app, url: await app.getUrl() };
+}
+
+function rootModule(root: ModuleMetadata): { module: Type } & ModuleMetadata {
+  return { module: class Root {}, ...root };
+}
