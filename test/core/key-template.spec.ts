@@ -2,17 +2,18 @@ import { describe, expect, it } from '@jest/globals';
 import { KeyTemplate } from '../../libs/nestjs-locked/src/core/key-template.js';
 import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 
+/** The keys, with a blank between them. */
 function render(text: string, values: Record<string, unknown>): string {
-  return new KeyTemplate(text, 'Stock.take').render((root) => values[root]);
+  return new KeyTemplate(text, 'Stock.take').render((root) => values[root]).join(' ');
 }
 
 describe('KeyTemplate', () => {
   it('knows its placeholders', () => {
     const template = new KeyTemplate('move:<from>:<order.lines.0.sku>:<1.id>');
     expect(template.placeholders).toEqual([
-      { text: '<from>', root: 'from', path: [] },
-      { text: '<order.lines.0.sku>', root: 'order', path: ['lines', '0', 'sku'] },
-      { text: '<1.id>', root: '1', path: ['id'] },
+      { text: '<from>', root: 'from', path: [], each: undefined },
+      { text: '<order.lines.0.sku>', root: 'order', path: ['lines', '0', 'sku'], each: undefined },
+      { text: '<1.id>', root: '1', path: ['id'], each: undefined },
     ]);
   });
 
@@ -25,6 +26,31 @@ describe('KeyTemplate', () => {
     );
     expect(render('stock:<0.sku>:<id>', { 0: { sku: 'x' }, id: true })).toBe('stock:x:true');
     expect(render('h:<headers.x-request-id>', { headers: { 'x-request-id': 'r' } })).toBe('h:r');
+  });
+
+  it('gives a key for each element of a list', () => {
+    const order = { shop: 's', items: [{ sku: 'x' }, { sku: 'y:z' }] };
+    expect(render('stock:<order.items[].sku>', { order })).toBe('stock:x stock:y%3Az');
+    expect(render('<order.shop>:<order.items[].sku>!', { order })).toBe('s:x! s:y%3Az!');
+    expect(render('stock:<ids[]>', { ids: [1, 2, 1] })).toBe('stock:1 stock:2 stock:1');
+    const pairs = {
+      pairs: [
+        { from: 1, to: 2 },
+        { from: 3, to: 4 },
+      ],
+    };
+    expect(render('<pairs[].from>-<pairs[].to>', pairs)).toBe('1-2 3-4');
+  });
+
+  it.each([
+    [{ order: { items: [] } }, 'has no elements: nothing would be locked'],
+    [{ order: { items: 'xy' } }, 'needs a list, but it is a string'],
+    [{ order: {} }, 'needs a list, but it is undefined'],
+    [{ order: { items: [{ sku: 'x' }, {}] } }, '<order.items[].sku> is undefined'],
+    [{ order: { items: [null] } }, 'order[0] is null'],
+  ])('refuses the list in %j', (values, message) => {
+    expect(() => render('stock:<order.items[].sku>', values)).toThrow(LockKeyError);
+    expect(() => render('stock:<order.items[].sku>', values)).toThrow(message);
   });
 
   it('reads getters of a class', () => {
@@ -101,9 +127,10 @@ describe('KeyTemplate', () => {
     ['stock:\n<id>', 'line break or control character'],
     ['<a1><b1>', 'nothing stands between <a1> and <b1>'],
     ['x'.repeat(513), 'it has 513 bytes'],
-    ['stock:<order.items[].sku>', '<order.items[].sku> has brackets, but a template gives one key'],
-    ['stock:<ids[]>', 'name one element (<items.0.sku>) or use a function'],
-    ['stock:<ids[0]>', '<ids[0]> has brackets'],
+    ['stock:<ids[0]>', '<ids[0]> must be'],
+    ['stock:<a1[].b1[].c1>', 'use a function for anything else'],
+    ['stock:<a1[]b1>', '<a1[]b1> must be'],
+    ['<a1[]>:<b1[]>', "it goes through 'a1' and 'b1'; one list is possible"],
   ])('refuses the template %p', (text, message) => {
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(LockConfigError);
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(message);

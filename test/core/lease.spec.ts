@@ -564,7 +564,7 @@ describe('Lease, held', () => {
     const stranger = `${store.processId}:99`;
     grant(stranger);
     const first = await store.next('release');
-    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0, keepMs: 0 });
+    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0 });
     wanted(stranger);
     await store.next('release');
   });

@@ -65,7 +65,7 @@ export class ScriptBench {
 
   /** @param newToken queue again with it */
   release(token: string, used: number, newToken = ''): Promise<Reply> {
-    return this.#run(releaseScript, [token, used, newToken, LEASE_MS]);
+    return this.#run(releaseScript, [token, used, newToken, LEASE_MS, 0]);
   }
 
   leave(token: string, { other = '', take = false } = {}): Promise<Reply> {

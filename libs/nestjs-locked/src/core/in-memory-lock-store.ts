@@ -158,7 +158,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     );
   }
 
-  async release({ name, token, used, keepMs }: ReleaseCommand): Promise<ReleaseReply> {
+  async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
     const entry = this.#locks.entry(name);
     remove(entry, token);
     if (entry.lock?.token !== token) return { kind: 'lost' };

@@ -191,7 +191,7 @@ export class LockEngine implements LockRunner, StoreListener {
       owner.onMessage(message);
     } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
       // A token of ours that nobody here waits or works with: a clean-up was lost. Others must not wait for its end.
-      void store.release({ name, token, used: 0, keepMs: 0 });
+      void store.release({ name, token, used: 0 });
     }
   }
 

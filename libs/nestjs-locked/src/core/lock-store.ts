@@ -82,8 +82,8 @@ export interface ReleaseCommand {
   readonly token: string;
   /** Highest fencing token used; 0 = not known, the stored bound stays. */
   readonly used: number;
-  /** The key stays taken for so long, by nobody; 0 = the next waiter gets it. */
-  readonly keepMs: number;
+  /** The key stays taken for so long, by nobody. @default 0: the next waiter gets it */
+  readonly keepMs?: number;
 }
 export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
 

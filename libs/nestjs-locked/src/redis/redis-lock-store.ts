@@ -142,7 +142,7 @@ export class RedisLockStore implements LockStore {
     }
   }
 
-  async release({ name, token, used, keepMs }: ReleaseCommand): Promise<ReleaseReply> {
+  async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
     const connection = this.#connections;
     const args = [token, used, '', 0, keepMs];
     const reply = await this.#run(releaseScript, name, args, readReleaseReply);
