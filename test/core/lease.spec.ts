@@ -1,3 +1,4 @@
+import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import {
@@ -242,7 +243,7 @@ describe('Lease, waiting', () => {
     for (let i = 0; i < 100; i++) {
       store.listener.reconnected();
       await clock.advance(1);
-      for (const _ of await store.unanswered()) {
+      for (let left = (await store.unanswered()).length; left > 0; left--) {
         const recheck = await store.next('recheck');
         recheck.reply(queued(recheck.command.newToken));
         sent++;
@@ -442,7 +443,7 @@ describe('Lease, held', () => {
     let renewals = 0;
     for (let passed = 0; passed < 29_699; passed += 50) {
       await clock.advance(passed + 50 > 29_699 ? 29_699 - passed : 50);
-      for (const _ of await store.unanswered()) {
+      for (let left = (await store.unanswered()).length; left > 0; left--) {
         (await store.next('renew')).reply(unknown);
         renewals++;
       }

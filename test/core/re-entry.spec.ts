@@ -1,3 +1,4 @@
+import { describe, expect, it } from '@jest/globals';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
 import {
   LockAbortedError,

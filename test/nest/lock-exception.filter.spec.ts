@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ConflictException, Controller, Get, Param, UseFilters } from '@nestjs/common';
+import { ConflictException, Controller, Get, Param } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { RedisServer } from 'dev-servers';
 import {
@@ -10,8 +10,11 @@ import {
   type LockExceptionFilterOptions,
 } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
-import { startHttp, startNest, type HttpApp } from '../support/nest-app.js';
+import { eventually } from '../support/eventually.js';
+import { startHttp, type HttpApp } from '../support/nest-app.js';
 import { uniqueKey } from '../support/unique-key.js';
+
+let waiting = false;
 
 @Controller('stock/:id')
 class StockController {
@@ -20,6 +23,17 @@ class StockController {
   async take(@Param('id') id: string): Promise<string> {
     if (id === 'sold-out') throw new ConflictException('sold out');
     return id;
+  }
+
+  @Get('patient')
+  async patient(@Param('id') id: string): Promise<void> {
+    waiting = true;
+    await this.waitForever(id);
+  }
+
+  @Locked('patient:<id>', { waitMs: 60_000 })
+  async waitForever(id: string): Promise<string> {
+    return Promise.resolve(id);
   }
 }
 
@@ -95,15 +109,28 @@ describe('LockExceptionFilter', () => {
     });
   });
 
-  // Today Nest cannot make one: it looks for a provider of the constructor's options.
-  it.failing('can be named by its class', async () => {
-    @Controller()
-    @UseFilters(LockExceptionFilter)
-    class Filtered {}
-    const outcome = await startNest({ controllers: [Filtered] }).then(
-      () => 'started',
-      (error: Error) => error.message,
-    );
-    expect(outcome).toBe('started');
+  it('can be named by its class, then with its defaults', async () => {
+    const shop = await startHttp({
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
+      controllers: [StockController],
+      providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
+    });
+    const id = uniqueKey();
+    await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
+      expect((await get(shop, id)).slice(0, 2)).toEqual([423, '1']);
+    });
+  });
+
+  it('answers 503 to requests that wait while the application closes', async () => {
+    const shop = await startShop();
+    const id = uniqueKey();
+    const locks = shop.app.get(LockService);
+    const lock = await locks.acquire(`patient:${id}`);
+    const answer = fetch(`${shop.url}/stock/${id}/patient`, { headers: { connection: 'close' } });
+    await eventually(() => expect(waiting).toBe(true));
+    const closing = shop.app.close();
+    expect((await answer).status).toBe(503);
+    await lock.release();
+    await closing;
   });
 });

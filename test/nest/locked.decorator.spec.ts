@@ -73,6 +73,46 @@ describe('@Locked: keys', () => {
   });
 });
 
+describe('@Locked: several keys', () => {
+  class Accounts {
+    @Locked(['account:<from>', 'account:<to>'])
+    async transfer(from: string, to: string) {
+      return Promise.resolve([from, to]);
+    }
+
+    @Locked('stock:<skus[]>')
+    async order(skus: string[]) {
+      return Promise.resolve(skus);
+    }
+
+    @Locked((ids: string[]) => ids.map((id) => lockKey`stock:${id}`))
+    async list(ids: string[]) {
+      return Promise.resolve(ids);
+    }
+  }
+
+  it('come from lists of templates, lists of values, and functions', async () => {
+    const locks = new RecordingLocks();
+    const accounts = locks.give(new Accounts());
+    await accounts.transfer('a', 'b');
+    await accounts.order(['x', 'y']);
+    await accounts.list(['p', 'q']);
+    expect(locks.calls.map(({ keys }) => keys)).toEqual([
+      ['account:a', 'account:b'],
+      ['stock:x', 'stock:y'],
+      ['stock:p', 'stock:q'],
+    ]);
+  });
+
+  it('are never none', async () => {
+    const locks = new RecordingLocks();
+    const accounts = locks.give(new Accounts());
+    await expect(accounts.order([])).rejects.toThrow('<skus[]> has no elements');
+    await expect(accounts.list([])).rejects.toThrow('it gave an empty list');
+    expect(locks.calls).toEqual([]);
+  });
+});
+
 describe('@Locked: decoration', () => {
   it('keeps name, length, properties and all metadata, its own and that of its parameters', () => {
     const mark = Symbol('mark');
@@ -193,7 +233,7 @@ describe('@Locked: decoration', () => {
     }
     const locks = new RecordingLocks();
     await locks.give(new Stock(), 'billing').take('a');
-    expect(locks.calls).toEqual([{ key: 'stock:a', options: { waitMs: 0, leaseMs: 5000 } }]);
+    expect(locks.calls).toEqual([{ keys: ['stock:a'], options: { waitMs: 0, leaseMs: 5000 } }]);
   });
 
   class Target {
@@ -259,10 +299,9 @@ describe('@Locked: decoration', () => {
     ['a kind that is no text', 'k', { returns: {} }, 'returns is an object; use one of'],
     ['a nameless service', 'k', { service: '' }, "Invalid lock service name: ''"],
     ['no object', 'k', 5000, 'the second argument must be an object'],
-    ['several templates', ['a:<id>', 'b:<id>'], {}, 'must be one string'],
-    ['nothing', undefined, {}, 'must be one string'],
+    ['no templates', [], {}, 'Invalid key of @Locked on Target.take: it must be a template'],
+    ['nothing', undefined, {}, 'Invalid key of @Locked on Target.take: it must be a template'],
     ['a wrong name', 'stock:<sku>', {}, "its parameters are 'id'"],
-    ['fan-out', 'stock:<id[]>', {}, '<id[]> has brackets, but a template gives one key'],
   ])('refuses %s', (_, key, options, message) => {
     const decorate = (): void =>
       looselyLocked(key, options)(Target.prototype, 'take', descriptorOf('take'));

@@ -295,14 +295,24 @@ describe('LockService', () => {
     expect([first.isHeld, first.signal.aborted]).toEqual([false, false]);
   });
 
-  it('a call that asks again for its own key waits for itself', async () => {
-    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
-    const locks = app.get(LockService);
-    const key = uniqueKey();
-    await locks.withLock(key, async () => {
-      await expect(locks.withLock(key, { waitMs: 50 }, () => 'entered')).rejects.toMatchObject({
-        code: 'LOCK_NOT_ACQUIRED',
-      });
+  it('a call that asks again for its own key joins itself, in another service of the application too', async () => {
+    @Injectable()
+    class Outer {
+      constructor(@Inject(StockService) private readonly stock: StockService) {}
+
+      @Locked('stock:<id>')
+      async takeTwice(@LockKey('id') id: string): Promise<void> {
+        await this.stock.take(id);
+        await this.stock.take(id);
+      }
+    }
+    const counter = new Counter();
+    const app = await startNest({
+      imports: [RedisLockModule.forRoot({ connection })],
+      providers: [Outer, StockService, { provide: Counter, useValue: counter }],
     });
+    const id = uniqueKey();
+    await Promise.all([app.get(Outer).takeTwice(id), app.get(StockService).take(id)]);
+    expect(counter.value).toBe(3);
   });
 });

@@ -3,7 +3,7 @@ import { DiscoveryModule } from '@nestjs/core';
 import { type HasLockRunner, LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { LockAbortedError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import {
   lockServiceProperty,
   lockServiceToken,
@@ -14,43 +14,52 @@ import { LockedInstances } from '../../libs/nestjs-locked/src/nest/locked-instan
 export class RecordingLocks implements HasLockRunner {
   /** `lock stock:1`, `unlock stock:1`, and whatever the test adds. */
   readonly events: string[] = [];
-  readonly calls: { key: string; options: WithLockOptions }[] = [];
-  readonly #tails = new Map<string, Promise<unknown>>();
+  readonly calls: { keys: readonly string[]; options: WithLockOptions }[] = [];
+  readonly #tails = new Map<string, Promise<void>>();
 
   readonly [LOCK_RUNNER] = {
     withLock: async <T>(
-      key: string,
+      asked: Keys,
       options: WithLockOptions,
       work: (lock: Lock) => T | Promise<T>,
     ): Promise<T> => {
-      this.calls.push({ key, options });
-      const before = this.#tails.get(key);
-      let release = (): void => {};
-      this.#tails.set(
-        key,
-        new Promise<void>((resolve) => {
-          release = resolve;
-        }),
-      );
-      await before;
-      if (options.signal?.aborted === true) {
-        release();
-        throw new LockAbortedError('aborted', key);
-      }
-      this.events.push(`lock ${key}`);
+      const keys = [asked].flat();
+      this.calls.push({ keys, options });
+      const releases: (() => void)[] = [];
+      for (const key of keys) releases.push(await this.#enter(key));
+      const name = keys.join(' ');
       try {
-        return await work({ key } as Lock);
+        if (options.signal?.aborted === true) throw new LockAbortedError('aborted', name);
+        this.events.push(`lock ${name}`);
+        try {
+          return await work({ key: name } as Lock);
+        } finally {
+          // The release takes a moment, as it does with Redis.
+          await new Promise((resolve) => setImmediate(resolve));
+          this.events.push(`unlock ${name}`);
+        }
       } finally {
-        // The release takes a moment, as it does with Redis.
-        await new Promise((resolve) => setImmediate(resolve));
-        this.events.push(`unlock ${key}`);
-        release();
+        for (const release of releases) release();
       }
     },
   };
 
+  async #enter(key: string): Promise<() => void> {
+    const before = this.#tails.get(key);
+    let release = (): void => {};
+    this.#tails.set(
+      key,
+      new Promise((resolve) => {
+        release = resolve;
+      }),
+    );
+    await before;
+    return release;
+  }
+
+  /** What was asked for, call by call. */
   get keys(): string[] {
-    return this.calls.map(({ key }) => key);
+    return this.calls.map(({ keys }) => keys.join(' '));
   }
 
   /** Takes a key and keeps it until the returned function is called. */

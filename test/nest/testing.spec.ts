@@ -52,9 +52,9 @@ describe('withTestLocks()', () => {
     const locks = inMemoryLockService({ waitMs: 0 }, new InMemoryLocks());
     const stock = withTestLocks(new StockService(), locks);
     const id = uniqueKey();
-    await locks.withLock(`stock:${id}`, async () => {
-      await expect(stock.take(id)).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
-    });
+    const lock = await locks.acquire(`stock:${id}`);
+    await expect(stock.take(id)).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
+    await lock.release();
     expect(await stock.take(id)).toBe(id);
   });
 

@@ -13,6 +13,8 @@ export class StoreEvents implements StoreListener {
     this.log.add('reconnected');
   }
 
+  mayEvict(): void {}
+
   inboxLost(): void {
     this.log.add('inboxLost');
   }

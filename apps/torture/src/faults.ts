@@ -13,8 +13,8 @@ export interface Scene {
   readonly admin: Redis;
   readonly keys: readonly string[];
   /** The workers that run now; a killed one is replaced. */
-  workers(): WorkerProcess[];
-  replace(worker: WorkerProcess): Promise<void>;
+  readonly workers: () => WorkerProcess[];
+  readonly replace: (worker: WorkerProcess) => Promise<void>;
 }
 
 type Fault = (scene: Scene) => Promise<void>;

@@ -12,13 +12,20 @@ export {
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockLostReason } from './core/lock.errors.js';
 export { lockKey } from './core/lock-key.js';
+export type { KeyValue } from './core/key-value.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
 export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RequestKey } from './nest/lock.interceptor.js';
 export { Locked } from './nest/locked.decorator.js';
-export type { LockedMethod, LockedMethodOf, LockedMethodWith } from './nest/locked-method.types.js';
+export type {
+  AnyMethod,
+  LockedMethod,
+  LockedMethodOf,
+  LockedMethodWith,
+} from './nest/locked-method.types.js';
 export type { LockedOptions } from './nest/locked.options.js';
+export type { ResultKind } from './nest/result-kind.js';
 export { LockKey } from './nest/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';
 export { InjectLockService } from './nest/lock-service.token.js';
