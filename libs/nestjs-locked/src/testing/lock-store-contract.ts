@@ -1,0 +1,291 @@
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Granted, InboxMessage, LockStore, Queued } from '../core/lock-store.js';
+
+/** Two processes on one store, opened; the suite gives every case names of its own. */
+export interface ContractStores {
+  readonly a: ContractStore;
+  readonly b: ContractStore;
+}
+
+export interface ContractStore {
+  readonly store: LockStore;
+  /** What has arrived in the inbox of this process, oldest first; the suite takes out what it has seen. */
+  readonly inbox: InboxMessage[];
+}
+
+/** One rule that a store has to keep. `run` rejects if it does not. */
+export interface ContractCase {
+  readonly title: string;
+  readonly run: (stores: ContractStores, name: string) => Promise<void>;
+}
+
+const LEASE_MS = 2_000;
+const ARRIVAL_MS = 5_000;
+
+/** A process in a case: introduces tokens and asks for them. */
+class Party {
+  readonly store: LockStore;
+  readonly #inbox: InboxMessage[];
+  readonly #name: string;
+  #count = Math.floor(Math.random() * 1e9);
+
+  constructor({ store, inbox }: ContractStore, name: string) {
+    this.store = store;
+    this.#inbox = inbox;
+    this.#name = name;
+  }
+
+  token(): string {
+    return `${this.store.processId}:${++this.#count}`;
+  }
+
+  async acquired(leaseMs = LEASE_MS): Promise<Granted> {
+    const reply = await this.ask(this.token(), { leaseMs });
+    equal(reply.kind, 'granted');
+    return reply as Granted;
+  }
+
+  async queued(): Promise<Queued> {
+    const reply = await this.ask(this.token());
+    equal(reply.kind, 'queued');
+    return reply as Queued;
+  }
+
+  ask(token: string, options: { nowait?: boolean; leaseMs?: number; score?: number } = {}) {
+    const { nowait = false, leaseMs = LEASE_MS, score } = options;
+    const command = { name: this.#name, token, leaseMs, nowait };
+    return this.store.acquire(score === undefined ? command : { ...command, score });
+  }
+
+  release(token: string, used: number, keepMs = 0) {
+    return this.store.release({ name: this.#name, token, used, keepMs });
+  }
+
+  requeue(token: string, used: number, newToken: string) {
+    return this.store.requeue({ name: this.#name, token, used, newToken, leaseMs: LEASE_MS });
+  }
+
+  leave(token: string, take = false) {
+    return this.store.leave({ name: this.#name, tokens: [token], take, leaseMs: LEASE_MS });
+  }
+
+  recheck({ token, score }: Queued) {
+    const newToken = this.token();
+    return this.store.recheck({ name: this.#name, token, newToken, leaseMs: LEASE_MS, score });
+  }
+
+  async renew(token: string, used: number, leaseMs = LEASE_MS) {
+    const [reply] = await this.store.renew([{ name: this.#name, token, leaseMs, used }]);
+    ok(reply !== undefined, 'renew() gives one reply for each command');
+    return reply;
+  }
+
+  /** The next message of this kind about this lock. */
+  async told<K extends InboxMessage['kind']>(kind: K): Promise<Extract<InboxMessage, { kind: K }>> {
+    for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
+      const index = this.#inbox.findIndex((it) => it.kind === kind && it.name === this.#name);
+      const [message] = index < 0 ? [] : this.#inbox.splice(index, 1);
+      if (message !== undefined) return message as Extract<InboxMessage, { kind: K }>;
+    }
+    throw new Error(`no '${kind}' arrived within ${ARRIVAL_MS} ms`);
+  }
+}
+
+type Rule = (parties: { a: Party; b: Party; name: string }) => Promise<void>;
+
+const RULES: Readonly<Record<string, Rule>> = {
+  'acquire() grants a free lock, again for the same token, and queues another process': async ({
+    a,
+    b,
+  }) => {
+    const token = a.token();
+    const first = await a.ask(token);
+    equal(first.kind, 'granted');
+    const again = await a.ask(token);
+    deepEqual([again.kind, (again as Granted).token], ['granted', token]);
+    const waiting = await b.queued();
+    ok(waiting.remainingMs > 0 && waiting.remainingMs <= LEASE_MS);
+    equal((await a.told('wanted')).token, token);
+  },
+  'acquire() with nowait neither joins the queue nor overtakes it': async ({ a, b }) => {
+    const held = await a.acquired();
+    equal((await b.ask(b.token(), { nowait: true })).kind, 'busy');
+    equal((await a.renew(held.token, held.fence)).kind, 'renewed');
+    const waiting = await b.queued();
+    equal((await a.release(held.token, held.fence)).kind, 'released');
+    equal((await a.ask(a.token(), { nowait: true })).kind, 'busy');
+    equal((await b.told('grant')).token, waiting.token);
+  },
+  'a lease ends by itself, and nothing prolongs one that has ended': async ({ a, b }) => {
+    const held = await a.acquired(500);
+    await sleep(600);
+    equal((await a.renew(held.token, held.fence)).kind, 'lost');
+    const next = await b.acquired();
+    equal((await a.release(held.token, held.fence)).kind, 'lost');
+    equal((await b.renew(next.token, next.fence)).kind, 'renewed');
+  },
+  'renew() prolongs for the owner only, never shortens, and tells who waits': async ({ a, b }) => {
+    const held = await a.acquired();
+    equal((await b.renew(held.token.replace(/\d+$/, '0'), 0)).kind, 'lost');
+    await a.renew(held.token, held.fence, 60_000);
+    const renewed = await a.renew(held.token, held.fence, LEASE_MS);
+    deepEqual([renewed.kind, renewed.kind === 'renewed' && renewed.waiters], ['renewed', 0]);
+    const waiting = await b.queued();
+    ok(waiting.remainingMs > LEASE_MS);
+    const told = await a.renew(held.token, held.fence);
+    equal(told.kind === 'renewed' && told.waiters, 1);
+  },
+  'release() hands over to the first waiter, with a short lease that it can confirm': async ({
+    a,
+    b,
+  }) => {
+    const held = await a.acquired();
+    const waiting = await b.queued();
+    equal((await a.release(held.token, held.fence)).kind, 'released');
+    const grant = await b.told('grant');
+    equal(grant.token, waiting.token);
+    ok(grant.fence > held.fence);
+    ok(grant.acceptMs <= LEASE_MS);
+    equal((await b.renew(grant.token, grant.fence)).kind, 'renewed');
+    equal((await a.release(held.token, held.fence)).kind, 'lost');
+  },
+  'fencing tokens rise with every lease, above all that were used': async ({ a, b }) => {
+    const first = await a.acquired();
+    const used = first.fence + 1_000;
+    ok(first.blockEnd >= used);
+    await a.release(first.token, used);
+    const second = await b.acquired();
+    ok(second.fence > used);
+  },
+  'fencing tokens rise above the whole block of a holder that ended without a word': async ({
+    a,
+    b,
+  }) => {
+    const first = await a.acquired(500);
+    await sleep(600);
+    ok((await b.acquired()).fence > first.blockEnd);
+  },
+  'requeue() hands over and stands at the end of the queue, or gets the lease again': async ({
+    a,
+    b,
+  }) => {
+    const held = await a.acquired();
+    const again = await a.requeue(held.token, held.fence, a.token());
+    equal(again.kind, 'granted');
+    const { token, fence } = again as Granted;
+    ok(fence > held.fence);
+    const waiting = await b.queued();
+    equal((await a.requeue(token, fence, a.token())).kind, 'queued');
+    equal((await b.told('grant')).token, waiting.token);
+  },
+  'recheck() keeps the place with a new token, also when the old one is gone': async ({ a, b }) => {
+    const held = await a.acquired();
+    const waiting = await b.queued();
+    const later = await a.ask(a.token());
+    equal(later.kind, 'queued');
+    await b.leave(waiting.token);
+    const back = await b.recheck(waiting);
+    deepEqual([back.kind, (back as Queued).score], ['queued', waiting.score]);
+    await a.release(held.token, held.fence);
+    equal((await b.told('grant')).token, (back as Queued).token);
+  },
+  'recheck() takes a lock that has become free': async ({ a, b }) => {
+    await a.acquired(500);
+    const waiting = await b.queued();
+    await sleep(600);
+    equal((await b.recheck(waiting)).kind, 'granted');
+  },
+  'leave() gives the place up, and a grant that crosses it to the next': async ({ a, b }) => {
+    const held = await a.acquired();
+    const waiting = await b.queued();
+    const behind = await a.ask(a.token());
+    await a.release(held.token, held.fence);
+    equal((await b.leave(waiting.token)).kind, 'left');
+    equal((await a.told('grant')).token, (behind as Queued).token);
+  },
+  'leave() as a last try takes what is its own, or free': async ({ a, b }) => {
+    const held = await a.acquired();
+    const waiting = await b.queued();
+    await a.release(held.token, held.fence);
+    const reply = await b.leave(waiting.token, true);
+    deepEqual([reply.kind, (reply as Granted).token], ['granted', waiting.token]);
+  },
+  'waiters are served in the order of their arrival': async ({ a, b }) => {
+    let holder = await a.acquired();
+    const waiting = [await b.queued(), await b.queued(), await b.queued()];
+    for (const { token } of waiting) {
+      await (holder.token.startsWith(a.store.processId) ? a : b).release(
+        holder.token,
+        holder.fence,
+      );
+      const grant = await b.told('grant');
+      equal(grant.token, token);
+      holder = { ...grant, kind: 'granted' };
+    }
+  },
+  'the next in the queue is told when a short lease before it ends': async ({ a, b }) => {
+    const held = await a.acquired();
+    await b.queued();
+    const behind = await b.queued();
+    await a.release(held.token, held.fence);
+    equal((await b.told('head')).token, behind.token);
+  },
+  'release() with keepMs leaves the key taken by nobody': async ({ a, b }) => {
+    const held = await a.acquired();
+    await a.release(held.token, held.fence, 400);
+    const waiting = await b.queued();
+    ok(waiting.remainingMs <= 400 && !waiting.foreign);
+    await sleep(500);
+    equal((await b.recheck(waiting)).kind, 'granted');
+  },
+  'acquireTogether() takes all or none': async ({ a, b, name }) => {
+    const [x, y] = [`${name}:x`, `${name}:y`];
+    const ask = (party: Party) =>
+      party.store.acquireTogether(
+        [x, y].map((key) => ({ name: key, token: party.token(), leaseMs: LEASE_MS, nowait: true })),
+      );
+    const token = b.token();
+    await b.store.acquire({ name: y, token, leaseMs: LEASE_MS, nowait: true });
+    deepEqual(
+      (await ask(a)).map(({ kind }) => kind),
+      ['busy', 'busy'],
+    );
+    equal(await b.store.directory.inspect(x), undefined);
+    await b.store.release({ name: y, token, used: 0 });
+    deepEqual(
+      (await ask(a)).map(({ kind }) => kind),
+      ['granted', 'granted'],
+    );
+  },
+  'revoke() takes the key away and tells the holder': async ({ a, b, name }) => {
+    const held = await a.acquired();
+    equal(await b.store.directory.revoke(name), true);
+    equal((await a.told('revoked')).token, held.token);
+    equal((await a.renew(held.token, held.fence)).kind, 'lost');
+  },
+  'inspect() and list() show holder, waiters and label': async ({ a, b, name }) => {
+    equal(await b.store.directory.inspect(name), undefined);
+    const held = await a.acquired();
+    await b.queued();
+    await a.store.directory.label(name, held.token, 'a job');
+    const record = await b.store.directory.inspect(name);
+    deepEqual([record?.value, record?.waiters, record?.label], [held.token, 1, 'a job']);
+    const found: string[] = [];
+    for await (const key of b.store.directory.list(`${name.slice(0, 8)}*`)) found.push(key);
+    ok(found.includes(name));
+  },
+};
+
+/**
+ * What every store has to do, as cases for any test runner:
+ *
+ * @example it.each(lockStoreContract)('$title', ({ run }) => run(stores, randomUUID()));
+ */
+export const lockStoreContract: readonly ContractCase[] = Object.entries(RULES).map(
+  ([title, rule]) => ({
+    title,
+    run: (stores, name) =>
+      rule({ a: new Party(stores.a, name), b: new Party(stores.b, name), name }),
+  }),
+);

@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import { systemClock } from '../libs/nestjs-locked/src/core/clock.js';
+import {
+  InMemoryLocks,
+  InMemoryLockStore,
+} from '../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/lock-store.js';
+import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import {
+  lockStoreContract,
+  type ContractStore,
+  type ContractStores,
+} from '../libs/nestjs-locked/src/testing/lock-store-contract.js';
+
+const LEASE_MS = 2_000;
+
+async function opened(store: LockStore): Promise<ContractStore> {
+  const inbox: InboxMessage[] = [];
+  await store.open({
+    message: (message) => inbox.push(message),
+    reconnected: () => {},
+    inboxLost: () => {},
+    mayEvict: () => {},
+  });
+  return { store, inbox };
+}
+
+describe('InMemoryLockStore', () => {
+  it.each(lockStoreContract)('$title', async ({ run }) => {
+    const locks = new InMemoryLocks();
+    const open = () => opened(new InMemoryLockStore(locks, LEASE_MS));
+    await run({ a: await open(), b: await open() }, randomUUID());
+  });
+});
+
+describe('RedisLockStore', () => {
+  let server: RedisServer;
+  let stores: ContractStores;
+
+  beforeAll(async () => {
+    server = await RedisServer.start();
+    const open = () => {
+      const client = new Redis(server.url);
+      const options = { client, clock: systemClock, keyPrefix: 'lock:', leaseMs: LEASE_MS };
+      const closeClient = async (): Promise<void> => client.disconnect();
+      return opened(new RedisLockStore({ ...options, closeClient }));
+    };
+    stores = { a: await open(), b: await open() };
+  });
+
+  afterAll(async () => {
+    await Promise.all([stores.a.store.close(), stores.b.store.close()]);
+    await server.stop();
+  });
+
+  it.each(lockStoreContract)('$title', async ({ run }) => run(stores, randomUUID()));
+});
