@@ -162,8 +162,7 @@ describe('RedisLockModule', () => {
     expect(await billing.bill(id)).toEqual([`billing:{bill:${id}}`]);
   });
 
-  // Today there are two services then, and it is not said which one is used.
-  it.failing('refuses two modules with the same name', async () => {
+  it('refuses two modules with the same name', async () => {
     const twice = [1, 2].map(() => RedisLockModule.forRoot({ connection }));
     const outcome = await startNest({ imports: twice }).then(
       () => 'started',

@@ -62,8 +62,8 @@ export interface Residue {
 export interface LockWorkerCommands {
   /** Starts the application; one that runs is closed before. */
   open(options: LockProcessOptions): Promise<void>;
-  /** Ends what is held, and closes the application. */
-  close(): Promise<void>;
+  /** Ends what is held, and closes the application. @returns what the engine keeps all the same */
+  close(): Promise<Residue | undefined>;
   /** Waits for the lock, keeps it for `ms` or until `release`; answers when it has been released. */
   hold(order: {
     attempt: number;
@@ -199,7 +199,7 @@ export class LockProcess {
 
   /**
    * Closes every application, and kills the processes that are paused or do not answer.
-   * @throws Error when an unhandled rejection or an uncaught exception was seen in one of them
+   * @throws Error when one of them had an unhandled rejection or an uncaught exception, or kept something
    */
   static async closeAll(): Promise<void> {
     const busy = [...LockProcess.running].filter((running) => !LockProcess.idle.has(running));
@@ -292,7 +292,10 @@ export class LockProcess {
   private async close(): Promise<boolean> {
     const timer = setTimeout(() => this.child.kill('SIGKILL'), CLOSE_LIMIT_MS);
     try {
-      await this.call('close');
+      const residue = await this.call('close');
+      if (residue && residue.queues + residue.tokens + residue.timers > 0) {
+        this.fail(`closed, the engine still keeps ${JSON.stringify(residue)}`);
+      }
       return true;
     } catch {
       return false; // the process has ended, or the application does not close
@@ -309,8 +312,7 @@ export class LockProcess {
       case 'lost':
         return this.attempts.get(message.attempt)?.lost.resolve(message.lost);
       case 'failed':
-        LockProcess.failures.push(`process ${this.pid}: ${message.message}`);
-        return;
+        return this.fail(message.message);
       default:
         return message satisfies never;
     }
@@ -324,6 +326,10 @@ export class LockProcess {
     } else {
       call?.resolve(answer.result);
     }
+  }
+
+  private fail(message: string): void {
+    LockProcess.failures.push(`process ${this.pid}: ${message}`);
   }
 
   private rejectCalls(error: Error): void {

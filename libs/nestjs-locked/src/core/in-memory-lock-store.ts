@@ -102,11 +102,6 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   }
 
   async open(listener: StoreListener): Promise<void> {
-    this.listen(listener);
-  }
-
-  /** The same as `open`, for where nothing can be awaited: there is nothing to wait for. */
-  listen(listener: StoreListener): void {
     this.#locks.subscribe(this.processId, (message) => listener.message(message));
     this.#open = true;
   }

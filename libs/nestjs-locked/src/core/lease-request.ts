@@ -240,10 +240,10 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   }
 
   /** The store did not answer: nobody knows whether we have the lease, or a place in the queue. Both are undone. */
-  #abandon({ cause }: Unknown): void {
+  #abandon(unknown: Unknown): void {
     this.#takeBack(this.#tokens(), this.#asked.at);
     this.#end();
-    this.#queue.storeFailed(this, cause, this.#score);
+    this.#queue.storeFailed(this, unknown, this.#score);
   }
 
   #tokens(): readonly [string, string?] {

@@ -9,6 +9,7 @@ import type {
   ReleaseCommand,
   RenewCommand,
   RenewReply,
+  Unknown,
 } from './lock-store.js';
 import { LockStoreError, type LockLostReason } from './lock.errors.js';
 import type { Scheduled } from './scheduler.js';
@@ -285,7 +286,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         return this.#state === 'confirming' ? this.#askAgain() : this.#lose('stolen');
       case 'unknown':
         if (this.#state === 'confirming' && this.remainingMs() === 0) {
-          return this.#failToConfirm(reply.cause);
+          return this.#failToConfirm(reply);
         }
         this.#reportFailure(reply.cause);
         this.#renewAt = this.#context.clock.now() + RENEWAL_RETRY_MS;
@@ -388,10 +389,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#queue.over(this, this.#grant.score);
   }
 
-  #failToConfirm(cause: LockStoreError): void {
+  #failToConfirm(unknown: Unknown): void {
     this.#end();
     this.#giveBackLost();
-    this.#queue.storeFailed(this, cause, this.#grant.score);
+    this.#queue.storeFailed(this, unknown, this.#grant.score);
   }
 
   /** Frees a lease that was perhaps only believed lost, now that the work under it has ended. */

@@ -3,7 +3,7 @@ import type { Hold } from './hold.js';
 import { LeaseRequest, type Ask } from './lease-request.js';
 import type { Lease } from './lease.js';
 import type { LockContext } from './lock-context.js';
-import type { AcquireCommand, AcquireReply } from './lock-store.js';
+import type { AcquireCommand, AcquireReply, Unknown } from './lock-store.js';
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
 import type { Scheduled } from './scheduler.js';
@@ -203,10 +203,14 @@ export class LocalQueue implements CallerEnd, Scheduled {
   }
 
   /** Nobody knows what happened in the store; those who may still wait try again, from the same place. */
-  storeFailed(from: LeaseRequest | Lease, cause: LockStoreError, score: number | undefined): void {
+  storeFailed(
+    from: LeaseRequest | Lease,
+    { cause, isLasting = false }: Unknown,
+    score: number | undefined,
+  ): void {
     this.#failure = cause;
     this.#score = score;
-    this.#refuseAllAtEnd();
+    for (const caller of [...this.#callers]) if (caller.atEnd || isLasting) this.#refuse(caller);
     this.#detach(from);
     if (this.isEmpty) return this.#proceed();
     this.#context.scheduler.schedule(this, this.#context.clock.now() + this.#retryMs);

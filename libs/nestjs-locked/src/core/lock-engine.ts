@@ -41,6 +41,8 @@ export class LockEngine implements LockRunner, StoreListener {
   readonly #queues: LocalQueues;
   readonly #scopes = new LockScopes();
   readonly #suspends: SuspendDetector;
+  #opening: Promise<void> | undefined;
+  #isOpen = false;
   /** Handed out and not yet released. */
   readonly #held = new Set<HeldLock>();
   #onIdle: () => void = () => {};
@@ -76,7 +78,9 @@ export class LockEngine implements LockRunner, StoreListener {
 
   /** @throws LockStoreError · LockConfigError */
   async open(): Promise<void> {
-    await this.#context.store.open(this);
+    this.#opening ??= this.#context.store.open(this);
+    await this.#opening;
+    this.#isOpen = true;
   }
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
@@ -130,8 +134,10 @@ export class LockEngine implements LockRunner, StoreListener {
     return this.#context.store.directory.revoke(key);
   }
 
-  #take(keys: Keys, options: ResolvedLockOptions): Promise<readonly Section[]> {
-    return new Acquisition(this.#context, this.#queues, this.#scopes, keys, options).take();
+  async #take(keys: Keys, options: ResolvedLockOptions): Promise<readonly Section[]> {
+    const acquisition = new Acquisition(this.#context, this.#queues, this.#scopes, keys, options);
+    if (!this.#isOpen) await this.open(); // somebody locks before the application has started
+    return acquisition.take();
   }
 
   #track(sections: readonly Section[]): HeldLock {

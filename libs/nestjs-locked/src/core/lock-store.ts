@@ -5,6 +5,8 @@ import type { LockStoreError } from './lock.errors.js';
 export interface Unknown {
   readonly kind: 'unknown';
   readonly cause: LockStoreError;
+  /** Asking again will not help: the store is there, but the key is not what it should be. */
+  readonly isLasting?: boolean;
 }
 
 /** The key now belongs to `token`. */

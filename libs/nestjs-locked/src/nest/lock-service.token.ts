@@ -2,6 +2,8 @@ import { Inject } from '@nestjs/common';
 import { describeValue } from '../core/key-value.js';
 import { LockConfigError } from '../core/lock.errors.js';
 
+const TOKEN = 'nestjs-locked/LockService';
+
 /**
  * The injection token of a lock service: the same symbol in every copy of this package.
  *
@@ -10,7 +12,12 @@ import { LockConfigError } from '../core/lock.errors.js';
  */
 export function lockServiceToken(name?: string): symbol {
   assertServiceName(name);
-  return Symbol.for(`nestjs-locked/LockService${name === undefined ? '' : `(${name})`}`);
+  return Symbol.for(`${TOKEN}${name === undefined ? '' : `(${name})`}`);
+}
+
+/** Whether a provider's token is that of a lock service, of any name. */
+export function isLockServiceToken(token: unknown): token is symbol {
+  return typeof token === 'symbol' && token.description?.startsWith(TOKEN) === true;
 }
 
 /**

@@ -2,24 +2,24 @@ import type { InjectionToken, Provider } from '@nestjs/common';
 import { LockService } from './lock.service.js';
 import { lockServiceToken } from './lock-service.token.js';
 import { LockedInstances } from './locked-instances.js';
-import type { LockShutdown } from './lock-shutdown.js';
+import type { LockLifecycle } from './lock-lifecycle.js';
 
 /**
  * What a lock module consists of, whatever its store is.
  *
- * @param open makes the engine, from the providers named in `inject`
+ * @param makeLocks from the providers named in `inject`
  */
 export function lockProviders<Args extends unknown[]>(
   name: string | undefined,
-  open: (...args: Args) => LockShutdown | Promise<LockShutdown>,
+  makeLocks: (...args: Args) => LockLifecycle,
   inject: InjectionToken[] = [],
 ): { providers: Provider[]; exports: InjectionToken[] } {
   const token = lockServiceToken(name);
-  const shutdown = Symbol('LockShutdown');
+  const lifecycle = Symbol('LockLifecycle');
   const providers: Provider[] = [
-    { provide: shutdown, inject, useFactory: open },
-    ...serviceProviders(name, shutdown),
-    LockedInstances,
+    LockedInstances, // its checks come before anything is connected
+    { provide: lifecycle, inject, useFactory: makeLocks },
+    ...serviceProviders(name, lifecycle),
   ];
   return { providers, exports: name === undefined ? [token, LockService] : [token] };
 }
@@ -28,12 +28,12 @@ export function lockProviders<Args extends unknown[]>(
  * The class is the provider and the token leads to it, so that a test that overrides `LockService` overrides what
  * `@Locked` gets, too. A named service has no class of its own.
  */
-function serviceProviders(name: string | undefined, shutdown: InjectionToken): Provider[] {
-  const useFactory = ({ engine }: LockShutdown): LockService => new LockService(engine);
+function serviceProviders(name: string | undefined, lifecycle: InjectionToken): Provider[] {
+  const useFactory = ({ engine }: LockLifecycle): LockService => new LockService(engine);
   const token = lockServiceToken(name);
-  if (name !== undefined) return [{ provide: token, inject: [shutdown], useFactory }];
+  if (name !== undefined) return [{ provide: token, inject: [lifecycle], useFactory }];
   return [
-    { provide: LockService, inject: [shutdown], useFactory },
+    { provide: LockService, inject: [lifecycle], useFactory },
     { provide: token, useExisting: LockService },
   ];
 }

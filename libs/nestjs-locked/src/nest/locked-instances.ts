@@ -1,7 +1,7 @@
 import { Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../core/lock.errors.js';
-import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
+import { isLockServiceToken, lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 import {
   lockedMethodsOf,
   type LockedMethodInfo,
@@ -22,10 +22,13 @@ export class LockedInstances implements OnModuleInit {
   readonly #discovery: DiscoveryService;
   readonly #modules: ModuleRef;
 
+  /** @throws LockConfigError if two modules provide the same lock service */
   constructor(
     @Inject(DiscoveryService) discovery: DiscoveryService,
     @Inject(ModuleRef) modules: ModuleRef,
   ) {
+    // All modules are known by now, and nothing is connected yet.
+    assertOneEach(discovery.getProviders());
     this.#discovery = discovery;
     this.#modules = modules;
   }
@@ -67,6 +70,20 @@ export class LockedInstances implements OnModuleInit {
         { cause },
       );
     }
+  }
+}
+
+/** Two services with one name would be two processes to each other, and it would be chance which one is injected. */
+function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
+  const seen = new Set<unknown>();
+  for (const { token } of wrappers) {
+    if (!isLockServiceToken(token)) continue;
+    if (seen.has(token)) {
+      throw new LockConfigError(
+        `Two lock modules provide ${token.description}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … })`,
+      );
+    }
+    seen.add(token);
   }
 }
 

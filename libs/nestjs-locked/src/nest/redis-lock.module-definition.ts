@@ -1,6 +1,6 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
 import { lockProviders } from './lock.providers.js';
-import { openRedisLocks } from './open-redis-locks.js';
+import { redisLocks } from './redis-locks.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
@@ -13,7 +13,7 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
   .setExtras<RedisLockModuleExtras>({ isGlobal: true }, (definition, { name, isGlobal = true }) => {
-    const { providers, exports } = lockProviders(name, openRedisLocks, [OPTIONS_TOKEN]);
+    const { providers, exports } = lockProviders(name, redisLocks, [OPTIONS_TOKEN]);
     return {
       ...definition,
       global: isGlobal,

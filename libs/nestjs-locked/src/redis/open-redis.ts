@@ -31,6 +31,8 @@ function newClient(connection: string | RedisOptions): Redis {
 
 /** Commands have our own time limit, so reconnecting may go on for ever, and often. */
 const PATIENCE: RedisOptions = {
+  // Connected when the locks are opened.
+  lazyConnect: true,
   maxRetriesPerRequest: null,
   retryStrategy: reconnectDelay,
   // A connection on which nothing is answered any more is left; ioredis would keep it for ever.

@@ -230,6 +230,14 @@ export class RedisLockStore implements LockStore {
 }
 
 function unknownBecause(error: unknown): Unknown {
+  if (error instanceof LockStoreError && error.message.includes('WRONGTYPE')) {
+    const message = `${error.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another name or keyPrefix`;
+    return {
+      kind: 'unknown',
+      cause: new LockStoreError(message, undefined, { cause: error }),
+      isLasting: true,
+    };
+  }
   const cause =
     error instanceof LockStoreError
       ? error

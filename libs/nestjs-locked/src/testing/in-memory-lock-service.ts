@@ -13,9 +13,7 @@ export function inMemoryEngine(
 ): LockEngine {
   const resolved = resolveServiceOptions(options);
   const store = new InMemoryLockStore(locks, resolved.leaseMs);
-  const engine = new LockEngine({ store, options: resolved, report: () => {}, clock: locks.clock });
-  store.listen(engine);
-  return engine;
+  return new LockEngine({ store, options: resolved, report: () => {}, clock: locks.clock });
 }
 
 /**

@@ -2,7 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { lockProviders } from '../nest/lock.providers.js';
-import { LockShutdown } from '../nest/lock-shutdown.js';
+import { LockLifecycle } from '../nest/lock-lifecycle.js';
 import { inMemoryEngine } from './in-memory-lock-service.js';
 
 export interface LockTestingModuleOptions extends LockServiceOptions {
@@ -21,7 +21,7 @@ export class LockTestingModule {
     return {
       module: LockTestingModule,
       global: true,
-      ...lockProviders(name, () => new LockShutdown(inMemoryEngine(options), 0)),
+      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options), 0)),
     };
   }
 }

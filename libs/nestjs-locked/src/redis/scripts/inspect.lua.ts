@@ -6,8 +6,9 @@ export const inspectScript = new RedisScript(
   `
 -- KEYS lock, queue, fence, label
 -- returns { value, pttl, waiters, fence or '', label with its token or '' }, or {} = free
-local value = redis.call('GET', KEYS[1])
+local value = redis.pcall('GET', KEYS[1])
 if not value then return {} end
+if type(value) == 'table' then value = '' end -- of another type: somebody else's
 return {
   value,
   redis.call('PTTL', KEYS[1]),

@@ -5,14 +5,14 @@ import { resolveServiceOptions } from '../core/lock.options.js';
 import { openRedis } from '../redis/open-redis.js';
 import { RedisLockStore } from '../redis/redis-lock-store.js';
 import { LockLog } from './lock-log.js';
-import { LockShutdown } from './lock-shutdown.js';
+import { LockLifecycle } from './lock-lifecycle.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 const DEFAULT_KEY_PREFIX = 'lock:';
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
-/** @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start */
-export async function openRedisLocks(moduleOptions: RedisLockModuleOptions): Promise<LockShutdown> {
+/** Makes the locks that the options ask for; connects to nothing yet. @throws LockConfigError */
+export function redisLocks(moduleOptions: RedisLockModuleOptions): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
@@ -28,8 +28,7 @@ export async function openRedisLocks(moduleOptions: RedisLockModuleOptions): Pro
   });
   const log = new LockLog();
   const engine = new LockEngine({ store, options, report: (event) => log.report(event) });
-  await engine.open();
-  return new LockShutdown(engine, shutdownMs);
+  return new LockLifecycle(engine, shutdownMs);
 }
 
 function assertKeyPrefix(prefix: string): void {

@@ -1,0 +1,31 @@
+import type { OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { LockEngine } from '../core/lock-engine.js';
+
+/**
+ * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
+ * everything could be made, so that a start that fails leaves no connection behind. At the end first nothing new is
+ * granted, while requests in flight finish and their locks are renewed; then what is left is waited for, and Redis is
+ * closed last.
+ */
+export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
+  readonly engine: LockEngine;
+  readonly #graceMs: number;
+
+  constructor(engine: LockEngine, graceMs: number) {
+    this.engine = engine;
+    this.#graceMs = graceMs;
+  }
+
+  /** @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start */
+  async onModuleInit(): Promise<void> {
+    await this.engine.open();
+  }
+
+  onModuleDestroy(): void {
+    this.engine.drain();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.engine.close(this.#graceMs);
+  }
+}

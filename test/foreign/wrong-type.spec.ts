@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import { LockStoreError, type LockService } from 'nestjs-locked';
+import { afterTest } from '../support/after-test.js';
+import { ourLocks } from './our-locks.js';
+
+const NAME = 'stock:42';
+const KEY = `lock:{${NAME}}`;
+/** As Redisson writes it: thread of a client → how often it has entered. */
+const FIELD = 'c7a1f4e2-5d3b-4a96-8a3f-1f6f6d1b2c3d:1';
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await RedisServer.start();
+  redis = new Redis(server.url);
+});
+
+afterAll(async () => {
+  redis?.disconnect();
+  await server?.stop();
+});
+
+describe("a hash on the key, as Redisson's RLock writes it", () => {
+  let locks: LockService;
+
+  beforeEach(async () => {
+    await redis.flushall();
+    locks = await ourLocks(server.url, { leaseMs: 600 });
+    await redis.hset(KEY, FIELD, 1);
+    await redis.pexpire(KEY, 30_000);
+    const end = await redis.pexpiretime(KEY);
+    afterTest(async () => {
+      expect(await redis.hgetall(KEY)).toEqual({ [FIELD]: '1' });
+      expect(await redis.pexpiretime(KEY)).toBe(end);
+    });
+  });
+
+  const calls: [string, () => Promise<unknown>][] = [
+    ['acquire()', () => locks.acquire(NAME, { waitMs: 500 })],
+    ['acquire() of several keys', () => locks.acquire([NAME, 'stock:43'], { waitMs: 500 })],
+    ['tryAcquire()', () => locks.tryAcquire(NAME)],
+    ['withLock()', () => locks.withLock(NAME, { waitMs: 500, onBusy: 'skip' }, () => 'ran')],
+    ['forceRelease()', () => locks.forceRelease(NAME)],
+  ];
+
+  test.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
+    const error = await call().then(
+      (result) => result,
+      (reason: unknown) => reason,
+    );
+
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(String(error)).toContain(`'${NAME}'`);
+    expect(String(error)).toContain('WRONGTYPE');
+  });
+
+  // What cannot change by waiting is not retried.
+  test('acquire() fails at once, not after the whole wait', async () => {
+    const abort = new AbortController();
+    const late = setTimeout(() => abort.abort(), 3_000);
+    try {
+      const { signal } = abort;
+      await expect(locks.acquire(NAME, { waitMs: Infinity, signal })).rejects.toBeInstanceOf(
+        LockStoreError,
+      );
+    } finally {
+      clearTimeout(late);
+    }
+  });
+
+  test('inspect() shows a holder that is not one of us', async () => {
+    expect(await locks.inspect(NAME)).toMatchObject({ key: NAME, holder: undefined, waiters: 0 });
+  });
+
+  test('list() still gives the others', async () => {
+    const lock = await locks.acquire('stock:43');
+    afterTest(() => lock.release());
+    const keys: string[] = [];
+    for await (const { key } of locks.list()) keys.push(key);
+    expect(keys).toContain('stock:43');
+  });
+});

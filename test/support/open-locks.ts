@@ -1,0 +1,47 @@
+import { Redis } from 'ioredis';
+import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import {
+  resolveServiceOptions,
+  type LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { afterTest } from './after-test.js';
+
+export interface OpenedLocks {
+  readonly engine: LockEngine;
+  /** What the engine reported, in order. */
+  readonly events: readonly LockEvent[];
+}
+
+/** A lock service as the module makes it, without Nest, that tells what it would log. Closed after the test. */
+export async function openLocks(
+  url: string,
+  { clock = systemClock, ...options }: LockServiceOptions & { readonly clock?: Clock } = {},
+): Promise<OpenedLocks> {
+  const resolved = resolveServiceOptions(options);
+  const { client, close } = openRedis(url);
+  const events: LockEvent[] = [];
+  const store = new RedisLockStore({
+    client,
+    clock,
+    keyPrefix: 'lock:',
+    leaseMs: resolved.leaseMs,
+    closeClient: close,
+  });
+  const report = (event: LockEvent): void => void events.push(event);
+  const engine = new LockEngine({ store, options: resolved, report, clock });
+  await engine.open();
+  afterTest(() => engine.close(0));
+  return { engine, events };
+}
+
+/** A connection for looking on and for meddling. Closed after the test. */
+export function openAdmin(url: string): Redis {
+  const redis = new Redis(url, { maxRetriesPerRequest: null });
+  redis.on('error', () => {}); // tests take the server away
+  afterTest(() => redis.disconnect());
+  return redis;
+}
