@@ -1,0 +1,204 @@
+import { describe, expect, it } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { entryPoints, LIBRARY } from './entry-points.js';
+import {
+  findCycle,
+  importsOf,
+  packageOf,
+  readModule,
+  readModules,
+  targetOf,
+  type SourceModule,
+} from './module-imports.js';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const sources = readModules(join(LIBRARY, 'src'));
+
+interface Layer {
+  /** Other folders it may import. */
+  readonly layers: readonly string[];
+  /** Packages it may import, besides Node's own modules. */
+  readonly packages: readonly string[];
+}
+
+/** Who may import whom. `index.ts` at the top puts the public names together and may import every layer. */
+const LAYERS: Readonly<Record<string, Layer>> = {
+  core: { layers: [], packages: [] },
+  redis: { layers: ['core'], packages: ['ioredis'] },
+  nest: {
+    layers: ['core', 'redis'],
+    packages: ['@nestjs/common', '@nestjs/core', 'acorn', 'reflect-metadata', 'rxjs'],
+  },
+  testing: { layers: ['core', 'nest'], packages: ['@nestjs/common', '@nestjs/core'] },
+};
+
+/** Core reads time through clock.ts, so these two are no way around it. */
+const TIME = ['node:timers', 'node:timers/promises', 'node:perf_hooks'];
+
+function layerOf(path: string): string {
+  return path.includes('/') ? path.slice(0, path.indexOf('/')) : '';
+}
+
+/** Every import that a layer must not have, as a sentence. */
+function violations(modules: readonly SourceModule[]): string[] {
+  return modules.flatMap((module) => {
+    const layer = layerOf(module.path);
+    if (layer === '') return [];
+    const allowed = LAYERS[layer];
+    if (allowed === undefined) return [`${module.path} is in no known layer`];
+    return module.imports
+      .filter((it) => {
+        const target = targetOf(module, it);
+        if (target !== undefined) return ![layer, ...allowed.layers].includes(layerOf(target));
+        const name = packageOf(it) ?? '';
+        if (layer === 'core' && TIME.includes(name)) return true;
+        return !name.startsWith('node:') && !allowed.packages.includes(name);
+      })
+      .map(({ specifier }) => `${module.path} must not import ${specifier}`);
+  });
+}
+
+/** Edges between whatever `nodeOf` makes of a path. */
+function graph(
+  modules: readonly SourceModule[],
+  nodeOf: (path: string) => string,
+  { withTypes }: { readonly withTypes: boolean },
+): Map<string, Set<string>> {
+  const edges = new Map<string, Set<string>>();
+  for (const module of modules) {
+    const from = nodeOf(module.path);
+    const targets = edges.get(from) ?? new Set();
+    edges.set(from, targets);
+    for (const it of module.imports) {
+      const target = targetOf(module, it);
+      if (target === undefined || (it.isTypeOnly && !withTypes)) continue;
+      const to = nodeOf(target);
+      if (to !== from) targets.add(to);
+    }
+  }
+  return edges;
+}
+
+describe('imports of the library', () => {
+  it('keep to the layers', () => {
+    expect(violations(sources)).toEqual([]);
+  });
+
+  it('lead from folder to folder in one direction only, types included', () => {
+    expect(findCycle(graph(sources, layerOf, { withTypes: true }))).toBeUndefined();
+  });
+
+  it('have no cycle between files at run time', () => {
+    expect(findCycle(graph(sources, (path) => path, { withTypes: false }))).toBeUndefined();
+  });
+
+  it('lead to files of the library and to nothing around it', () => {
+    const paths = new Set(sources.map(({ path }) => path));
+    const outside = sources.flatMap((module) =>
+      module.imports
+        .map((it) => targetOf(module, it))
+        .filter((target) => target !== undefined && !paths.has(target)),
+    );
+    expect(outside).toEqual([]);
+  });
+
+  it('ask for declared packages only', () => {
+    const { dependencies, peerDependencies } = manifest();
+    const declared = Object.keys({ ...dependencies, ...peerDependencies });
+    expect(packagesOf(sources).filter((name) => !declared.includes(name))).toEqual([]);
+    expect(Object.keys(dependencies)).toEqual(['acorn']);
+  });
+
+  it('the rules refuse what they should', () => {
+    const wrong: readonly [path: string, source: string][] = [
+      ['core/a.ts', `import { Module } from '@nestjs/common';`],
+      ['core/b.ts', `import type { Redis } from 'ioredis';`],
+      ['core/c.ts', `export { x } from '../redis/x.js';`],
+      ['core/d.ts', `import { setTimeout } from 'node:timers/promises';`],
+      ['redis/e.ts', `type M = import('../nest/redis-lock.module.js').RedisLockModule;`],
+      ['nest/f.ts', `const typeorm = await import('typeorm');`],
+      ['testing/g.ts', `import { openRedis } from '../redis/open-redis.js';`],
+      ['other/h.ts', ''],
+    ];
+    const modules = wrong.map(([path, source]) => ({ path, imports: importsOf(source) }));
+    expect(violations(modules)).toHaveLength(wrong.length);
+    expect(
+      findCycle(
+        new Map([
+          ['a', new Set(['b'])],
+          ['b', new Set(['a'])],
+        ]),
+      ),
+    ).toEqual(['a', 'b', 'a']);
+  });
+});
+
+describe('emitted declarations', () => {
+  it.each(entryPoints())(
+    'of $specifier ask for required packages only',
+    ({ import: { types } }) => {
+      const { dependencies, peerDependencies, peerDependenciesMeta = {} } = manifest();
+      const required = Object.keys({ ...dependencies, ...peerDependencies }).filter(
+        (name) => peerDependenciesMeta[name]?.optional !== true,
+      );
+      const reached = declarationsFrom(types.replace('./dist/', ''));
+      expect(reached.length).toBeGreaterThan(1);
+      expect(packagesOf(reached).filter((name) => !required.includes(name))).toEqual([]);
+    },
+  );
+});
+
+describe('imports around the library', () => {
+  it('apps use the public entry points, and nothing imports apps or tests', () => {
+    const known = entryPoints().map(({ specifier }) => specifier);
+    const apps = readdirSync(join(ROOT, 'apps')).flatMap((app) =>
+      readModules(join(ROOT, 'apps', app, 'src')),
+    );
+    const wrong = apps.flatMap(({ path, imports }) =>
+      imports
+        .map(({ specifier }) => specifier)
+        .filter((it) =>
+          it.startsWith('nestjs-locked') ? !known.includes(it) : /\/(libs|test)\//.test(it),
+        )
+        .map((specifier) => `${path}: ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+
+    const names = ['stock-api', 'demo', 'dev-servers', 'nestjs-locked'];
+    expect(packagesOf(sources).filter((name) => names.includes(name))).toEqual([]);
+  });
+});
+
+interface Manifest {
+  readonly dependencies: Record<string, string>;
+  readonly peerDependencies: Record<string, string>;
+  readonly peerDependenciesMeta?: Record<string, { optional?: boolean }>;
+}
+
+function manifest(): Manifest {
+  return JSON.parse(readFileSync(join(LIBRARY, 'package.json'), 'utf8')) as Manifest;
+}
+
+/** Names of all packages that are imported, without Node's own. */
+function packagesOf(modules: readonly SourceModule[]): string[] {
+  const names = modules.flatMap(({ imports }) => imports.map((it) => packageOf(it) ?? 'node:'));
+  return [...new Set(names)].filter((name) => !name.startsWith('node:')).sort();
+}
+
+/** A declaration file and all of ours that it leads to. */
+function declarationsFrom(entry: string): SourceModule[] {
+  const reached = new Map<string, SourceModule>();
+  const visit = (path: string): void => {
+    if (reached.has(path)) return;
+    const module = readModule(join(LIBRARY, 'dist'), path);
+    reached.set(path, module);
+    for (const it of module.imports) {
+      const target = targetOf(module, it);
+      if (target !== undefined) visit(target.replace(/\.ts$/, '.d.ts'));
+    }
+  };
+  visit(entry);
+  return [...reached.values()];
+}

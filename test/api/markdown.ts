@@ -1,0 +1,60 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** A fenced block: ` ```ts file=stock.service.ts `. */
+export interface Block {
+  readonly language: string;
+  /** The name other blocks can import it by, if it has one. */
+  readonly file: string | undefined;
+  /** The line of its fence. */
+  readonly line: number;
+  readonly code: string;
+}
+
+export interface Document {
+  /** Relative to the repository. */
+  readonly path: string;
+  readonly text: string;
+  readonly blocks: readonly Block[];
+}
+
+/** The documents of the repository that people read: those at the top, of the library, and below docs/. */
+export function readDocuments(): Document[] {
+  const top = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'libs/nestjs-locked/README.md'];
+  const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `docs/${path.replaceAll('\\', '/')}`);
+  return [...top, ...docs.sort()].map(readDocument);
+}
+
+export function readDocument(path: string): Document {
+  const text = readFileSync(join(ROOT, path), 'utf8').replaceAll('\r\n', '\n');
+  const blocks = [...text.matchAll(/^```(\w+)(?: file=(\S+))?\n([^]*?)^```$/gm)].map((match) => ({
+    language: match[1] ?? '',
+    file: match[2],
+    line: text.slice(0, match.index).split('\n').length,
+    code: match[3] ?? '',
+  }));
+  return { path, text, blocks };
+}
+
+/** The tables below a heading, without their heads: one text per cell, trimmed. */
+export function tablesBelow(heading: string, { text }: Document): string[][][] {
+  const section = text.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
+  const tables = section.match(/(?:^\|.*\n)+/gm) ?? [];
+  return tables.map((table) =>
+    table
+      .trimEnd()
+      .split('\n')
+      .slice(2)
+      .map((line) =>
+        line
+          .split('|')
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      ),
+  );
+}

@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runCommand } from '../support/run-command.js';
+import { entryPoints, LIBRARY } from './entry-points.js';
+import { TemporaryProject } from './temporary-project.js';
+
+const PEERS = ['@nestjs/common', '@nestjs/core', 'ioredis', 'reflect-metadata', 'rxjs'];
+
+let files: string[];
+let project: TemporaryProject;
+
+beforeAll(async () => {
+  const { stdout } = await runCommand('npm', ['pack', '--dry-run', '--json'], LIBRARY);
+  const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  files = packed.files.map(({ path }) => path);
+
+  project = new TemporaryProject();
+  project.copy('nestjs-locked', LIBRARY, files);
+  project.link('acorn', '@types/node', ...PEERS);
+}, 60_000);
+
+afterAll(() => project.remove());
+
+describe('npm pack', () => {
+  it('takes the build, the source it maps to, and what people read', () => {
+    const around = files.filter((path) => !/^(dist|src)\//.test(path));
+    expect(around.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
+    const unexpected = files.filter(
+      (path) => /^(dist|src)\//.test(path) && !/\.(js|ts|map)$/.test(path),
+    );
+    expect(unexpected).toEqual(['dist/cjs/package.json']);
+  });
+
+  it('contains every file that package.json and the source maps point to', () => {
+    const { main, types, typesVersions } = manifest();
+    const targets = [
+      main,
+      types,
+      ...Object.values(typesVersions['*']).flat(),
+      ...entryPoints().flatMap((entry) =>
+        [entry.import, entry.require].flatMap((target) => [target.types, target.default]),
+      ),
+    ].map((path) => path.replace('./', ''));
+    expect(targets.filter((path) => !files.includes(path))).toEqual([]);
+
+    // A source that was renamed leaves its old output behind: `rm -r libs/nestjs-locked/dist`, then build.
+    const sources = files
+      .filter((path) => path.endsWith('.map'))
+      .flatMap((path) => {
+        const map = JSON.parse(readFileSync(join(LIBRARY, path), 'utf8')) as { sources: string[] };
+        return map.sources.map((source) => join(path, '..', source));
+      });
+    expect(sources.filter((path) => !files.includes(path))).toEqual([]);
+  });
+
+  it('names every entry point also for compilers that do not read exports', () => {
+    const subPaths = entryPoints()
+      .map(({ specifier }) => specifier.replace(/^nestjs-locked\/?/, ''))
+      .filter((path) => path !== '');
+    expect(Object.keys(manifest().typesVersions['*'])).toEqual(subPaths);
+  });
+});
+
+function manifest(): {
+  main: string;
+  types: string;
+  typesVersions: Record<'*', Record<string, string[]>>;
+} {
+  return JSON.parse(readFileSync(join(LIBRARY, 'package.json'), 'utf8')) as ReturnType<
+    typeof manifest
+  >;
+}
+
+/** Puts a locked method on a class, as a compiler would; `Locked` is that of one copy of the package. */
+const STOCK = `
+  let inside = 0, most = 0;
+  class StockService {
+    async take(id) {
+      most = Math.max(most, ++inside);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      inside -= 1;
+      return most;
+    }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(StockService.prototype, 'take');
+  Locked('stock:<id>')(StockService.prototype, 'take', descriptor);
+  Object.defineProperty(StockService.prototype, 'take', descriptor);
+  class Root {}
+  const root = { module: Root, imports: [LockTestingModule.forRoot()], providers: [StockService] };
+  async function takeTwice() {
+    const app = await NestFactory.createApplicationContext(root, { logger: false, abortOnError: false });
+    const stock = app.get(StockService);
+    await Promise.all([stock.take('a'), stock.take('a')]);
+    await app.close();
+    return most;
+  }
+`;
+
+describe('in a project of its own', () => {
+  it('an ES module and a CommonJS file can each use it', async () => {
+    project.write(
+      'esm.mjs',
+      `import { NestFactory } from '@nestjs/core';
+       import { Locked } from 'nestjs-locked';
+       import { LockTestingModule } from 'nestjs-locked/testing';
+       ${STOCK}
+       console.log(await takeTwice());`,
+    );
+    project.write(
+      'common.cjs',
+      `const { NestFactory } = require('@nestjs/core');
+       const { Locked } = require('nestjs-locked');
+       const { LockTestingModule } = require('nestjs-locked/testing');
+       ${STOCK}
+       takeTwice().then(console.log);`,
+    );
+    const results = await Promise.all([project.node(['esm.mjs']), project.node(['common.cjs'])]);
+    for (const { code, stdout, stderr } of results)
+      expect([code, stdout, stderr]).toEqual([0, '1\n', '']);
+  }, 60_000);
+
+  it('both copies in one process are one to errors, tokens and decorators', async () => {
+    project.write(
+      'both.mjs',
+      `import { createRequire } from 'node:module';
+       import { NestFactory } from '@nestjs/core';
+       import * as esm from 'nestjs-locked';
+       import { LockTestingModule, withTestLocks } from 'nestjs-locked/testing';
+       const require = createRequire(import.meta.url);
+       const cjs = require('nestjs-locked');
+       const { Locked } = cjs;
+       ${STOCK}
+       const error = new cjs.LockNotAcquiredError('busy', 'stock:1', 5);
+       class Root2 {}
+       cjs.InjectLockService()(Root2.prototype, 'locks');
+       const app = await NestFactory.createApplicationContext({ module: Root2, imports: [LockTestingModule.forRoot()] }, { logger: false });
+       console.log(JSON.stringify({
+         copies: esm.LockError === cjs.LockError ? 1 : 2,
+         names: Object.keys(esm).join() === Object.keys(cjs).filter((name) => name !== '__esModule').sort().join(),
+         same: error instanceof esm.LockNotAcquiredError,
+         family: error instanceof esm.LockError && new esm.LockKeyError('x') instanceof cjs.LockError,
+         other: error instanceof esm.LockStoreError,
+         plain: new Error('x') instanceof esm.LockError,
+         injected: app.get(Root2).locks === app.get(esm.LockService),
+         decorator: await takeTwice(),
+         withTestLocks: await withTestLocks(new StockService()).take('b'),
+       }));
+       await app.close();`,
+    );
+    const { stdout, stderr } = await project.node(['both.mjs']);
+    expect(stderr).toBe('');
+    expect(JSON.parse(stdout)).toEqual({
+      copies: 2,
+      names: true,
+      same: true,
+      family: true,
+      other: false,
+      plain: false,
+      injected: true,
+      decorator: 1,
+      withTestLocks: 1,
+    });
+  }, 60_000);
+
+  it('its types are found in every way in which TypeScript looks for modules', async () => {
+    const projects = [
+      { module: 'nodenext', moduleResolution: 'nodenext', extensions: ['mts', 'cts'] },
+      { module: 'node16', moduleResolution: 'node16', extensions: ['mts', 'cts'] },
+      { module: 'esnext', moduleResolution: 'bundler', extensions: ['ts'] },
+      { module: 'commonjs', moduleResolution: 'node10', extensions: ['ts'] },
+    ].map(({ extensions, ...options }) => {
+      const folder = options.moduleResolution;
+      const consumers = extensions.map((extension) => `stock.${extension}`);
+      for (const name of consumers) project.write(`${folder}/${name}`, CONSUMER);
+      project.write(`${folder}/tsconfig.json`, {
+        compilerOptions: { ...COMPILER_OPTIONS, ...options },
+        files: consumers,
+      });
+      return folder;
+    });
+    const { code, stdout } = await project.tsc('-b', ...projects);
+    expect([code, stdout]).toEqual([0, '']);
+  }, 120_000);
+});
+
+const COMPILER_OPTIONS = {
+  target: 'es2022',
+  lib: ['es2023', 'esnext.disposable'],
+  types: ['node'],
+  strict: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  skipLibCheck: true,
+  noEmit: true,
+  // For node10, which is deprecated but still what many projects have.
+  ignoreDeprecations: '6.0',
+};
+
+/** Uses every entry point, and shows that the types are not `any`. */
+const CONSUMER = `
+import { Locked, lockKey, LockError, LockService, type Lock, type LockErrorCode } from 'nestjs-locked';
+import { withTestLocks } from 'nestjs-locked/testing';
+
+export class StockService {
+  @Locked('stock:<id>')
+  async take(id: string, quantity: number): Promise<number> {
+    return id.length + quantity;
+  }
+
+  @Locked((id: string) => lockKey\`stock:\${id}\`)
+  async put(id: string): Promise<void> {}
+
+  // @ts-expect-error the call becomes asynchronous
+  @Locked('stock:<id>')
+  find(id: string): number {
+    return id.length;
+  }
+}
+
+export const taken: Promise<number> = withTestLocks(new StockService()).take('a', 1);
+
+export async function use(locks: LockService, error: unknown): Promise<LockErrorCode | undefined> {
+  const lock: Lock | null = await locks.tryAcquire(lockKey\`stock:\${1}\`);
+  await lock?.release();
+  // @ts-expect-error the key is a text
+  await locks.withLock(42, () => undefined);
+  return error instanceof LockError ? error.code : undefined;
+}
+`;

@@ -1,0 +1,50 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runCommand, type CommandResult } from '../support/run-command.js';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+
+/** Somebody's project outside of this repository, with packages of ours as if they had been installed. */
+export class TemporaryProject {
+  readonly folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-project-'));
+
+  /** Writes a file, in folders that are made as needed. */
+  write(path: string, content: string | object): string {
+    const file = join(this.folder, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
+    return file;
+  }
+
+  /** Makes packages available that are installed here; their own dependencies are found from where they are. */
+  link(...names: readonly string[]): void {
+    for (const name of names) {
+      const link = join(this.folder, 'node_modules', name);
+      mkdirSync(dirname(link), { recursive: true });
+      symlinkSync(join(ROOT, 'node_modules', name), link, 'junction');
+    }
+  }
+
+  /** Copies the listed files of a package, so that it is found like an installed one and has no way back. */
+  copy(name: string, from: string, files: readonly string[]): void {
+    for (const file of files) {
+      cpSync(join(from, file), join(this.folder, 'node_modules', name, file));
+    }
+  }
+
+  node(args: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> {
+    return runCommand(process.execPath, ['--enable-source-maps', ...args], this.folder, env);
+  }
+
+  /** Runs the compiler; what it has to say is on standard output. */
+  tsc(...args: readonly string[]): Promise<CommandResult> {
+    return runCommand(process.execPath, [TSC, ...args, '--pretty', 'false'], this.folder);
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
