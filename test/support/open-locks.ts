@@ -22,14 +22,14 @@ export async function openLocks(
   { clock = systemClock, ...options }: LockServiceOptions & { readonly clock?: Clock } = {},
 ): Promise<OpenedLocks> {
   const resolved = resolveServiceOptions(options);
-  const { client, close } = openRedis(url);
+  const redis = openRedis(url);
   const events: LockEvent[] = [];
   const store = new RedisLockStore({
-    client,
+    client: redis.client,
     clock,
     keyPrefix: 'lock:',
     leaseMs: resolved.leaseMs,
-    closeClient: close,
+    closeClient: () => redis.close(),
   });
   const report = (event: LockEvent): void => void events.push(event);
   const engine = new LockEngine({ store, options: resolved, report, clock });
