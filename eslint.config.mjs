@@ -14,7 +14,7 @@ const layers = {
   redis: { layers: ['core'], packages: ['ioredis'] },
   nest: {
     layers: ['core', 'redis'],
-    packages: ['@nestjs/', 'acorn', 'ioredis', 'reflect-metadata', 'rxjs'],
+    packages: ['@nestjs/', 'acorn', 'reflect-metadata', 'rxjs'],
   },
   testing: { layers: ['core', 'nest'], packages: ['@nestjs/', 'rxjs'] },
   'adapters/nestjs-cls': {

@@ -69,7 +69,7 @@ describe('LockExceptionFilter', () => {
       expect(JSON.parse(String(body))).toEqual({
         statusCode: 423,
         code: 'LOCK_NOT_ACQUIRED',
-        message: `'stock:${id}' is in use, try again`,
+        message: 'In use, try again',
       });
     });
     expect(await get(shop, id)).toEqual([200, null, id]);

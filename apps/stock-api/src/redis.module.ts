@@ -1,8 +1,12 @@
-import { Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Global, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { Settings } from './settings.js';
 
-/** One Redis client for the whole application: the locks and the health check share it. */
+/**
+ * One Redis client for the whole application: the locks and the health check share it. Global, because Nest closes
+ * global modules last, and among them in reverse order: the lock module, which is global too, is done by then.
+ */
+@Global()
 @Module({
   providers: [
     {
@@ -19,7 +23,6 @@ import { Settings } from './settings.js';
 export class RedisModule implements OnApplicationShutdown {
   constructor(private readonly redis: Redis) {}
 
-  /** Runs after the locks were released: modules shut down in reverse order of their imports. */
   onApplicationShutdown(): void {
     this.redis.disconnect();
   }

@@ -5,6 +5,9 @@ import type { Scheduled } from './scheduler.js';
 /** How long a call may take longer than its `waitMs`, for an answer that is on its way. */
 const ANSWER_GRACE_MS = 1_000;
 
+/** A timer that is so much late means that nothing else was done either. */
+const STALL_MS = 100;
+
 export interface CallerEnd {
   /** The wait is over. */
   timedOut(caller: Caller): void;
@@ -22,7 +25,9 @@ export class Caller implements Scheduled {
    * The wait is over, but a command is on its way whose answer decides: held after all, busy, or unknown. True from
    * the start for a single try.
    */
-  atEnd: boolean;
+  atEnd = false;
+  /** When the wait, or the grace at its end, is over. */
+  dueAt: number;
   readonly #end: CallerEnd;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
@@ -30,7 +35,8 @@ export class Caller implements Scheduled {
   constructor(options: ResolvedLockOptions, since: number, end: CallerEnd) {
     this.options = options;
     this.since = since;
-    this.atEnd = options.waitMs === 0;
+    this.dueAt = since + options.waitMs;
+    if (options.waitMs === 0) this.startGrace(since);
     this.#end = end;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -39,9 +45,17 @@ export class Caller implements Scheduled {
     options.signal?.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** When the wait is over. At its end there is a grace in which the answer on its way may still come. */
-  get dueAt(): number {
-    return this.since + this.options.waitMs + (this.atEnd ? ANSWER_GRACE_MS : 0);
+  /** The wait is over at `now`; the answer on its way may still come. */
+  startGrace(now: number): void {
+    this.atEnd = true;
+    this.dueAt = now + ANSWER_GRACE_MS;
+  }
+
+  /** @returns whether the grace was over only because our own event loop was blocked: the answer may lie there unread */
+  extendGrace(now: number): boolean {
+    if (now - this.dueAt < STALL_MS) return false;
+    this.dueAt = now + STALL_MS;
+    return true;
   }
 
   onDue(): void {

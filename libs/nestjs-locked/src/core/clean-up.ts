@@ -58,6 +58,7 @@ export class CleanUp {
 
   async #repeat(attempt: () => Promise<boolean>, until: number, delayMs: number): Promise<void> {
     if (delayMs > 0) await this.#sleep(delayMs);
+    if (delayMs > 0 && this.#closed) return;
     for (
       let pause = FIRST_RETRY_MS;
       !(await attempt());

@@ -139,6 +139,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     if (this.#state === 'leaving') return; // that command comes later and speaks for both tokens
     switch (reply.kind) {
       case 'granted':
+        this.#forgetPendingUnless(reply.token);
         return this.#granted(reply, this.#leaseMs);
       case 'queued':
         this.#context.tokens.forget(this.#asked.token);
@@ -150,6 +151,13 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       default:
         return unreachable(reply);
     }
+  }
+
+  /** The re-check has been answered, and the token that it introduced did not get the lock: it is not in use. */
+  #forgetPendingUnless(granted: string): void {
+    if (this.#pending === undefined || this.#pending.token === granted) return;
+    this.#context.tokens.forget(this.#pending.token);
+    this.#pending = undefined;
   }
 
   /** Messages may have been lost: looks at once. */
@@ -220,6 +228,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#context.scheduler.catchUp();
     switch (reply.kind) {
       case 'granted':
+        this.#forgetPendingUnless(reply.token);
         return this.#granted(reply, this.#leaseMs);
       case 'left':
         this.#end(this.#asked, this.#pending);

@@ -85,8 +85,9 @@ export class LocalQueue implements CallerEnd, Scheduled {
   // ---- the callers' side ------------------------------------------------------------------------------------
 
   timedOut(caller: Caller): void {
-    if (caller.atEnd) return this.#giveUp(caller);
-    caller.atEnd = true;
+    const now = this.#context.clock.now();
+    if (caller.atEnd && !caller.extendGrace(now)) return this.#giveUp(caller);
+    if (!caller.atEnd) caller.startGrace(now);
     this.#context.scheduler.schedule(caller, caller.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides

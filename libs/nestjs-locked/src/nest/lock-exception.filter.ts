@@ -44,9 +44,8 @@ export class LockExceptionFilter implements ExceptionFilter<Refusal> {
     if (host.getType() !== 'http') throw error;
     const isBusy = error instanceof LockNotAcquiredError;
     const statusCode = isBusy ? this.#busyStatus : HttpStatus.SERVICE_UNAVAILABLE;
-    const message = isBusy
-      ? `'${error.key}' is in use, try again`
-      : 'Locks are unavailable, try again';
+    // Without the key: it may say more about others than a client should know.
+    const message = isBusy ? 'In use, try again' : 'Locks are unavailable, try again';
     host
       .switchToHttp()
       .getResponse<HttpResponse>()

@@ -35,7 +35,7 @@ export function LockInterceptor(
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
   const label = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
-  assertLockedOptions(options, { label });
+  assertLockedOptions(options, label);
   const keysOf = typeof key === 'string' ? fromTemplate(key) : key;
   const { service, ...lockOptions } = options;
 

@@ -84,7 +84,7 @@ export class LockService implements HasLockRunner {
    */
   async tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
     try {
-      return await this.#engine.acquire(key, { waitMs: 0, ...options });
+      return await this.#engine.acquire(key, { ...options, waitMs: options?.waitMs ?? 0 });
     } catch (error) {
       if (error instanceof LockNotAcquiredError) return null;
       throw error;

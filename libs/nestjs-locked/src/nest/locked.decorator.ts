@@ -51,7 +51,7 @@ export function Locked<M extends AnyMethod>(
 export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);
-    assertLockedOptions(options, method);
+    assertLockedOptions(options, `@Locked on ${method.label}`);
     const { service, returns, ...lockOptions } = options;
     const kind = resultKind(method, returns);
     const wrapper = lockMethod({

@@ -2,7 +2,6 @@ import { describeValue } from '../core/key-value.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { assertLockOptions, type WithLockOptions } from '../core/lock.options.js';
 import { quoted } from '../core/quoted.js';
-import type { DecoratedMethod } from './decorated-method.js';
 import { lockServiceToken } from './lock-service.token.js';
 import { RESULT_KINDS, type ResultKind } from './result-kind.js';
 
@@ -18,13 +17,13 @@ export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
   readonly returns?: ResultKind;
 }
 
-/** @throws LockConfigError naming option, value and what is allowed */
-export function assertLockedOptions(
-  options: LockedOptions,
-  { label }: Pick<DecoratedMethod, 'label'>,
-): void {
+/**
+ * @param where the options stand, for messages: `@Locked on StockService.take`
+ * @throws LockConfigError naming option, value and what is allowed
+ */
+export function assertLockedOptions(options: LockedOptions, where: string): void {
   const refuse = (problem: string): never => {
-    throw new LockConfigError(`Invalid option of @Locked on ${label}: ${problem}`);
+    throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
   };
   if (typeof options !== 'object' || options === null) {
     refuse('the second argument must be an object, such as { waitMs: 0 }');

@@ -3,7 +3,7 @@ import { LockEngine } from '../core/lock-engine.js';
 import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
 import { LockService } from '../nest/lock.service.js';
 
-/** The locks of this process: those made without options of their own share it, as instances share one Redis. */
+/** What services share that were not given locks of their own, as instances share one Redis. */
 const shared = new InMemoryLocks();
 
 /** An engine on the in-memory store, with the defaults and checks of the real one. */

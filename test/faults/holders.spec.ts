@@ -1,0 +1,329 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RedisServer } from 'dev-servers';
+import { LockService, RedisLockModule } from 'nestjs-locked';
+import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import type { HeldLock } from '../../libs/nestjs-locked/src/core/held-lock.js';
+import { eventually } from '../support/eventually.js';
+import { fault } from '../support/fault-report.js';
+import { LockObserver } from '../support/lock-observer.js';
+import { LockProcess, sharedNow } from '../support/lock-process.js';
+import { startNest } from '../support/nest-app.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const LEASE_MS = 1_500;
+/** So long that a busy machine, which may stand still for a second, does not let it end. */
+const SAFE_LEASE_MS = 3_000;
+/** Bound on what takes milliseconds when the machine is idle. */
+const SOON_MS = 5_000;
+
+let server: RedisServer;
+let observer: LockObserver;
+let key: string;
+
+beforeAll(async () => {
+  server = await RedisServer.start();
+  observer = new LockObserver(server.url);
+});
+
+beforeEach(() => {
+  key = uniqueKey();
+});
+
+afterEach(() => LockProcess.closeAll());
+
+afterAll(async () => {
+  await LockProcess.endAll();
+  observer?.close();
+  await server?.stop();
+});
+
+describe('a holder', () => {
+  fault(
+    'Redis errors on renewal for less than the lease, then recovers',
+    'lock kept, one warning',
+    async (measure) => {
+      const leaseMs = 4_500;
+      const { engine, events } = await openLocks(server.url, { leaseMs });
+      const admin = openAdmin(server.url);
+      const lock = await engine.acquire(key);
+      const held = await observer.holder(key);
+
+      await sleep(leaseMs / 3 - 500); // the first renewal falls into the time of errors
+      await admin.replicaof('127.0.0.1', 1);
+      await eventually(() => expect(events).toHaveLength(1));
+      await sleep(500); // several tries fail
+      const lowest = lock.remainingMs();
+      await admin.replicaof('NO', 'ONE');
+      await eventually(() => expect(lock.remainingMs()).toBeGreaterThan(lowest));
+      await sleep(leaseMs / 2);
+
+      expect(lock.signal.aborted).toBe(false);
+      expect(events).toMatchObject([{ type: 'renewal-unknown', key }]);
+      expect(await observer.holder(key)).toBe(held);
+      expect(await lock.release()).toBe(true);
+      measure('warnings', events.length);
+      measure('left of the lease at the worst', lowest, 'ms');
+    },
+  );
+
+  fault(
+    'key deleted by an operator',
+    "'stolen' at the next renewal, never re-created",
+    async (measure) => {
+      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const lock = await engine.acquire(key);
+
+      await observer.redis.del(`lock:{${key}}`);
+      const ms = await toldAfter(lock);
+
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+      await sleep(SAFE_LEASE_MS / 2); // renewals would come in this time
+      expect(await observer.holder(key)).toBeNull();
+      expect(await lock.release()).toBe(false);
+      expect(await observer.holder(key)).toBeNull();
+      expect(events).toMatchObject([{ type: 'lost' }]);
+      expect(ms).toBeLessThan((10 * SAFE_LEASE_MS) / 3);
+      measure('told after', ms, `ms of ${SAFE_LEASE_MS / 3}`);
+    },
+  );
+
+  fault(
+    'key overwritten by an operator',
+    "'stolen' at the next renewal, the stranger's key untouched",
+    async (measure) => {
+      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const lock = await engine.acquire(key);
+
+      await observer.redis.set(`lock:{${key}}`, 'a stranger', 'PX', 100_000);
+      const ms = await toldAfter(lock);
+
+      expect(events).toMatchObject([{ type: 'lost', error: { reason: 'stolen' } }]);
+      expect(await lock.release()).toBe(false);
+      await sleep(SAFE_LEASE_MS / 2);
+      expect(await observer.holder(key)).toBe('a stranger');
+      const pttl = await observer.redis.pttl(`lock:{${key}}`);
+      expect(pttl).toBeGreaterThan(100_000 - 10 * SOON_MS);
+      expect(pttl).toBeLessThanOrEqual(100_000);
+      expect(ms).toBeLessThan((10 * SAFE_LEASE_MS) / 3);
+      measure('told after', ms, `ms of ${SAFE_LEASE_MS / 3}`);
+    },
+  );
+
+  fault(
+    'key deleted while others wait',
+    'the holder is told, a waiter enters with a higher token, its key is not touched',
+    async (measure) => {
+      const first = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const second = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const lock = await first.engine.acquire(key);
+      const waiting = second.engine.acquire(key);
+      await observer.waiting(key, 1);
+
+      const from = sharedNow();
+      await observer.endLease(key);
+      const next = await waiting;
+      const ms = sharedNow() - from;
+      const token = await observer.holder(key);
+      await toldAfter(lock);
+
+      expect(lock.signal.reason).toMatchObject({ reason: 'stolen' });
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await lock.release()).toBe(false);
+      expect(await observer.holder(key)).toBe(token);
+      expect(await next.release()).toBe(true);
+      expect(ms).toBeLessThan(SOON_MS);
+      measure('entered after', ms, 'ms');
+    },
+  );
+
+  fault(
+    '200,000 other keys with TTL present',
+    "a dead holder's key is taken over on time",
+    async (measure) => {
+      const admin = openAdmin(server.url);
+      // Half of them end during the test, which keeps the expiry cycle of Redis busy.
+      const populate = `for i = 1, 20000 do
+        redis.call('SET', ARGV[1] .. i, 'x', 'PX', i % 2 == 0 and 600000 or 500 + i % 4000)
+      end`;
+      for (let i = 0; i < 10; i++) await admin.eval(populate, 0, `other:${i}:`);
+      expect(await admin.dbsize()).toBeGreaterThan(100_000);
+
+      const [holder, waiter] = await LockProcess.startMany(2, {
+        redisUrl: server.url,
+        leaseMs: LEASE_MS,
+      });
+      await holder!.hold(key).entered;
+      const waiting = waiter!.hold(key, { ms: 0 });
+      await observer.waiting(key, 1);
+      await holder!.kill();
+      const { earliest, latest } = await observer.leaseEnd(key);
+      const { entered } = await waiting.entered;
+
+      expect(entered).toBeGreaterThanOrEqual(earliest);
+      expect(entered).toBeLessThan(latest + SOON_MS);
+      measure('entered', entered - earliest, 'ms after the end of the lease');
+      await waiting.ended;
+      await admin.flushall();
+    },
+  );
+
+  fault(
+    'maxHoldMs passed while the handler runs',
+    "aborts with 'max-hold', not renewed, not passed to the next local caller",
+    async (measure) => {
+      const maxHoldMs = 500;
+      const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
+      const from = sharedNow();
+      const lock = await engine.acquire(key, { maxHoldMs });
+      const token = await observer.holder(key);
+      const next = engine.acquire(key).then((held) => ({ held, entered: sharedNow() }));
+
+      const ms = await toldAfter(lock, from);
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'max-hold' });
+      const end = await observer.leaseEnd(key);
+      expect(await observer.holder(key)).toBe(token);
+
+      // The handler goes on for ever: the next caller gets in when the lease has run out, under another token.
+      const { held, entered } = await next;
+      expect(entered).toBeGreaterThanOrEqual(end.earliest);
+      expect(entered).toBeLessThan(end.latest + SOON_MS);
+      expect(await observer.holder(key)).not.toBe(token);
+      expect(held.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await lock.release()).toBe(false);
+      expect(held.isHeld).toBe(true);
+      expect(await held.release()).toBe(true);
+      expect(ms).toBeGreaterThanOrEqual(maxHoldMs - 1);
+      expect(ms).toBeLessThan(10 * maxHoldMs);
+      measure('told after', ms, `ms of ${maxHoldMs}`);
+      measure('the next entered', entered - end.earliest, 'ms after the end of the lease');
+    },
+  );
+});
+
+describe('clocks', () => {
+  fault(
+    'wall clock of the process stepped an hour either way',
+    'no effect on exclusion',
+    async (measure) => {
+      let offset = 0;
+      const clock: Clock = {
+        now: () => systemClock.now(),
+        after: (ms, fire) => systemClock.after(ms, fire),
+        wallNow: () => systemClock.wallNow() + offset,
+      };
+      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS, clock });
+      const other = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const lock = await engine.acquire(key);
+      const token = await observer.holder(key);
+      const waiting = other.engine.acquire(key);
+      let entered = false;
+      waiting.then(
+        () => (entered = true),
+        () => {},
+      );
+
+      for (const hours of [1, -1, 0]) {
+        offset = hours * 3_600_000;
+        await sleep(SAFE_LEASE_MS / 2);
+        expect(lock.isHeld).toBe(true);
+        expect(entered).toBe(false);
+        expect(await observer.holder(key)).toBe(token);
+      }
+      expect(events).toEqual([]);
+      expect(await lock.release()).toBe(true);
+      const next = await waiting;
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      measure('losses and warnings', events.length);
+    },
+  );
+
+  fault("Redis' clock stepped back an hour", 'tokens still rise', async (measure) => {
+    const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
+    const admin = openAdmin(server.url);
+    // What a server leaves behind whose clock was an hour ahead.
+    const ahead = (Date.now() + 3_600_000) * 1_000;
+    await admin.set(`lock:{${key}}:fence`, ahead);
+    const tokens: number[] = [];
+    for (let i = 0; i < 20; i++) {
+      const lock = await engine.acquire(key);
+      tokens.push(lock.fencingToken);
+      await lock.release();
+    }
+    expect(tokens[0]).toBeGreaterThan(ahead);
+    expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => a - b));
+    measure('tokens that rose', tokens.length);
+  });
+});
+
+describe('the application', () => {
+  fault(
+    'closed while handlers hold locks',
+    'handlers finish, renewed meanwhile, released after, waiters rejected, Redis closed last',
+    async (measure) => {
+      const leaseMs = 1_500;
+      const holds = 10;
+      await eventually(async () => expect(await connections()).toBe(1)); // ours
+      const app = await startNest({
+        imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs, shutdownMs: 20_000 })],
+      });
+      const locks = app.get(LockService);
+      const keys = Array.from({ length: holds }, () => uniqueKey());
+      const order: string[] = [];
+      const losses: unknown[] = [];
+      let finish = (): void => {};
+      const mayFinish = new Promise<void>((resolve) => (finish = resolve));
+      let running = 0;
+      const handlers = keys.map((held) =>
+        locks.withLock(held, async (lock) => {
+          lock.signal.addEventListener('abort', () => losses.push(lock.signal.reason));
+          running++;
+          await mayFinish;
+          lock.assertHeld();
+          order.push('handler ended');
+        }),
+      );
+      await eventually(() => expect(running).toBe(holds));
+      const tokens = await Promise.all(keys.map((held) => observer.holder(held)));
+      const waiter = locks.acquire(keys[0]!).catch((error: unknown) => error);
+
+      const closing = app.close().then(() => order.push('closed'));
+      expect(await waiter).toMatchObject({ code: 'LOCK_ABORTED' });
+      await sleep(2 * leaseMs);
+      expect(await Promise.all(keys.map((held) => observer.holder(held)))).toEqual(tokens);
+      expect(await connections()).toBe(3);
+      expect(order).toEqual([]);
+
+      const from = sharedNow();
+      finish();
+      await Promise.all(handlers);
+      await closing;
+      const ms = sharedNow() - from;
+
+      expect(losses).toEqual([]);
+      expect(order).toEqual([...keys.map(() => 'handler ended'), 'closed']);
+      expect(await observer.redis.exists(...keys.map((held) => `lock:{${held}}`))).toBe(0);
+      await eventually(async () => expect(await connections()).toBe(1));
+      expect(ms).toBeLessThan(SOON_MS);
+      measure('locks kept', `${holds} for ${2 * leaseMs} ms (lease ${leaseMs})`);
+      measure('closed', ms, 'ms after the last handler');
+    },
+  );
+});
+
+async function connections(): Promise<number> {
+  return String(await observer.redis.call('CLIENT', 'LIST'))
+    .trim()
+    .split('\n').length;
+}
+
+/** @returns how long after `from` its signal aborted */
+function toldAfter(lock: HeldLock, from = sharedNow()): Promise<number> {
+  const { signal } = lock;
+  return new Promise((resolve) => {
+    const told = (): void => resolve(sharedNow() - from);
+    if (signal.aborted) told();
+    else signal.addEventListener('abort', told, { once: true });
+  });
+}

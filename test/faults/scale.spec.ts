@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { fault } from '../support/fault-report.js';
+import { openAdmin } from '../support/open-locks.js';
+
+const WORKER = fileURLToPath(new URL('./scale-worker.mjs', import.meta.url));
+const MEGABYTE = 2 ** 20;
+const NOTHING_LEFT = { queues: 0, tokens: 0, timers: 0 };
+
+interface Size {
+  readonly memory: number;
+  readonly listeners: number;
+}
+
+interface Results {
+  'try-locks': {
+    got: number;
+    failed: number;
+    ms: number;
+    before: Size;
+    after: Size;
+    residue: object;
+  };
+  wait: {
+    refused: boolean;
+    waited: number;
+    before: Size;
+    during: Size;
+    after: Size;
+    residue: object;
+  };
+  hold: {
+    kept: number;
+    lost: number;
+    released: number;
+    timers: number;
+    during: { queues: number; timers: number };
+    residue: object;
+    delayP99: number;
+    delayMax: number;
+    scripts: number;
+    cpuMs: number;
+    renewals: number;
+    singleCpuMs: number;
+  };
+}
+
+let server: RedisServer;
+/** It takes long and does next to nothing, so the other tests run meanwhile. */
+let waiting: Promise<Results['wait']>;
+
+const WAIT_MS = 20_000;
+
+beforeAll(async () => {
+  server = await RedisServer.start();
+  const admin = openAdmin(server.url);
+  // Held by one of our own kind who never comes back, so that there is no message but timers only.
+  await admin.set('lock:{scale:kept}', `${'0'.repeat(32)}:1`, 'PX', 600_000);
+  waiting = run('wait', WAIT_MS);
+  waiting.catch(() => {}); // looked at by its test
+});
+
+afterAll(() => server?.stop());
+
+describe('trying', () => {
+  fault(
+    '100,000 single tries',
+    'memory and listeners flat',
+    async (measure) => {
+      const total = 100_000;
+      const { got, failed, ms, before, after, residue } = await run('try-locks', total);
+
+      expect(failed).toBeLessThan(total / 100); // a busy machine may stand still for a second
+      expect(got).toBeGreaterThan(total / 4);
+      expect(after.listeners).toBe(before.listeners);
+      expect(after.memory - before.memory).toBeLessThan(5 * MEGABYTE); // 50 bytes for each
+      expect(residue).toEqual(NOTHING_LEFT);
+      measure('heap grew by', (after.memory - before.memory) / MEGABYTE, 'MB');
+      measure('listeners', `${before.listeners} → ${after.listeners}`);
+      measure('not answered in time', failed);
+      measure('tries per second', (total / ms) * 1_000);
+    },
+    90_000,
+  );
+});
+
+describe('many locks', () => {
+  fault(
+    '10,000 locks held for three leases',
+    'all kept, one scheduler, p99 < 20 ms and a tenth of the CPU of a script per lock (aims)',
+    async (measure) => {
+      const total = 10_000;
+      const held = await run('hold', total);
+
+      expect(held).toMatchObject({ kept: total, lost: 0, released: total });
+      expect(held.residue).toEqual(NOTHING_LEFT);
+      // One timer for all of them; some more belong to the connections and the test itself.
+      expect(held.timers).toBeLessThan(20);
+      // A hundred to a script, and a few for what fell between two rounds.
+      expect(held.scripts).toBeGreaterThan(0);
+      expect(held.scripts).toBeLessThan(held.renewals / 10);
+      expect(held.delayP99).toBeLessThan(500);
+      const cpuUs = (held.cpuMs / held.renewals) * 1_000;
+      const singleUs = held.singleCpuMs * 1_000;
+      expect(cpuUs).toBeLessThan(3 * singleUs);
+      measure('event loop delay p99', held.delayP99, 'ms');
+      measure('max', held.delayMax, 'ms');
+      measure('server CPU per renewal', cpuUs, 'µs');
+      measure('with one script per lock', singleUs, 'µs');
+      measure('renewals per script', held.renewals / held.scripts);
+      measure('timers of the process', held.timers);
+    },
+    90_000,
+  );
+});
+
+describe('waiting', () => {
+  fault(
+    `a wait of ${WAIT_MS / 1_000} s`,
+    'memory and listeners flat',
+    async (measure) => {
+      const { refused, waited, before, during, after, residue } = await waiting;
+
+      expect(refused).toBe(true);
+      expect(waited).toBeGreaterThanOrEqual(WAIT_MS - 1);
+      expect(waited).toBeLessThan(WAIT_MS + 5_000);
+      expect(after.listeners).toBe(before.listeners);
+      expect(during.listeners).toBe(before.listeners);
+      expect(after.memory - before.memory).toBeLessThan(2 * MEGABYTE);
+      expect(during.memory - before.memory).toBeLessThan(2 * MEGABYTE);
+      expect(residue).toEqual(NOTHING_LEFT);
+      measure('heap grew by', (after.memory - before.memory) / MEGABYTE, 'MB');
+      measure('listeners', `${before.listeners} → ${after.listeners}`);
+    },
+    60_000,
+  );
+});
+
+async function run<Task extends keyof Results>(task: Task, count: number): Promise<Results[Task]> {
+  const env = { ...process.env };
+  delete env['NODE_OPTIONS']; // jest's own are not for the children
+  const { stdout, stderr } = await promisify(execFile)(
+    process.execPath,
+    ['--expose-gc', WORKER, task, server.url, String(count)],
+    { env, maxBuffer: 2 ** 26 },
+  );
+  expect(stderr.slice(0, 1_000)).toBe('');
+  return JSON.parse(stdout) as Results[Task];
+}
