@@ -43,13 +43,13 @@ class Party {
   async acquired(leaseMs = LEASE_MS): Promise<Granted> {
     const reply = await this.ask(this.token(), { leaseMs });
     equal(reply.kind, 'granted');
-    return reply as Granted;
+    return reply;
   }
 
   async queued(): Promise<Queued> {
     const reply = await this.ask(this.token());
     equal(reply.kind, 'queued');
-    return reply as Queued;
+    return reply;
   }
 
   ask(token: string, options: { nowait?: boolean; leaseMs?: number; score?: number } = {}) {
@@ -173,7 +173,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const held = await a.acquired();
     const again = await a.requeue(held.token, held.fence, a.token());
     equal(again.kind, 'granted');
-    const { token, fence } = again as Granted;
+    const { token, fence } = again;
     ok(fence > held.fence);
     const waiting = await b.queued();
     equal((await a.requeue(token, fence, a.token())).kind, 'queued');
