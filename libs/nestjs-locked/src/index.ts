@@ -5,12 +5,20 @@ export {
   LockAbortedError,
   LockConfigError,
   LockError,
+  LockFencedError,
+  LockInTransactionError,
   LockKeyError,
   LockLostError,
   LockNotAcquiredError,
   LockStoreError,
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockLostReason } from './core/lock.errors.js';
+export type {
+  FenceOptions,
+  InsideTransaction,
+  TransactionOptions,
+  TransactionTimeouts,
+} from './core/transaction.options.js';
 export { lockKey } from './core/lock-key.js';
 export type { KeyValue } from './core/key-value.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';

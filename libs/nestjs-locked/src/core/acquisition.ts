@@ -28,19 +28,19 @@ export class Acquisition {
   readonly #until: number;
   readonly #sections: Section[] = [];
 
-  /** @throws LockKeyError if there is no key, or one that is none */
+  /** @param keys as `inOrder` gives them */
   constructor(
     context: LockContext,
     queues: LocalQueues,
     scopes: LockScopes,
-    keys: Keys,
+    keys: readonly string[],
     options: ResolvedLockOptions,
   ) {
     this.#context = context;
     this.#queues = queues;
     this.#scopes = scopes;
     this.#options = options;
-    this.#keys = inOrder(keys);
+    this.#keys = keys;
     this.#until = context.clock.now() + options.waitMs;
   }
 
@@ -161,8 +161,11 @@ export class Acquisition {
   }
 }
 
-/** Sorted by the bytes of their names, the same in every process whatever its language; each once. */
-function inOrder(keys: Keys): string[] {
+/**
+ * Sorted by the bytes of their names, the same in every process whatever its language; each once.
+ * @throws LockKeyError if there is no key, or one that is none
+ */
+export function inOrder(keys: Keys): string[] {
   const list = typeof keys === 'string' ? [keys] : (keys as string[]);
   if (!Array.isArray(list) || list.length === 0) {
     throw new LockKeyError(

@@ -1,3 +1,4 @@
+import type { Hold } from './hold.js';
 import type { Lock } from './lock.js';
 import { LockConfigError, LockKeyError } from './lock.errors.js';
 import type { LockScopes, Section } from './lock-scope.js';
@@ -7,17 +8,25 @@ export class HeldLock implements Lock {
   readonly #sections: readonly Section[];
   readonly #scopes: LockScopes;
   readonly #onReleased: () => void;
+  readonly #onRun: (holds: readonly Hold[]) => Promise<void>;
   #signal: AbortSignal | undefined;
   #released: Promise<boolean> | undefined;
 
   /**
    * @param sections one for each key, in the order in which they were taken; at least one
    * @param onReleased called when the release has been answered
+   * @param onRun called when they become the current ones of a context
    */
-  constructor(sections: readonly Section[], scopes: LockScopes, onReleased: () => void) {
+  constructor(
+    sections: readonly Section[],
+    scopes: LockScopes,
+    onReleased: () => void,
+    onRun: (holds: readonly Hold[]) => Promise<void>,
+  ) {
     this.#sections = sections;
     this.#scopes = scopes;
     this.#onReleased = onReleased;
+    this.#onRun = onRun;
   }
 
   get key(): string {
@@ -72,6 +81,7 @@ export class HeldLock implements Lock {
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
     this.assertHeld();
+    await this.#onRun(this.#sections.map(({ hold }) => hold));
     return await this.#scopes.run(this, this.#sections, work);
   }
 

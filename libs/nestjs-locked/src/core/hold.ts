@@ -7,6 +7,7 @@ const WHY: Record<LockLostReason, string> = {
   stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
+  'transaction-ended': 'the transaction that kept it is over, and its body still runs',
 };
 
 /**
@@ -15,11 +16,11 @@ const WHY: Record<LockLostReason, string> = {
  */
 export class Hold {
   readonly key: string;
-  readonly fencingToken: number;
   readonly options: ResolvedLockOptions;
   /** On the monotonic clock. */
   readonly since: number;
   readonly #lease: Lease;
+  #fencingToken: number;
   #controller: AbortController | undefined;
   #lost: LockLostError | undefined;
   #users = 1;
@@ -29,9 +30,13 @@ export class Hold {
   constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions, since: number) {
     this.#lease = lease;
     this.key = lease.name;
-    this.fencingToken = fencingToken;
+    this.#fencingToken = fencingToken;
     this.options = options;
     this.since = since;
+  }
+
+  get fencingToken(): number {
+    return this.#fencingToken;
   }
 
   get signal(): AbortSignal {
@@ -51,6 +56,11 @@ export class Hold {
     return this.#users === 0 || this.#lost !== undefined ? 0 : this.#lease.remainingMs();
   }
 
+  /** How long it may last, whatever becomes of the lease. */
+  holdLeftMs(): number {
+    return this.#lease.holdLeftMs();
+  }
+
   /** @throws LockLostError */
   assertHeld(): void {
     if (this.isHeld) return;
@@ -65,16 +75,34 @@ export class Hold {
   /** @throws LockLostError · LockStoreError */
   async ensure(ms: number): Promise<void> {
     this.assertHeld();
-    if (this.remainingMs() >= ms) return;
+    if (this.#lease.isTrusted && this.remainingMs() >= ms) return;
     const cause = await this.#lease.prolong(this, ms);
     this.assertHeld();
-    if (this.remainingMs() >= ms) return;
+    if (this.#lease.isTrusted && this.remainingMs() >= ms) return;
     if (this.#lease.holdLeftMs() < ms) throw lostError(this.key, 'max-hold', { cause });
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${ms} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
       this.key,
       { cause },
     );
+  }
+
+  /** Like `ensure`, but no longer than the hold may last. @throws LockLostError · LockStoreError */
+  async refresh(ms: number): Promise<void> {
+    await this.ensure(Math.max(0, Math.floor(Math.min(ms, this.holdLeftMs()))));
+  }
+
+  /**
+   * The database has seen a higher number than ours. Goes on from there, if the store confirms that we are the holder.
+   * @throws LockLostError if we are not · LockStoreError if it does not answer
+   */
+  async raiseFence(seen: number): Promise<void> {
+    this.#fencingToken = await this.#lease.raiseFence(this, seen);
+  }
+
+  /** Nobody knows whether the transaction under it was committed: it is renewed and passed on no more. */
+  commitUnknown(): void {
+    this.#lease.commitUnknown(this);
   }
 
   /** How many calls share the hold. */
@@ -100,9 +128,9 @@ export class Hold {
     return this.#ended;
   }
 
-  /** Called by the lease, once. */
+  /** The first reason stays. */
   lose(reason: LockLostReason): LockLostError {
-    this.#lost = lostError(this.key, reason);
+    this.#lost ??= lostError(this.key, reason);
     this.#controller?.abort(this.#lost);
     return this.#lost;
   }

@@ -1,17 +1,12 @@
 import type { Caller } from './caller.js';
+import { HandoverBudget } from './handover-budget.js';
 import { Hold } from './hold.js';
+import { LeaseReturn } from './lease-return.js';
 import { driftMarginMs, renewalDueAt } from './lease-timing.js';
 import type { LocalQueue } from './local-queue.js';
 import type { LockContext } from './lock-context.js';
-import type {
-  Granted,
-  InboxMessage,
-  ReleaseCommand,
-  RenewCommand,
-  RenewReply,
-  Unknown,
-} from './lock-store.js';
-import { LockStoreError, type LockLostReason } from './lock.errors.js';
+import type { Granted, InboxMessage, RenewCommand, RenewReply, Unknown } from './lock-store.js';
+import { type LockLostReason, type LockStoreError } from './lock.errors.js';
 import type { Scheduled } from './scheduler.js';
 import type { TokenOwner } from './token-registry.js';
 import { unreachable } from './unreachable.js';
@@ -21,9 +16,10 @@ import type { Renewable } from './watchdog.js';
  * confirming  ours, but too short or too far spent to be handed out: RENEW first
  * held        a caller has it
  * idle        nobody has it; kept for a moment in case somebody here wants it again
+ * doubtful    nobody knows what became of a transaction under it: kept by nobody until it has run out
  * over        released, handed over or lost; nothing leads out of here
  */
-type State = 'confirming' | 'held' | 'idle' | 'over';
+type State = 'confirming' | 'held' | 'idle' | 'doubtful' | 'over';
 
 export interface LeaseGrant extends Omit<Granted, 'kind'> {
   readonly introducedAt: number;
@@ -33,9 +29,6 @@ export interface LeaseGrant extends Omit<Granted, 'kind'> {
   readonly leaseMs: number;
   readonly score: number | undefined;
 }
-
-/** Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. */
-const LOCAL_HANDOVER_MS = 1_000;
 
 const RENEWAL_RETRY_MS = 100;
 
@@ -63,8 +56,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   /** Highest fencing token used, and the highest that may be used before the next renewal. */
   #used: number;
   #blockEnd: number;
-  /** Another process waits: what is left for local hand-overs. */
-  #wanted: { readonly since: number; handovers: number } | undefined;
+  /** Nobody knows whether the transaction under the present hold was committed. */
+  #commitUnknown = false;
+  readonly #handovers: HandoverBudget;
+  readonly #return: LeaseReturn;
 
   constructor(context: LockContext, queue: LocalQueue, grant: LeaseGrant) {
     this.#context = context;
@@ -75,6 +70,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#renewAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
     this.#used = grant.fence - 1;
     this.#blockEnd = grant.blockEnd;
+    this.#handovers = new HandoverBudget(context.clock, context.options.localHandovers);
+    this.#return = new LeaseReturn(context, queue, grant.token);
     this.#noteWaiters(grant.waiters);
     context.tokens.assign(grant.token, this);
   }
@@ -175,28 +172,35 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
       this.#giveBackLost();
       return false;
     }
+    if (this.#commitUnknown) return this.#runOut();
     const keepMs = hold.since + hold.options.holdAtLeastMs - this.#context.clock.now();
     if (keepMs > 0) return this.#release(Math.ceil(keepMs));
     const next = this.#queue.first;
     if (next === undefined) return this.#rest(hold);
     if (!this.#mayHandOver(hold, next)) return this.#requeue(next);
-    if (this.#wanted !== undefined) this.#wanted.handovers--;
+    this.#handovers.spend();
     this.#handOut(next);
     return true;
   }
 
+  /** Doubt ends sharing: the transaction may still be committed, so that nobody gets the key before the lease ends. */
+  #runOut(): Promise<boolean> {
+    this.#state = 'doubtful';
+    this.#schedule();
+    this.#queue.over(this);
+    return Promise.resolve(true);
+  }
+
   #mayHandOver(hold: Hold, next: Caller): boolean {
     if (!hold.options.renew || !next.options.renew) return false;
-    if (this.#wanted === undefined) return true;
-    const { since, handovers } = this.#wanted;
-    return handovers > 0 && this.#context.clock.now() - since < LOCAL_HANDOVER_MS;
+    return !this.#handovers.isSpent;
   }
 
   /** Nobody waits here: keeps the lease for a moment, if that is wanted, or gives it back. */
   #rest(hold: Hold): Promise<boolean> {
     const { lingerMs } = this.#context.options;
     const { linger, renew } = hold.options;
-    if (lingerMs === 0 || !linger || !renew || this.#wanted !== undefined || this.#queue.isClosed) {
+    if (lingerMs === 0 || !linger || !renew || this.#handovers.isLimited || this.#queue.isClosed) {
       return this.#release();
     }
     this.#state = 'idle';
@@ -208,55 +212,15 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   // ---- giving it back ---------------------------------------------------------------------------------------
 
   /** @param keepMs the key stays taken for so long, by nobody */
-  async #release(keepMs = 0): Promise<boolean> {
+  #release(keepMs = 0): Promise<boolean> {
     this.#end();
     this.#queue.over(this);
-    const reply = await this.#context.cleanUp.release(
-      this.#releaseCommand(keepMs),
-      this.#deadline,
-      () => this.#context.tokens.forget(this.#grant.token),
-    );
-    switch (reply.kind) {
-      case 'released':
-        return true;
-      case 'lost':
-        return false;
-      case 'unknown':
-        throw this.#releaseUnknown(reply.cause);
-      default:
-        return unreachable(reply);
-    }
+    return this.#return.release(this.#used, this.#deadline, keepMs);
   }
 
-  /** Others have waited long enough: hands the lease over and stands in the queue again, in one step. */
-  async #requeue(next: Caller): Promise<boolean> {
-    const old = this.#releaseCommand();
-    const { leaseMs } = next.options;
+  #requeue(next: Caller): Promise<boolean> {
     this.#end();
-    const requeued = this.#queue.requeue(this, leaseMs, (newToken) =>
-      this.#context.store.requeue({ ...old, newToken, leaseMs }),
-    );
-    const reply = await requeued;
-    const forget = (): void => this.#context.tokens.forget(old.token);
-    if (reply.kind !== 'unknown') {
-      forget();
-      return true;
-    }
-    void this.#context.cleanUp.release(old, this.#deadline, forget);
-    throw this.#releaseUnknown(reply.cause);
-  }
-
-  #releaseCommand(keepMs = 0): ReleaseCommand {
-    return { name: this.name, token: this.#grant.token, used: this.#used, keepMs };
-  }
-
-  #releaseUnknown(cause: LockStoreError): LockStoreError {
-    this.#context.report({ type: 'release-unknown', key: this.name, cause });
-    return new LockStoreError(
-      `Cannot tell whether lock '${this.name}' was released: ${cause.message}; it ends by itself after its lease`,
-      this.name,
-      { cause },
-    );
+    return this.#return.requeue(this, next, this.#used, this.#deadline);
   }
 
   /** The idle lease is not wanted any more: by another process, or because its time is over. */
@@ -267,7 +231,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   // ---- keeping it -------------------------------------------------------------------------------------------
 
   renewCommand(): RenewCommand | undefined {
-    if (this.#state === 'over') return undefined;
+    if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
     // A fixed lease is only looked at: a renewal never shortens it.
     return this.#renewal(this.#hold?.options.renew === false ? 1 : this.#leaseMs);
   }
@@ -278,7 +242,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {
     this.#context.scheduler.catchUp();
-    if (this.#state === 'over') return;
+    if (this.#state === 'over' || this.#state === 'doubtful') return;
     switch (reply.kind) {
       case 'renewed':
         return this.#renewed(command, sentAt, reply.blockEnd, reply.waiters);
@@ -289,6 +253,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
           return this.#failToConfirm(reply);
         }
         this.#reportFailure(reply.cause);
+        if (this.#endsByItself) return;
         this.#renewAt = this.#context.clock.now() + RENEWAL_RETRY_MS;
         return this.#schedule();
       default:
@@ -301,10 +266,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#blockEnd = blockEnd;
     this.#renewalFailed = false;
     this.#suspect = false;
-    this.#renewAt = this.#hold?.options.renew === false ? Infinity : renewalDueAt(sentAt, leaseMs);
+    this.#renewAt = this.#endsByItself ? Infinity : renewalDueAt(sentAt, leaseMs);
     this.#noteWaiters(waiters);
     if (this.#state === 'confirming') this.#handOut(this.#queue.first);
     else this.#schedule();
+  }
+
+  get #endsByItself(): boolean {
+    return this.#commitUnknown || this.#hold?.options.renew === false;
   }
 
   #reportFailure(cause: LockStoreError): void {
@@ -324,6 +293,32 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     return reply?.kind === 'unknown' ? reply.cause : undefined;
   }
 
+  /**
+   * Raises the stored fence above what others have seen, and mints a number from there.
+   * @returns it @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
+   */
+  async raiseFence(hold: Hold, seen: number): Promise<number> {
+    this.#used = Math.max(this.#used, seen);
+    const cause = await this.prolong(hold, this.#leaseMs);
+    hold.assertHeld();
+    if (cause !== undefined) throw cause;
+    return ++this.#used;
+  }
+
+  /** Whether what is known of it can be relied upon: the machine has not slept since it was last confirmed. */
+  get isTrusted(): boolean {
+    this.#context.noticeSuspend();
+    return !this.#suspect;
+  }
+
+  /** The lease is kept for its hold, and then for nobody; not renewed. */
+  commitUnknown(hold: Hold): void {
+    if (this.#hold !== hold || this.#state !== 'held') return;
+    this.#commitUnknown = true;
+    this.#renewAt = Infinity;
+    this.#schedule();
+  }
+
   /** Declares the lease lost if its deadline has passed: also when a blocked event loop kept the timer from firing. */
   noticeDeadline(): void {
     this.#context.scheduler.catchUp();
@@ -339,6 +334,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         return this.#collect();
       case 'idle':
         return this.giveUp();
+      case 'doubtful':
+        this.#end();
+        return this.#return.forget();
       case 'over':
         return;
       default:
@@ -362,6 +360,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         return Math.min(this.#deadline, this.#renewAt, this.#holdEnd);
       case 'confirming':
         return this.#renewAt;
+      case 'doubtful':
+        return this.#deadline;
       case 'idle':
         return Math.min(this.#idleUntil, this.#deadline);
       case 'over':
@@ -385,7 +385,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   /** The grant had lapsed before it was confirmed: a new attempt, at the old place. */
   #askAgain(): void {
     this.#end();
-    this.#context.tokens.forget(this.#grant.token);
+    this.#return.forget();
     this.#queue.over(this, this.#grant.score);
   }
 
@@ -395,11 +395,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#queue.storeFailed(this, unknown, this.#grant.score);
   }
 
-  /** Frees a lease that was perhaps only believed lost, now that the work under it has ended. */
   #giveBackLost(): void {
-    void this.#context.cleanUp.release(this.#releaseCommand(), this.#deadline + this.#leaseMs, () =>
-      this.#context.tokens.forget(this.#grant.token),
-    );
+    this.#return.afterLoss(this.#used, this.#deadline + this.#leaseMs);
   }
 
   #end(): void {
@@ -412,7 +409,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   onMessage(message: InboxMessage): void {
     switch (message.kind) {
       case 'wanted':
-        if (this.#state === 'over') return;
+        if (this.#state === 'over' || this.#state === 'doubtful') return;
         this.#noteWaiters(1);
         return this.giveUp();
       case 'revoked':
@@ -427,14 +424,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   }
 
   #noteWaiters(waiters: number): void {
-    if (waiters === 0) return;
-    const { localHandovers } = this.#context.options;
-    this.#wanted ??= { since: this.#context.clock.now(), handovers: localHandovers };
+    if (waiters > 0) this.#handovers.limit();
   }
 
   /** The server may be another one, or empty: renews at once. */
   lookAgain(): void {
-    if (this.#state !== 'held') return;
+    if (this.#state !== 'held' || this.#commitUnknown) return;
     this.#renewAt = this.#context.clock.now();
     this.#schedule();
   }

@@ -1,6 +1,7 @@
-import { Acquisition } from './acquisition.js';
+import { Acquisition, inOrder } from './acquisition.js';
 import { CleanUp } from './clean-up.js';
 import { systemClock, type Clock } from './clock.js';
+import type { Hold } from './hold.js';
 import { HeldLock } from './held-lock.js';
 import { LocalQueues } from './local-queues.js';
 import type { LockContext } from './lock-context.js';
@@ -20,8 +21,10 @@ import {
   type ResolvedServiceOptions,
   type WithLockOptions,
 } from './lock.options.js';
+import { currentTransaction, joinAmbience, type TransactionalLocks } from './open-transaction.js';
 import { Scheduler } from './scheduler.js';
 import { SuspendDetector } from './suspend-detector.js';
+import type { TransactionRules } from './transaction.options.js';
 import { TokenRegistry } from './token-registry.js';
 import { Watchdog } from './watchdog.js';
 
@@ -36,13 +39,14 @@ export interface LockEngineOptions {
 }
 
 /** Everything that one lock service does, without Nest. */
-export class LockEngine implements LockRunner, StoreListener {
+export class LockEngine implements LockRunner, StoreListener, TransactionalLocks {
   readonly #context: LockContext;
   readonly #queues: LocalQueues;
-  readonly #scopes = new LockScopes();
+  readonly #scopes = new LockScopes(() => currentTransaction()?.keptSections(this) ?? []);
   readonly #suspends: SuspendDetector;
   #opening: Promise<void> | undefined;
   #isOpen = false;
+  #leaveAmbience: () => void = () => {};
   /** Handed out and not yet released. */
   readonly #held = new Set<HeldLock>();
   #onIdle: () => void = () => {};
@@ -80,26 +84,34 @@ export class LockEngine implements LockRunner, StoreListener {
   async open(): Promise<void> {
     this.#opening ??= this.#context.store.open(this);
     await this.#opening;
+    if (this.#isOpen) return;
     this.#isOpen = true;
+    this.#leaveAmbience = joinAmbience(this);
   }
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
-    return this.#track(await this.#take(keys, resolveLockOptions(options, this.#context.options)));
+    const resolved = resolveLockOptions(options, this.#context.options);
+    return this.#track(await this.#take(keys, resolved, 'acquire'));
   }
 
   async withLock<T>(
     keys: Keys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
+    caller = 'withLock',
   ): Promise<T> {
     const resolved = resolveLockOptions(options, this.#context.options);
     let sections: readonly Section[];
     try {
-      sections = await this.#take(keys, resolved);
+      sections = await this.#take(keys, resolved, caller);
     } catch (error) {
       return busyResult<T>(error, options.onBusy);
     }
+    return this.#run(sections, work);
+  }
+
+  async #run<T>(sections: readonly Section[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
     const lock = this.#track(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
     try {
@@ -134,17 +146,52 @@ export class LockEngine implements LockRunner, StoreListener {
     return this.#context.store.directory.revoke(key);
   }
 
-  async #take(keys: Keys, options: ResolvedLockOptions): Promise<readonly Section[]> {
-    const acquisition = new Acquisition(this.#context, this.#queues, this.#scopes, keys, options);
+  async #take(
+    asked: Keys,
+    options: ResolvedLockOptions,
+    caller: string,
+  ): Promise<readonly Section[]> {
+    const keys = inOrder(asked);
     if (!this.#isOpen) await this.open(); // somebody locks before the application has started
-    return acquisition.take();
+    const transaction = currentTransaction();
+    if (transaction === undefined) return this.take(keys, options);
+    return transaction.take(this, { keys, options, caller });
+  }
+
+  // ---- for the transactions of an ORM -----------------------------------------------------------------------
+
+  get transactionRules(): TransactionRules {
+    return this.#context.options.transactions;
+  }
+
+  get report(): ReportLockEvent {
+    return this.#context.report;
+  }
+
+  heldHere(): readonly Hold[] {
+    return this.#scopes.ownHolds();
+  }
+
+  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]> {
+    return new Acquisition(this.#context, this.#queues, this.#scopes, keys, options).take();
+  }
+
+  async holding<T>(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    return this.#run(await this.take(inOrder(keys), options), work);
   }
 
   #track(sections: readonly Section[]): HeldLock {
-    const lock = new HeldLock(sections, this.#scopes, () => {
+    const onReleased = (): void => {
       this.#held.delete(lock);
       if (this.#held.size === 0) this.#onIdle();
-    });
+    };
+    const onRun = async (holds: readonly Hold[]): Promise<void> =>
+      currentTransaction()?.adopt(this, holds, 'lock.run');
+    const lock = new HeldLock(sections, this.#scopes, onReleased, onRun);
     this.#held.add(lock);
     return lock;
   }
@@ -174,6 +221,7 @@ export class LockEngine implements LockRunner, StoreListener {
     if (this.#held.size > 0) await this.#idle(graceMs);
     this.#queues.close(); // those who came because they held another lock
     for (const lease of this.#queues.leases()) lease.abandonHold();
+    this.#leaveAmbience();
     await this.#context.cleanUp.close();
     await this.#context.store.close();
   }

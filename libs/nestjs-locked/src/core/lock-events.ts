@@ -15,6 +15,8 @@ export type LockEvent =
   | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError }
   /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
   | { readonly type: 'outlived'; readonly key: string }
+  /** A transaction's COMMIT was not answered: its lock is not released, its lease runs out. */
+  | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
   /** The store may drop leases: it is set to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };
 

@@ -10,10 +10,12 @@ export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 
 /** Takes the lock, runs the work, releases: what `@Locked` and `LockService.withLock` are made of. */
 export interface LockRunner {
+  /** @param caller who asks, for messages: `StockService.take` */
   withLock<T>(
     keys: Keys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
+    caller?: string,
   ): Promise<T>;
 }
 

@@ -51,20 +51,37 @@ interface Scope {
   readonly innermost: Lock;
 }
 
+function isUsable(section: Section): boolean {
+  return section.isOpen && section.hold.isHeld;
+}
+
 /** Which holds the present async context has. Inherited along the await chain; never entered by `acquire()`. */
 export class LockScopes {
   readonly #storage = new AsyncLocalStorage<Scope>();
+  /** What the open transaction of this context keeps. */
+  readonly #kept: () => readonly Section[];
+
+  constructor(kept: () => readonly Section[]) {
+    this.#kept = kept;
+  }
 
   /** The level that a call in this context may join; undefined if the context does not hold the key (any more). */
   sectionOf(key: string): Section | undefined {
-    const section = this.#storage.getStore()?.sections.get(key);
-    return section !== undefined && section.isOpen && section.hold.isHeld ? section : undefined;
+    const own = this.#storage.getStore()?.sections.get(key);
+    if (own !== undefined && isUsable(own)) return own;
+    return this.#kept().find((section) => section.hold.key === key && isUsable(section));
   }
 
-  /** The keys that this context holds. */
+  /** The keys that this context holds, or its transaction keeps. */
   heldKeys(): string[] {
-    const keys = [...(this.#storage.getStore()?.sections.keys() ?? [])];
-    return keys.filter((key) => this.sectionOf(key) !== undefined);
+    const kept = this.#kept().filter(isUsable);
+    return [...this.ownHolds(), ...kept.map(({ hold }) => hold)].map(({ key }) => key);
+  }
+
+  /** What this context has got by itself. */
+  ownHolds(): Hold[] {
+    const sections = [...(this.#storage.getStore()?.sections.values() ?? [])];
+    return sections.filter(isUsable).map(({ hold }) => hold);
   }
 
   /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */

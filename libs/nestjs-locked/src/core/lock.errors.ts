@@ -3,6 +3,8 @@ export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
+  | 'LOCK_FENCED'
+  | 'LOCK_IN_TRANSACTION'
   | 'LOCK_STORE_FAILED'
   | 'LOCK_KEY_INVALID'
   | 'LOCK_CONFIG_INVALID';
@@ -59,7 +61,7 @@ export class LockAbortedError extends LockError {
 }
 
 /** Why a hold ended before its work did. */
-export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown';
+export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'transaction-ended';
 
 /** We held the lock and no longer do. Work done since may overlap with that of another holder. */
 export class LockLostError extends LockError {
@@ -70,13 +72,37 @@ export class LockLostError extends LockError {
     key: string,
     /**
      * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
-     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed.
+     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed ·
+     * `transaction-ended`: the transaction that kept the lock is over, and its body still runs.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,
   ) {
     super(message, key, options);
   }
+}
+
+/**
+ * The database refused the fencing token: a newer holder was there. Nothing of the transaction was written.
+ */
+export class LockFencedError extends LockError {
+  readonly code = 'LOCK_FENCED';
+
+  constructor(
+    message: string,
+    key: string,
+    /** The token that was refused. */
+    readonly fencingToken: number,
+    /** The highest one that the database has seen. */
+    readonly newestToken: number,
+  ) {
+    super(message, key);
+  }
+}
+
+/** A lock was asked for inside an open database transaction, where that is not safe. The message has the ways out. */
+export class LockInTransactionError extends LockError {
+  readonly code = 'LOCK_IN_TRANSACTION';
 }
 
 /** The store (Redis) did not answer or refused. Whether the lock is held is **unknown**. `cause` has the reason. */
@@ -98,6 +124,8 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockNotAcquiredError, 'LOCK_NOT_ACQUIRED'],
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
+  [LockFencedError, 'LOCK_FENCED'],
+  [LockInTransactionError, 'LOCK_IN_TRANSACTION'],
   [LockStoreError, 'LOCK_STORE_FAILED'],
   [LockKeyError, 'LOCK_KEY_INVALID'],
   [LockConfigError, 'LOCK_CONFIG_INVALID'],

@@ -1,4 +1,11 @@
 import { LockConfigError } from './lock.errors.js';
+import {
+  assertInsideTransaction,
+  resolveTransactionOptions,
+  type InsideTransaction,
+  type TransactionOptions,
+  type TransactionRules,
+} from './transaction.options.js';
 
 /** One key, or several that are taken together. */
 export type Keys = string | readonly string[];
@@ -37,6 +44,8 @@ export interface LockOptions {
    * the holder waits for this call). @default true
    */
   readonly reentrant?: boolean;
+  /** What to do if this is asked inside an open transaction. @default the module's, 'reject' */
+  readonly insideTransaction?: InsideTransaction;
   /** Cancels the wait (not the work): the call rejects with `LockAbortedError`. */
   readonly signal?: AbortSignal;
 }
@@ -57,7 +66,7 @@ export interface WithLockOptions extends LockOptions {
 }
 
 /** The options of a whole `LockService`: defaults for every call, and what only makes sense once. */
-export interface LockServiceOptions {
+export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 10_000 */
   readonly waitMs?: number;
   /** Default of every call. @default 30_000 */
@@ -93,10 +102,17 @@ export interface ResolvedLockOptions {
   readonly linger: boolean;
   readonly label: string | undefined;
   readonly reentrant: boolean;
+  readonly insideTransaction: InsideTransaction;
+  /** Nobody but the caller of the whole transaction needs to know that the lock was not free in time. */
+  readonly isBusyFatal: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
-export type ResolvedServiceOptions = Required<LockServiceOptions>;
+export interface ResolvedServiceOptions extends Required<
+  Omit<LockServiceOptions, keyof TransactionOptions>
+> {
+  readonly transactions: TransactionRules;
+}
 
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({
   waitMs: 10_000,
@@ -105,6 +121,7 @@ export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({
   localHandovers: 32,
   lingerMs: 0,
   awaitRelease: true,
+  transactions: resolveTransactionOptions({}),
 });
 
 /** Below this the time limits of commands and the drift margin leave no room to renew. */
@@ -136,7 +153,10 @@ const CALL_SWITCHES = ['renew', 'reentrant'] as const;
  * @throws LockConfigError naming option, value and what is allowed
  */
 export function resolveServiceOptions(options: LockServiceOptions): ResolvedServiceOptions {
-  const resolved = { ...DEFAULT_SERVICE_OPTIONS };
+  const resolved = {
+    ...DEFAULT_SERVICE_OPTIONS,
+    transactions: resolveTransactionOptions(options),
+  };
   for (const name of SERVICE_NUMBERS) {
     const value = options[name];
     if (value !== undefined) resolved[name] = checkedNumber(name, value);
@@ -160,6 +180,7 @@ export function assertLockOptions(options: WithLockOptions): void {
     const value = options[name];
     if (value !== undefined) checkedSwitch(name, value);
   }
+  assertInsideTransaction(options.insideTransaction);
   assertLabel(options.label);
   assertSignal(options.signal);
   assertOnBusy(options.onBusy);
@@ -182,6 +203,8 @@ export function resolveLockOptions(
     linger: holdAtLeastMs === 0 && onBusy === undefined,
     label: options?.label,
     reentrant: options?.reentrant ?? true,
+    insideTransaction: options?.insideTransaction ?? defaults.transactions.insideTransaction,
+    isBusyFatal: (onBusy ?? 'throw') === 'throw' && waitMs !== 0,
     signal: options?.signal,
   };
 }

@@ -29,6 +29,11 @@ export class LockLog {
           `Lock '${event.key}' is kept although its work has ended: calls inside of it, which joined its hold, were not awaited`,
         );
         return;
+      case 'commit-unknown':
+        this.#logger.error(
+          `Whether the transaction under lock '${event.key}' was committed is not known: its COMMIT was not answered. The lock is not released; it ends by itself within ${Math.ceil(event.remainingMs)} ms`,
+        );
+        return;
       case 'eviction':
         this.#logger.warn(
           `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), locks as well as others; set it to noeviction`,

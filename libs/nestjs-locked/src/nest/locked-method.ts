@@ -45,6 +45,7 @@ function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unkno
         keys,
         signal === undefined ? plan.options : { ...plan.options, signal },
         work,
+        plan.method.label,
       );
   } catch (error) {
     const failure = error as Error;

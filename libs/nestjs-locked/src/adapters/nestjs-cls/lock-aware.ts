@@ -1,0 +1,117 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ClsServiceManager } from 'nestjs-cls';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
+import type { TransactionQuery } from '../../core/transactions/database-session.js';
+import { assertDialect, sessionOf, type SqlDialect } from '../../core/transactions/session-of.js';
+import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
+import { knownDialect } from './known-dialect.js';
+import { knownQuery } from './known-query.js';
+import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
+
+/** What `lockAware` cannot always find out by itself. */
+export interface LockAwareOptions<Tx = unknown> {
+  /** The `connectionName` of the plug-in, where there are several: for messages, and for `fence.connections`. */
+  readonly connectionName?: string;
+  /** @default known for TypeORM, Drizzle, Knex and Kysely */
+  readonly dialect?: SqlDialect;
+  /**
+   * Runs a statement in the transaction: for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
+   * PostgreSQL, `?` for MySQL, each used once and in order. @returns the rows, or what the driver gives
+   */
+  readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
+}
+
+/**
+ * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is: locks last
+ * until they have ended, and guard their commit.
+ *
+ * @example new ClsPluginTransactional({ adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken })) })
+ * @returns the same adapter
+ * @throws LockConfigError
+ */
+export function lockAware<A extends TransactionalAdapter>(
+  adapter: A,
+  options: LockAwareOptions<never> = {},
+): A {
+  if (typeof adapter?.optionsFactory !== 'function') {
+    throw new LockConfigError(
+      'lockAware takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
+    );
+  }
+  assertDialect(options.dialect);
+  const make = adapter.optionsFactory.bind(adapter);
+  adapter.optionsFactory = (connection: unknown, extra: unknown[]) =>
+    lockAwareMethods(make(connection, extra), options as LockAwareOptions);
+  return adapter;
+}
+
+function lockAwareMethods(methods: AdapterMethods, options: LockAwareOptions): AdapterMethods {
+  const coordinator = ambientCoordinator();
+  /** The objects that stand for savepoints, and the transaction to which they belong. */
+  const roots = new WeakMap<object, object>();
+  const depth = new AsyncLocalStorage<number>();
+  const describe = (txOptions: unknown): TransactionDescription => ({
+    ...known(txOptions),
+    ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
+    isRestartable: true,
+    isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
+    depth: () => depth.getStore() ?? 0,
+    session: (tx) => sessionFor(tx, options),
+  });
+  const wrapped: AdapterMethods = {
+    ...methods,
+    wrapWithTransaction: (txOptions: unknown, body: Body, setTx: SetTx) => {
+      let tx: object = {};
+      const noteTx: SetTx = (given?: object) => {
+        if (given !== undefined && given !== null) tx = given;
+        setTx(given);
+      };
+      return coordinator.run<unknown>(describe(txOptions), (enter) =>
+        depth.run(0, () => methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx)),
+      );
+    },
+  };
+  const { wrapWithNestedTransaction } = methods;
+  if (wrapWithNestedTransaction !== undefined) {
+    wrapped.wrapWithNestedTransaction = (txOptions, body, setTx, tx: object) => {
+      const noteTx: SetTx = (given?: object) => {
+        if (given !== undefined && given !== tx) roots.set(given, roots.get(tx) ?? tx);
+        setTx(given);
+      };
+      return depth.run((depth.getStore() ?? 0) + 1, () =>
+        wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx),
+      );
+    };
+  }
+  return wrapped;
+}
+
+/** The transaction host keeps its present transaction in the context; a suspended one is not there. */
+function currentTxs(): object[] {
+  const cls = ClsServiceManager.getClsService();
+  if (!cls.isActive()) return [];
+  const store = cls.get() as Record<symbol, unknown>;
+  return Object.getOwnPropertySymbols(store)
+    .map((symbol) => store[symbol])
+    .filter((value) => typeof value === 'object' || typeof value === 'function')
+    .filter((value) => value !== null) as object[];
+}
+
+/** The names that the adapters give to these options. */
+function known(txOptions: unknown): Pick<TransactionDescription, 'isolation' | 'timeoutMs'> {
+  const { isolationLevel, timeout } = (txOptions ?? {}) as {
+    isolationLevel?: unknown;
+    timeout?: unknown;
+  };
+  return {
+    ...(typeof isolationLevel === 'string' ? { isolation: isolationLevel } : {}),
+    ...(typeof timeout === 'number' ? { timeoutMs: timeout } : {}),
+  };
+}
+
+function sessionFor(tx: object, { dialect = knownDialect(tx), query }: LockAwareOptions) {
+  const run: TransactionQuery | undefined =
+    query === undefined ? knownQuery(tx) : (sql, params) => query(tx, sql, params);
+  return dialect === undefined || run === undefined ? undefined : sessionOf(dialect, run);
+}

@@ -1,0 +1,23 @@
+/**
+ * What `@nestjs-cls/transactional` asks of an adapter, as far as it is wrapped here. Structural, so that every version
+ * and copy of that package fits.
+ */
+export interface TransactionalAdapter {
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- adapters narrow the parameters
+  optionsFactory: (connection: any, extraProviders: any[]) => AdapterMethods;
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the body's result is the caller's
+export type Body = (...args: any[]) => Promise<any>;
+
+/** Tells the transaction host which object stands for the transaction. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the ORM's type
+export type SetTx = (tx?: any) => void;
+
+/* eslint-disable @typescript-eslint/no-explicit-any -- the ORM's options, transaction and result */
+export interface AdapterMethods {
+  wrapWithTransaction: (options: any, body: Body, setTx: SetTx) => Promise<any>;
+  wrapWithNestedTransaction?: (options: any, body: Body, setTx: SetTx, tx: any) => Promise<any>;
+  getFallbackInstance: () => any;
+}
+/* eslint-enable @typescript-eslint/no-explicit-any */

@@ -1,0 +1,1 @@
+export { lockAware, type LockAwareOptions } from './lock-aware.js';

@@ -1,0 +1,125 @@
+import { LockConfigError } from './lock.errors.js';
+
+/**
+ * What to do with a call that asks for a lock inside an open transaction:
+ *
+ * - 'reject': LockInTransactionError on the first call, contended or not.
+ * - 'restart': if the lock is not free at once, roll back, wait with no transaction open, and run the
+ *   transaction again from its beginning with the lock held. Its body may run more than once.
+ * - 'join': wait inside the transaction, for at most half of the time that it has left.
+ */
+export type InsideTransaction = 'reject' | 'restart' | 'join';
+
+/** The database refuses a holder that was paused past its lease, by a table of fencing tokens. */
+export interface FenceOptions {
+  /** The table, with its schema if need be: `app.lock_fence`. @default 'lock_fence' */
+  readonly table?: string;
+  /**
+   * The `connection` names (as given to the adapters, 'default' where none was given) whose database has the
+   * table. @default all
+   */
+  readonly connections?: readonly string[];
+}
+
+/** How long the database lets a transaction under a lock be. Milliseconds, 0 = no limit. */
+export interface TransactionTimeouts {
+  /** Between two statements. @default from the lease: 8 s of 30 s */
+  readonly idleMs?: number;
+  /** One statement. @default from the lease: 10 s of 30 s */
+  readonly statementMs?: number;
+  /** One wait for a row or table lock. @default as long as a statement */
+  readonly lockMs?: number;
+  /** The whole transaction; PostgreSQL 17 and later. @default what is left of `maxHoldMs` */
+  readonly totalMs?: number;
+}
+
+/** The options of a lock service that concern transactions. Without an adapter for the ORM they do nothing. */
+export interface TransactionOptions {
+  /** What a call does that asks for a lock inside an open transaction. @default 'reject' */
+  readonly insideTransaction?: InsideTransaction;
+  /** Turns the fence on. The table must exist: `nestjs-locked/fence` makes it. @default off */
+  readonly fence?: FenceOptions;
+  /**
+   * Lets PostgreSQL end a transaction whose holder is paused, before its lease ends: sizes taken from the lease, or
+   * given. MySQL and MariaDB have nothing for one transaction. @default true with a fence, else false
+   */
+  readonly transactionTimeouts?: boolean | TransactionTimeouts;
+}
+
+/** Checked and complete. */
+export interface TransactionRules {
+  readonly insideTransaction: InsideTransaction;
+  readonly fence: (Required<Pick<FenceOptions, 'table'>> & FenceOptions) | undefined;
+  /** Undefined: off. */
+  readonly timeouts: TransactionTimeouts | undefined;
+}
+
+const INSIDE_TRANSACTION: readonly unknown[] = ['reject', 'restart', 'join'];
+const DEFAULT_TABLE = 'lock_fence';
+const TABLE_NAME = /^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?$/;
+const TIMEOUTS = ['idleMs', 'statementMs', 'lockMs', 'totalMs'] as const;
+
+/** @throws LockConfigError naming option, value and what is allowed */
+export function resolveTransactionOptions(options: TransactionOptions): TransactionRules {
+  assertInsideTransaction(options.insideTransaction);
+  const fence = resolveFence(options.fence);
+  return Object.freeze({
+    insideTransaction: options.insideTransaction ?? 'reject',
+    fence,
+    timeouts: resolveTimeouts(options.transactionTimeouts ?? fence !== undefined),
+  });
+}
+
+/** @throws LockConfigError */
+export function assertInsideTransaction(value: unknown): void {
+  if (value === undefined || INSIDE_TRANSACTION.includes(value)) return;
+  throw invalid('insideTransaction', value, "must be 'reject', 'restart' or 'join'");
+}
+
+/** @throws LockConfigError */
+export function assertTableName(table: unknown): asserts table is string {
+  if (typeof table === 'string' && TABLE_NAME.test(table)) return;
+  throw invalid(
+    'fence.table',
+    table,
+    'must be the plain name of a table, with or without a schema',
+  );
+}
+
+function resolveFence(fence: unknown): TransactionRules['fence'] {
+  if (fence === undefined) return undefined;
+  if (typeof fence !== 'object' || fence === null) {
+    throw invalid('fence', fence, "must be an object such as { table: 'lock_fence' }");
+  }
+  const { table = DEFAULT_TABLE, connections } = fence as FenceOptions;
+  assertTableName(table);
+  if (connections === undefined) return { table };
+  if (!Array.isArray(connections) || connections.some((name) => typeof name !== 'string')) {
+    throw invalid('fence.connections', connections, 'must be a list of connection names');
+  }
+  return { table, connections };
+}
+
+function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
+  if (timeouts === false) return undefined;
+  if (timeouts === true) return {};
+  if (typeof timeouts !== 'object' || timeouts === null) {
+    throw invalid('transactionTimeouts', timeouts, 'must be true, false or an object');
+  }
+  for (const name of TIMEOUTS) {
+    const value = (timeouts as TransactionTimeouts)[name];
+    if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) {
+      throw invalid(
+        `transactionTimeouts.${name}`,
+        value,
+        'must be whole milliseconds; 0 = no limit',
+      );
+    }
+  }
+  return { ...timeouts };
+}
+
+function invalid(name: string, value: unknown, rule: string): LockConfigError {
+  const shown = typeof value === 'string' ? `'${value}'` : String(value);
+  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
+}

@@ -1,0 +1,59 @@
+/**
+ * Runs one statement inside the transaction.
+ *
+ * @param sql with the placeholders of the database: `$1` for PostgreSQL, `?` for MySQL and MariaDB
+ * @returns the rows, if it gives any
+ */
+export type TransactionQuery = (sql: string, params: unknown[]) => Promise<unknown>;
+
+/** One key and the fencing token with which it is claimed. */
+export interface FenceClaim {
+  readonly key: string;
+  readonly token: number;
+}
+
+/** What a transaction may take, in milliseconds; 0 = no limit, undefined = left as it is. */
+export interface TransactionBounds {
+  readonly idleMs?: number;
+  readonly statementMs?: number;
+  readonly lockMs?: number;
+  readonly totalMs?: number;
+}
+
+export type ClaimOutcome =
+  | { readonly kind: 'claimed' }
+  /** The database knows a newer token. */
+  | { readonly kind: 'fenced'; readonly key: string; readonly newest: number }
+  /** Another transaction claimed since this one's snapshot was taken: it must begin anew. */
+  | { readonly kind: 'conflict'; readonly cause: unknown }
+  /** The transaction of an earlier holder is still open. */
+  | { readonly kind: 'blocked'; readonly cause: unknown };
+
+/** What is said to a database inside a transaction that a lock guards. One for each kind of database. */
+export interface DatabaseSession {
+  /**
+   * Writes the tokens, refuses if a higher one is there, and keeps other claims of the same keys waiting until the
+   * transaction has ended; arms the bounds. Rejects with errors that are none of the outcomes.
+   */
+  claim(
+    table: string,
+    claims: readonly FenceClaim[],
+    bounds: TransactionBounds | undefined,
+  ): Promise<ClaimOutcome>;
+  /** Arms the bounds alone. */
+  arm(bounds: TransactionBounds): Promise<void>;
+  /**
+   * The last statement before COMMIT.
+   * @param idleMs how long the database may wait for the COMMIT
+   * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
+   */
+  beforeCommit(idleMs: number | undefined): Promise<void>;
+  /** As the database calls it: `repeatable read`. */
+  isolation(): Promise<string>;
+}
+
+/** A transaction's isolation lets each statement see what was committed before it. */
+export function seesFreshData(isolation: string): boolean {
+  const letters = isolation.toLowerCase().replace(/[^a-z]/g, '');
+  return letters === 'readcommitted' || letters === 'readuncommitted';
+}

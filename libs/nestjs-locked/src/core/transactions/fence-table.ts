@@ -1,0 +1,35 @@
+import { assertTableName } from '../transaction.options.js';
+import { assertDialect, type SqlDialect } from './session-of.js';
+
+export interface FenceTableOptions {
+  readonly dialect: SqlDialect;
+  /** @default 'lock_fence' */
+  readonly table?: string;
+}
+
+/**
+ * The statement that creates the fence table if it is not there: for migrations. One row for each key that was ever
+ * locked; rows that are days older than the longest transaction may be deleted, by the time in their token
+ * (microseconds since 1970).
+ *
+ * @throws LockConfigError
+ */
+export function fenceTableSql({ dialect, table = 'lock_fence' }: FenceTableOptions): string {
+  assertDialect(dialect);
+  assertTableName(table);
+  // Keys have 512 bytes at most, and compare by their bytes.
+  const key = dialect === 'mysql' ? 'VARBINARY(512)' : 'text';
+  return `CREATE TABLE IF NOT EXISTS ${table} (lock_key ${key} PRIMARY KEY, token bigint NOT NULL)`;
+}
+
+/**
+ * Creates the fence table if it is not there: for tests and first steps; production has migrations.
+ *
+ * @param query runs a statement: `(sql) => dataSource.query(sql)`
+ */
+export async function createFenceTable(
+  query: (sql: string) => Promise<unknown>,
+  options: FenceTableOptions,
+): Promise<void> {
+  await query(fenceTableSql(options));
+}

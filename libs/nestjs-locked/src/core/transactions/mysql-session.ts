@@ -1,0 +1,83 @@
+import type {
+  ClaimOutcome,
+  DatabaseSession,
+  FenceClaim,
+  TransactionBounds,
+  TransactionQuery,
+} from './database-session.js';
+import { rowsOf } from './rows-of.js';
+import { sqlErrorCode } from './sql-error.js';
+
+const LOCK_WAIT_TIMEOUT = 1205;
+const DEADLOCK = 1213;
+/** MariaDB with innodb_snapshot_isolation: the row has changed since the snapshot. */
+const CHECKREAD = 1020;
+const UNKNOWN_VARIABLE = 1193;
+
+/**
+ * MySQL 8 and MariaDB 10.5, and later. They have no time-outs for one transaction: those of a session would stay on
+ * the connection, so none are set.
+ */
+export class MySqlSession implements DatabaseSession {
+  readonly #query: TransactionQuery;
+
+  constructor(query: TransactionQuery) {
+    this.#query = query;
+  }
+
+  /**
+   * The upsert takes the row's lock and keeps it; no snapshot is made by it, so that the reads after it see what the
+   * claims before it have committed.
+   */
+  async claim(table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
+    try {
+      await this.#query(
+        `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
+        ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
+        claims.flatMap(({ key, token }) => [key, token]),
+      );
+    } catch (cause) {
+      const code = sqlErrorCode(cause);
+      if (code === DEADLOCK || code === CHECKREAD) return { kind: 'conflict', cause };
+      if (code === LOCK_WAIT_TIMEOUT) return { kind: 'blocked', cause };
+      throw cause;
+    }
+    for (const { key, token } of claims) {
+      const newest = await this.#tokenOf(table, key);
+      if (newest !== token) return { kind: 'fenced', key, newest };
+    }
+    return { kind: 'claimed' };
+  }
+
+  async #tokenOf(table: string, key: string): Promise<number> {
+    const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = ?`, [key]);
+    return Number(rowsOf(answer)[0]?.['token']);
+  }
+
+  async arm(_bounds: TransactionBounds): Promise<void> {}
+
+  /** A statement that failed with a deadlock took the whole transaction with it; what came after it stood alone. */
+  async beforeCommit(): Promise<void> {
+    let rows;
+    try {
+      rows = rowsOf(await this.#query('SELECT @@in_transaction AS inTransaction', []));
+    } catch (error) {
+      if (sqlErrorCode(error) === UNKNOWN_VARIABLE) return; // MySQL does not tell
+      throw error;
+    }
+    if (Number(rows[0]?.['inTransaction']) === 0) {
+      throw new Error(
+        'The database has rolled the transaction back after a failed statement whose error was swallowed',
+      );
+    }
+  }
+
+  async isolation(): Promise<string> {
+    const answer = await this.#query(
+      `SELECT variable_value AS level FROM information_schema.session_variables
+      WHERE variable_name IN ('tx_isolation', 'transaction_isolation')`,
+      [],
+    ).catch(() => this.#query('SELECT @@transaction_isolation AS level', []));
+    return String(rowsOf(answer)[0]?.['level']);
+  }
+}

@@ -1,0 +1,5 @@
+export {
+  createFenceTable,
+  fenceTableSql,
+  type FenceTableOptions,
+} from './core/transactions/fence-table.js';
