@@ -31,7 +31,8 @@ describe('the checker', () => {
   const hold = (call: string, from: number, to: number, token: number): Entry[] => [
     { kind: 'asked', at: from - 1, call, key: 'k' },
     { kind: 'held', at: from, call, key: 'k', token },
-    { kind: 'ended', at: to, call, lost: undefined, validUntil: to },
+    { kind: 'valid', at: from, call, until: to },
+    { kind: 'ended', at: to, call, lost: undefined },
   ];
   const violations = (...history: Entry[]) =>
     check(history, { longestWaitMs: 1_000 }).violations.map((text) => text.split(':')[0]);
@@ -52,12 +53,22 @@ describe('the checker', () => {
   });
 
   it('counts a lost hold until its last known deadline only', () => {
-    const [asked, held] = hold('a/1', 10, 0, 1);
-    const lost: Entry = { kind: 'ended', at: 90, call: 'a/1', lost: 'expired', validUntil: 40 };
-    expect(violations(asked!, held!, lost, ...hold('b/1', 41, 50, 2))).toEqual([]);
-    expect(violations(asked!, held!, lost, ...hold('b/1', 39, 50, 2))).toEqual([
-      'two holders of k',
-    ]);
+    const [asked, held, valid] = hold('a/1', 10, 40, 1);
+    const lost: Entry = { kind: 'ended', at: 90, call: 'a/1', lost: 'expired' };
+    const killed: Entry = { kind: 'killed', at: 90, process: 'a' };
+    for (const end of [lost, killed]) {
+      const before = [asked!, held!, valid!, end];
+      expect(violations(...before, ...hold('b/1', 41, 50, 2))).toEqual([]);
+      expect(violations(...before, ...hold('b/1', 39, 50, 2))).toEqual(['two holders of k']);
+    }
+  });
+
+  it('lets a killed process hold until it was killed', () => {
+    const [asked, held, valid] = hold('a/1', 10, 90, 1);
+    const killed: Entry = { kind: 'killed', at: 30, process: 'a' };
+    const before = [asked!, held!, valid!, killed];
+    expect(violations(...before, ...hold('b/1', 31, 50, 2))).toEqual([]);
+    expect(violations(...before, ...hold('b/1', 29, 50, 2))).toEqual(['two holders of k']);
   });
 
   it('sees calls that starve, or are never answered', () => {

@@ -5,6 +5,8 @@ interface Hold {
   readonly key: string;
   readonly token: number;
   readonly from: number;
+  /** The last local deadline that the process knew of. */
+  validUntil: number;
   /** Until when the process could believe that it held the key. */
   until: number;
 }
@@ -50,12 +52,17 @@ export function check(history: readonly Entry[], { longestWaitMs }: CheckOptions
         break;
       case 'held':
         answered(entry.call, entry.at);
-        holds.set(entry.call, { ...entry, from: entry.at, until: Infinity });
+        holds.set(entry.call, { ...entry, from: entry.at, validUntil: entry.at, until: Infinity });
         break;
+      case 'valid': {
+        const hold = holds.get(entry.call);
+        if (hold !== undefined) hold.validUntil = Math.max(hold.validUntil, entry.until);
+        break;
+      }
       case 'ended': {
         const hold = holds.get(entry.call);
         if (hold === undefined) break;
-        hold.until = entry.lost === undefined ? entry.at : Math.min(entry.at, entry.validUntil);
+        hold.until = Math.min(entry.at, hold.validUntil);
         if (entry.lost !== undefined) lost++;
         break;
       }
@@ -69,7 +76,7 @@ export function check(history: readonly Entry[], { longestWaitMs }: CheckOptions
       case 'killed':
         for (const hold of holds.values()) {
           if (hold.call.startsWith(`${entry.process}/`))
-            hold.until = Math.min(hold.until, entry.at);
+            hold.until = Math.min(hold.until, entry.at, hold.validUntil);
         }
         for (const call of asked.keys())
           if (call.startsWith(`${entry.process}/`)) asked.delete(call);

@@ -12,13 +12,14 @@ export type Entry =
       readonly key: string;
       readonly token: number;
     }
-  /** The hold ended. `validUntil`: the last local deadline the process knew of, if it was told of a loss. */
+  /** The hold was found to be valid for longer than was known before. */
+  | { readonly kind: 'valid'; readonly at: number; readonly call: string; readonly until: number }
+  /** The hold ended, or was found to be lost. */
   | {
       readonly kind: 'ended';
       readonly at: number;
       readonly call: string;
       readonly lost: string | undefined;
-      readonly validUntil: number;
     }
   /** The call was refused. */
   | { readonly kind: 'refused'; readonly at: number; readonly call: string; readonly code: string }

@@ -53,6 +53,7 @@ async function torture(options: TortureOptions): Promise<number> {
     },
   };
 
+  let isClean = false;
   try {
     await Promise.all(Array.from({ length: options.processes }, startWorker));
     const faults: Record<string, number> = {};
@@ -75,12 +76,13 @@ async function torture(options: TortureOptions): Promise<number> {
       `${verdict.attempts} attempts, ${verdict.holds} holds, ${verdict.lost} told of a loss, refused ${JSON.stringify(verdict.refused)}, longest wait ${verdict.longestWaitMs} ms`,
     );
     for (const violation of violations.slice(0, 20)) console.log(`VIOLATION: ${violation}`);
-    console.log(violations.length === 0 ? 'clean' : `${violations.length} violations`);
-    return violations.length === 0 ? 0 : 1;
+    isClean = violations.length === 0;
+    console.log(isClean ? 'clean' : `${violations.length} violations; the history is in ${folder}`);
+    return isClean ? 0 : 1;
   } finally {
     admin.disconnect();
     await server.stop();
-    rmSync(folder, { recursive: true, force: true });
+    if (isClean || options.breakRule) rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -53,8 +53,17 @@ async function main(task: WorkerTask): Promise<void> {
   };
 
   const work = async (call: string, lock: Lock, ms: number): Promise<void> => {
-    let validUntil = monotonicMs() + lock.remainingMs();
+    let validUntil = -Infinity;
     let lost: string | undefined;
+    // A process that blocks or is killed cannot say when its hold was over: it says beforehand how long it may last.
+    const noteDeadline = (): void => {
+      if (!lock.isHeld) return;
+      const until = monotonicMs() + lock.remainingMs();
+      if (until < validUntil + 1) return;
+      validUntil = until;
+      history.append({ kind: 'valid', at: monotonicMs(), call, until });
+    };
+    noteDeadline();
     lock.signal.addEventListener(
       'abort',
       () => (lost = String((lock.signal.reason as Error).message)),
@@ -62,11 +71,12 @@ async function main(task: WorkerTask): Promise<void> {
     const end = monotonicMs() + ms;
     while (lost === undefined && monotonicMs() < end) {
       await sleep(Math.min(10, Math.max(0, end - monotonicMs())));
-      if (lock.isHeld) validUntil = Math.max(validUntil, monotonicMs() + lock.remainingMs());
+      noteDeadline();
     }
     if (random.chance(0.005)) block(random.between(10, LEASE_MS * 1.5));
+    noteDeadline();
     if (!lock.isHeld) lost ??= 'noticed at the end';
-    history.append({ kind: 'ended', at: monotonicMs(), call, lost, validUntil });
+    history.append({ kind: 'ended', at: monotonicMs(), call, lost });
     await lock.release().catch(() => false); // not answered: it ends by itself
   };
 
