@@ -1,0 +1,17 @@
+import { beforeAll } from '@jest/globals';
+
+/** The Redis of this test run. Use keys that nobody else uses: other specs share it. Call it where `beforeAll` may be called. */
+export function useRedis(): { readonly url: string } {
+  let url: string | undefined;
+  beforeAll(async () => {
+    const response = await fetch(`${process.env['TEST_SERVERS_URL']}/redis`);
+    if (!response.ok) throw new Error(await response.text());
+    url = await response.text();
+  }, 90_000);
+  return {
+    get url() {
+      if (url === undefined) throw new Error('Redis is there from beforeAll on, not before');
+      return url;
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import { Module, type Provider } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
+import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { ClsModule } from 'nestjs-cls';
+import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { afterTest } from '../support/after-test.js';
+import type { ConnectionSettings } from '../support/databases.js';
+
+export type Host = TransactionHost<TransactionalAdapterTypeOrm>;
+
+export interface ClsApp {
+  readonly host: Host;
+  readonly locks: LockService;
+  readonly dataSource: DataSource;
+  get<T>(type: abstract new (...args: never[]) => T): T;
+}
+
+export interface ClsAppOptions extends Omit<RedisLockModuleOptions, 'connection'> {
+  readonly redisUrl: string;
+  readonly type: 'postgres' | 'mysql';
+  readonly settings: ConnectionSettings;
+  readonly poolSize?: number;
+  readonly providers?: Provider[];
+}
+
+/** A real application: Nest, nestjs-cls, TypeORM and the locks, wired as the documentation says. Closed after the test. */
+export async function startClsApp({
+  redisUrl,
+  type,
+  settings,
+  poolSize = 5,
+  providers = [],
+  ...lockOptions
+}: ClsAppOptions): Promise<ClsApp> {
+  const dataSource = await openDataSource(type, settings, poolSize);
+  const database = { provide: DataSource, useValue: dataSource };
+
+  @Module({ providers: [database], exports: [database] })
+  class DatabaseModule {}
+
+  @Module({
+    imports: [
+      ClsModule.forRoot({
+        plugins: [
+          new ClsPluginTransactional({
+            imports: [DatabaseModule],
+            adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+          }),
+        ],
+      }),
+      RedisLockModule.forRoot({ connection: redisUrl, ...lockOptions }),
+      DatabaseModule,
+    ],
+    providers,
+  })
+  class AppModule {}
+
+  const app = await NestFactory.createApplicationContext(AppModule, {
+    logger: false,
+    abortOnError: false,
+  });
+  afterTest(() => app.close());
+  return {
+    host: app.get<Host>(TransactionHost),
+    locks: app.get(LockService),
+    dataSource,
+    get: (token) => app.get(token),
+  };
+}
+
+/** Closed after the test. */
+export async function openDataSource(
+  type: 'postgres' | 'mysql',
+  { host, port, user, password, database }: ConnectionSettings,
+  poolSize = 5,
+): Promise<DataSource> {
+  const options: DataSourceOptions = {
+    type,
+    host,
+    port,
+    username: user,
+    password,
+    database,
+    poolSize,
+    ...(type === 'mysql' ? { connectorPackage: 'mysql2' as const } : {}),
+  };
+  const dataSource = await new DataSource(options).initialize();
+  afterTest(() => dataSource.destroy());
+  return dataSource;
+}

@@ -1,0 +1,494 @@
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import {
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+  LockService,
+  Locked,
+  type LockOptions,
+} from 'nestjs-locked';
+import { fenceTableSql } from 'nestjs-locked/fence';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { usePostgres } from '../support/databases.js';
+import { openAdmin } from '../support/open-locks.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+
+beforeAll(async () => {
+  await postgres.query('CREATE TABLE stock (id text PRIMARY KEY, quantity int NOT NULL)');
+  await postgres.query(fenceTableSql({ dialect: 'postgres' }));
+});
+
+let product: string;
+
+beforeEach(async () => {
+  product = uniqueKey('product');
+  await postgres.query('INSERT INTO stock VALUES ($1, 100)', [product]);
+});
+
+const start = (options: Partial<ClsAppOptions> = {}): Promise<ClsApp> =>
+  startClsApp({ redisUrl: redis.url, type: 'postgres', settings: postgres.settings, ...options });
+
+const quantity = async (): Promise<number> => {
+  const [row] = await postgres.query<{ quantity: number }>(
+    'SELECT quantity FROM stock WHERE id = $1',
+    [product],
+  );
+  return row?.quantity as number;
+};
+
+/** Reads, waits, writes: without a lock, two at a time lose an update. */
+async function takeOne({ host }: { host: Host }, pauseMs = 5): Promise<void> {
+  const [row] = await host.tx.query<{ quantity: number }[]>(
+    'SELECT quantity FROM stock WHERE id = $1',
+    [product],
+  );
+  await sleep(pauseMs);
+  await host.tx.query('UPDATE stock SET quantity = $2 WHERE id = $1', [
+    product,
+    (row?.quantity as number) - 1,
+  ]);
+}
+
+const isHeld = async (key: string): Promise<boolean> =>
+  (await openAdmin(redis.url).get(`lock:{${key}}`)) !== null;
+
+describe('a lock around the transaction', () => {
+  it('is held until COMMIT was answered, also if the transaction outlives the work that opened it', async () => {
+    const { host, locks } = await start();
+    let transaction: Promise<void> | undefined;
+    await locks.withLock(`stock:${product}`, async () => {
+      transaction = host.withTransaction(() => takeOne({ host }, 100));
+      await sleep(20);
+    });
+    expect(await isHeld(`stock:${product}`)).toBe(true);
+    expect(await quantity()).toBe(100);
+    await transaction;
+    expect(await quantity()).toBe(99);
+    await sleep(20);
+    expect(await isHeld(`stock:${product}`)).toBe(false);
+  });
+
+  it.each(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const)(
+    'loses no update at %s',
+    async (isolationLevel) => {
+      const { host, locks } = await start({ fence: {} });
+      await Promise.all(
+        Array.from({ length: 20 }, () =>
+          locks.withLock(`stock:${product}`, () =>
+            host.withTransaction({ isolationLevel }, () => takeOne({ host })),
+          ),
+        ),
+      );
+      expect(await quantity()).toBe(80);
+    },
+  );
+
+  it('lets nothing be committed after the lease was lost', async () => {
+    const { host, locks } = await start();
+    const key = `stock:${product}`;
+    const sale = locks.withLock(key, () =>
+      host.withTransaction(async () => {
+        await takeOne({ host });
+        await locks.forceRelease(key);
+        await sleep(50);
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await quantity()).toBe(100);
+  });
+
+  it('tops a lease up that is about to end', async () => {
+    const { host, locks } = await start();
+    await locks.withLock(`stock:${product}`, { leaseMs: 2_000, renew: false }, () =>
+      host.withTransaction(async () => {
+        await takeOne({ host }, 1_840);
+      }),
+    );
+    expect(await quantity()).toBe(99);
+  });
+
+  it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
+    const { host, locks } = await start();
+    const sale = locks.withLock(`stock:${product}`, () =>
+      host.withTransaction(async () => {
+        await takeOne({ host });
+        await host.tx.query('SELECT * FROM nowhere').catch(() => {});
+        return 'sold';
+      }),
+    );
+    await expect(sale).rejects.toThrow(/current transaction is aborted/);
+    expect(await quantity()).toBe(100);
+  });
+});
+
+describe('a lock asked for inside a transaction', () => {
+  @Injectable()
+  class Stock {
+    constructor(readonly host: TransactionHost) {}
+
+    @Locked('stock:<id>')
+    async take(id: string): Promise<void> {
+      await takeOne({ host: this.host as unknown as Host });
+    }
+
+    @Transactional()
+    @Locked('stock:<id>')
+    async takeInWrongOrder(id: string): Promise<void> {
+      await takeOne({ host: this.host as unknown as Host });
+    }
+
+    @Locked('stock:<id>')
+    @Transactional()
+    async takeInRightOrder(id: string): Promise<void> {
+      await takeOne({ host: this.host as unknown as Host });
+    }
+  }
+
+  @Injectable()
+  class Orders {
+    constructor(readonly stock: Stock) {}
+
+    @Transactional()
+    async place(id: string): Promise<void> {
+      await this.stock.take(id);
+    }
+  }
+
+  const providers = [Stock, Orders];
+
+  it('is refused on the first call, before any Redis command, with the ways out', async () => {
+    const app = await start({ providers });
+    const failure = await app
+      .get(Orders)
+      .place(product)
+      .catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LockInTransactionError);
+    expect((failure as Error).message).toMatch(
+      /^Stock\.take: lock 'stock:.*' was asked for inside an open database transaction \(started \d+ ms ago\)/,
+    );
+    expect((failure as Error).message).toMatch(/@Locked above @Transactional.*'restart'/);
+    expect(await isHeld(`stock:${product}`)).toBe(false);
+    await expect(app.get(Stock).takeInWrongOrder(product)).rejects.toBeInstanceOf(
+      LockInTransactionError,
+    );
+    await app.get(Stock).takeInRightOrder(product);
+    expect(await quantity()).toBe(99);
+  });
+
+  it.each([
+    ['withLock', (locks: LockService, key: string) => locks.withLock(key, async () => {})],
+    ['acquire', (locks: LockService, key: string) => locks.acquire(key)],
+    ['tryAcquire', (locks: LockService, key: string) => locks.tryAcquire(key)],
+  ])('is refused by %s', async (_, ask) => {
+    const { host, locks } = await start();
+    await expect(
+      host.withTransaction(async () => void (await ask(locks, `stock:${product}`))),
+    ).rejects.toBeInstanceOf(LockInTransactionError);
+  });
+
+  it.each(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const)(
+    'restarts the transaction at %s, and loses no update',
+    async (isolationLevel) => {
+      const { host, locks } = await start({ insideTransaction: 'restart', fence: {} });
+      let runs = 0;
+      await Promise.all(
+        Array.from({ length: 20 }, () =>
+          host.withTransaction({ isolationLevel }, async () => {
+            runs++;
+            await host.tx.query('SELECT count(*) FROM stock');
+            await locks.withLock(`stock:${product}`, () => takeOne({ host }));
+          }),
+        ),
+      );
+      expect(await quantity()).toBe(80);
+      expect(runs).toBeGreaterThan(20);
+      expect(runs).toBeLessThanOrEqual(40);
+    },
+  );
+
+  it('keeps the lock that it took without waiting until COMMIT', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+      await locks.withLock(`stock:${product}`, () => takeOne({ host }));
+      expect(await isHeld(`stock:${product}`)).toBe(true);
+      await locks.withLock(`stock:${product}`, () => takeOne({ host }));
+    });
+    expect(await quantity()).toBe(98);
+    expect(await isHeld(`stock:${product}`)).toBe(false);
+  });
+
+  it('restarts although the body swallowed the error that was meant to end it', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    let runs = 0;
+    await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
+      runs++;
+      await locks.withLock(`stock:${product}`, () => takeOne({ host })).catch(() => {});
+    });
+    expect({ runs, quantity: await quantity() }).toEqual({ runs: 2, quantity: 99 });
+  });
+
+  it('takes keys in the one order everywhere: two that ask in opposite orders both get theirs', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    const [a, b] = [uniqueKey('a'), uniqueKey('b')];
+    const both = (first: string, second: string): Promise<void> =>
+      host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+        await locks.withLock(first, () => sleep(50));
+        await locks.withLock(second, () => takeOne({ host }));
+      });
+    const startedAt = performance.now();
+    await Promise.all([both(a, b), both(b, a), both(a, b), both(b, a)]);
+    expect(await quantity()).toBe(96);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
+  it('answers a busy key where it was asked for, if somebody there wants to know', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    await using other = await locks.acquire(`stock:${product}`);
+    void other;
+    const skipped = await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, () =>
+      locks.withLock(`stock:${product}`, { onBusy: 'skip', waitMs: 50 }, async () => 'sold'),
+    );
+    expect(skipped).toBeUndefined();
+    const tried = await host.withTransaction(() => locks.tryAcquire(`stock:${product}`));
+    expect(tried).toBeNull();
+  });
+
+  it('waits inside under join, for half of what the transaction has left, and not on an old snapshot', async () => {
+    const { host, locks } = await start({ insideTransaction: 'join' });
+    const key = `stock:${product}`;
+    await Promise.all(
+      Array.from({ length: 4 }, () =>
+        host.withTransaction({ isolationLevel: 'READ COMMITTED' }, () =>
+          locks.withLock(key, () => takeOne({ host })),
+        ),
+      ),
+    );
+    expect(await quantity()).toBe(96);
+    await expect(
+      host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, () =>
+        locks.withLock(key, async () => {}),
+      ),
+    ).rejects.toThrow(/snapshot of its first read/);
+    await using other = await locks.acquire(key);
+    void other;
+    const timeout = { timeout: 600 } as object;
+    const startedAt = performance.now();
+    await expect(
+      host.withTransaction(timeout, () => locks.withLock(key, async () => {})),
+    ).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
+  });
+
+  it('is an ordinary lock under NOT_SUPPORTED, and after the transaction', async () => {
+    const { host, locks } = await start();
+    const key = `stock:${product}`;
+    let late: Promise<string> | undefined;
+    await host.withTransaction(async () => {
+      await host.withTransaction(Propagation.NotSupported, () =>
+        locks.withLock(key, async () => expect(await isHeld(key)).toBe(true)),
+      );
+      expect(await isHeld(key)).toBe(false);
+      late = sleep(300).then(() => locks.withLock(key, async () => 'entered'));
+    });
+    expect(await late).toBe('entered');
+  });
+
+  it('stays until the outermost transaction has ended, whatever becomes of a savepoint', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    const key = `stock:${product}`;
+    await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+      const savepoint = host.withTransaction(Propagation.Nested, async () => {
+        await locks.withLock(key, () => takeOne({ host }));
+        throw new Error('back to the savepoint');
+      });
+      await expect(savepoint).rejects.toThrow('back to the savepoint');
+      expect(await isHeld(key)).toBe(true);
+    });
+    expect(await isHeld(key)).toBe(false);
+    expect(await quantity()).toBe(100);
+  });
+
+  it('joins the hold of a lock around the transaction', async () => {
+    const { host, locks } = await start();
+    const key = `stock:${product}`;
+    await locks.withLock(key, () =>
+      host.withTransaction(() => locks.withLock(key, () => takeOne({ host }))),
+    );
+    expect(await quantity()).toBe(99);
+  });
+});
+
+describe('the fence', () => {
+  const fenceOf = async (key: string): Promise<number> => {
+    const [row] = await postgres.query<{ token: string }>(
+      'SELECT token FROM lock_fence WHERE lock_key = $1',
+      [key],
+    );
+    return Number(row?.token);
+  };
+
+  it('is claimed before the body runs', async () => {
+    const { host, locks } = await start({ fence: {} });
+    const key = `stock:${product}`;
+    await locks.withLock(key, async (lock) => {
+      await host.withTransaction(async () => {});
+      expect(await fenceOf(key)).toBe(lock.fencingToken);
+    });
+  });
+
+  it('refuses a holder when a newer one was there, and the body does not run', async () => {
+    const { host, locks } = await start({ fence: {} });
+    const key = `stock:${product}`;
+    let ran = false;
+    const sale = locks.withLock(key, async (lock) => {
+      await openAdmin(redis.url).set(`lock:{${key}}`, 'somebody else', 'PX', 5_000);
+      await postgres.query('INSERT INTO lock_fence VALUES ($1, $2)', [
+        key,
+        lock.fencingToken + 10_000_000,
+      ]);
+      await host.withTransaction(async () => void (ran = true));
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+    expect(ran).toBe(false);
+  });
+
+  it('goes on from the number in the database if Redis has lost its own', async () => {
+    const { host, locks } = await start({ fence: {} });
+    const key = `stock:${product}`;
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    await postgres.query('INSERT INTO lock_fence VALUES ($1, $2)', [key, ahead]);
+    await locks.withLock(key, async (lock) => {
+      await host.withTransaction(() => takeOne({ host }));
+      expect(lock.fencingToken).toBeGreaterThan(ahead);
+    });
+    expect(await quantity()).toBe(99);
+    await locks.withLock(key, async (lock) => expect(lock.fencingToken).toBeGreaterThan(ahead));
+  });
+
+  it('refuses a second transaction on the same key inside the first: it would wait for itself', async () => {
+    const { host, locks } = await start({ fence: {} });
+    const sale = locks.withLock(`stock:${product}`, () =>
+      host.withTransaction(() => host.withTransaction(Propagation.RequiresNew, async () => {})),
+    );
+    await expect(sale).rejects.toThrow(/each would wait for the other/);
+    const { host: unfenced, locks: locks2 } = await start();
+    await locks2.withLock(`stock:${product}`, () =>
+      unfenced.withTransaction(() =>
+        unfenced.withTransaction(Propagation.RequiresNew, () => takeOne({ host: unfenced })),
+      ),
+    );
+    expect(await quantity()).toBe(99);
+  });
+
+  it('is not used where the database of a connection has no table', async () => {
+    const { host, locks } = await start({ fence: { table: 'nowhere', connections: ['other'] } });
+    await locks.withLock(`stock:${product}`, () => host.withTransaction(() => takeOne({ host })));
+    expect(await quantity()).toBe(99);
+  });
+});
+
+describe('time-outs in the database', () => {
+  const settings = async ({ host }: { host: Host }): Promise<Record<string, number>> => {
+    const rows = await host.tx.query<{ name: string; setting: string }[]>(
+      `SELECT name, setting FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout',
+       'statement_timeout', 'lock_timeout', 'transaction_timeout')`,
+    );
+    return Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]));
+  };
+
+  it('fit into the lease, and end with the transaction', async () => {
+    const { host, locks, dataSource } = await start({ transactionTimeouts: true, poolSize: 1 });
+    await locks.withLock(`stock:${product}`, async (lock) => {
+      await host.withTransaction(async () => {
+        const set = await settings({ host });
+        const worst =
+          (set['idle_in_transaction_session_timeout'] as number) +
+          (set['statement_timeout'] as number);
+        expect(worst).toBeGreaterThan(15_000);
+        expect(worst).toBeLessThan(20_000);
+        expect(set['lock_timeout']).toBe(set['statement_timeout']);
+        expect(set['transaction_timeout']).toBeGreaterThan(500_000);
+      });
+      expect(lock.isHeld).toBe(true);
+    });
+    const [after] = await dataSource.query<{ idle: string }[]>(
+      `SELECT current_setting('idle_in_transaction_session_timeout') AS idle`,
+    );
+    expect(after?.idle).toBe('0');
+  });
+
+  it('are off without a fence, unless asked for, and can be given', async () => {
+    const off = await start();
+    await off.locks.withLock(`stock:${product}`, () =>
+      off.host.withTransaction(async () =>
+        expect(await settings(off)).toMatchObject({ statement_timeout: 0 }),
+      ),
+    );
+    const given = await start({
+      fence: {},
+      transactionTimeouts: { statementMs: 0, idleMs: 77_000 },
+    });
+    await given.locks.withLock(`stock:${product}`, () =>
+      given.host.withTransaction(async () =>
+        expect(await settings(given)).toMatchObject({
+          statement_timeout: 0,
+          idle_in_transaction_session_timeout: 77_000,
+        }),
+      ),
+    );
+  });
+});
+
+describe('a COMMIT that was not answered', () => {
+  const slowCommit = `CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_sleep(2); RETURN NULL; END'`;
+
+  it('keeps the key until its lease has run out, renewed and passed on to nobody', async () => {
+    await postgres.query(slowCommit);
+    await postgres.query('CREATE TABLE slow (id int)');
+    await postgres.query(
+      `CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
+       FOR EACH ROW EXECUTE FUNCTION slow_commit()`,
+    );
+    const { host, locks } = await start();
+    const key = `stock:${product}`;
+    const options: LockOptions = { leaseMs: 1_500, waitMs: 6_000 };
+    const startedAt = performance.now();
+    const sale = locks.withLock(key, options, () =>
+      host.withTransaction(async () => {
+        await takeOne({ host });
+        await host.tx.query('INSERT INTO slow VALUES (1)');
+      }),
+    );
+    await sleep(300);
+    const next = locks.withLock(key, options, async () => performance.now() - startedAt);
+    await postgres.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE query = 'COMMIT' AND state = 'active' AND datname = current_database()`,
+    );
+    await expect(sale).rejects.toThrow();
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(await isHeld(key)).toBe(true);
+    expect(await next).toBeGreaterThan(1_400);
+  });
+
+  it('is not in doubt if the database refused it', async () => {
+    await postgres.query('CREATE TABLE strict (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
+    const { host, locks } = await start();
+    const key = `stock:${product}`;
+    const sale = locks.withLock(key, () =>
+      host.withTransaction(async () => {
+        await host.tx.query('INSERT INTO strict VALUES (1), (1)');
+      }),
+    );
+    await expect(sale).rejects.toThrow(/duplicate key/);
+    expect(await isHeld(key)).toBe(false);
+  });
+});
