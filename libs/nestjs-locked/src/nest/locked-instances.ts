@@ -6,13 +6,15 @@ import {
   lockedMethodsOf,
   type LockedMethodInfo,
   unlockedOverridesOf,
+  wrappedMethodsOf,
 } from './locked-methods.registry.js';
 
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /**
  * Looks through the application once, at its start. Nest injects the lock service into what it makes itself;
- * instances made by `useFactory` and `useValue` get theirs here. Overrides that lost their lock are reported.
+ * instances made by `useFactory` and `useValue` get theirs here. Overrides that lost their lock are reported, and
+ * methods whose lock is not the outermost thing about them.
  *
  * Instances that a factory makes per request do not exist yet: they fail at their first locked call.
  */
@@ -44,6 +46,7 @@ export class LockedInstances implements OnModuleInit {
       for (const instance of instancesOf(wrapper)) {
         if (wrapper.isDependencyTreeStatic()) this.#provide(instance);
         for (const warning of overrideWarnings(instance)) warnings.add(warning);
+        for (const warning of orderWarnings(instance)) warnings.add(warning);
       }
     }
     for (const warning of warnings) this.#logger.warn(warning);
@@ -92,6 +95,13 @@ function overrideWarnings(instance: object): string[] {
     const method = String(locked.name);
     return `${className}.${method} overrides the locked ${locked.className}.${method} and takes no lock; put @Locked on it, or call super.${method}`;
   });
+}
+
+function orderWarnings(instance: object): string[] {
+  return wrappedMethodsOf(instance).map(
+    ({ className, name }) =>
+      `${className}.${String(name)}: a decorator stands above @Locked, so that what it does begins before the lock is taken; if it opens a transaction, put @Locked above it`,
+  );
 }
 
 function instancesOf(wrapper: InstanceWrapper): object[] {

@@ -28,6 +28,20 @@ export interface UnlockedOverride {
 
 type Registered = ReadonlyMap<string | symbol, readonly LockedMethodInfo[]>;
 
+/**
+ * The locked methods of an instance that something else wraps: a decorator that stands above `@Locked`. Whatever it
+ * does, a transaction for instance, begins before the lock is asked for.
+ */
+export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
+  return prototypesOf(instance).flatMap((prototype) =>
+    [...ownLockedMethods(prototype).values()].flatMap((infos) => {
+      const outermost = infos.at(-1) as LockedMethodInfo;
+      const method: unknown = Object.getOwnPropertyDescriptor(prototype, outermost.name)?.value;
+      return method === outermost.wrapper ? [] : [outermost];
+    }),
+  );
+}
+
 /** Notes the method on its wrapper and its prototype. */
 export function registerLockedMethod(target: object, info: LockedMethodInfo): void {
   Object.defineProperty(info.wrapper, LOCKED_METHOD, { value: info, configurable: true });

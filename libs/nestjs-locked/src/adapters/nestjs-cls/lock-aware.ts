@@ -95,7 +95,7 @@ function currentTxs(): object[] {
   return Object.getOwnPropertySymbols(store)
     .map((symbol) => store[symbol])
     .filter((value) => typeof value === 'object' || typeof value === 'function')
-    .filter((value) => value !== null) as object[];
+    .filter((value) => value !== null);
 }
 
 /** The names that the adapters give to these options. */

@@ -64,7 +64,7 @@ class LockAwareDataSource {
     const transaction = (...args: [Isolation, Body] | [Body]): Promise<unknown> => {
       const body = args.at(-1);
       if (typeof body !== 'function') return original(...args); // lets TypeORM complain
-      const isolation = args.length === 2 ? (args[0] as Isolation) : undefined;
+      const isolation = args.length === 2 ? (args[0]) : undefined;
       const given = isolation === undefined ? [] : [isolation];
       return this.#coordinator.run(this.#describe(isolation, true), (enter) =>
         this.#openingWithCallback(() =>
@@ -72,7 +72,7 @@ class LockAwareDataSource {
         ),
       );
     };
-    manager.transaction = transaction as EntityManager['transaction'];
+    manager.transaction = transaction;
   }
 
   /** TypeORM creates the query runner before it first waits for anything. */

@@ -27,7 +27,7 @@ export function dialectOf(name: unknown): SqlDialect | undefined {
 export function assertDialect(dialect: unknown): void {
   if (dialect === undefined || dialect === 'postgres' || dialect === 'mysql') return;
   throw new LockConfigError(
-    `Invalid option dialect: '${String(dialect)}' must be 'postgres' or 'mysql' (also for MariaDB)`,
+    `Invalid option dialect: '${dialect as string}' must be 'postgres' or 'mysql' (also for MariaDB)`,
   );
 }
 
