@@ -21,6 +21,8 @@ const swc = (moduleType) => [
 
 export default {
   testTimeout: 30_000,
+  globalSetup: '<rootDir>/test/support/global-setup.mjs',
+  globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   projects: [
     {
       displayName: 'esm',

@@ -1,0 +1,1 @@
+export { setUp as default } from './shared-servers.mjs';

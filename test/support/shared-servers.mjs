@@ -1,0 +1,49 @@
+/**
+ * One PostgreSQL and one MariaDB for a whole jest run. Spec files run in processes of their own, so
+ * jest's main process has the servers, and starts each when the first spec file asks for its address
+ * (`databases.ts` does). `cleanUpAtExit` in dev-servers ends them when jest ends by a signal.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { hasMariaDb, provideMariaDb, providePostgres } from 'dev-servers';
+
+const providers = new Map([
+  ['/postgres', providePostgres],
+  ['/mariadb', provideInstalledMariaDb],
+]);
+
+/** Servers by path, from the moment they are asked for. */
+const provided = new Map();
+let reception;
+
+/** Jest's globalSetup. */
+export async function setUp() {
+  reception = createServer(({ url }, response) => {
+    serverAt(url).then(
+      (server) => response.end(server.url),
+      (error) => response.writeHead(500).end(error.message),
+    );
+  });
+  reception.listen(0, '127.0.0.1');
+  await once(reception, 'listening');
+  process.env.TEST_SERVERS_URL = `http://127.0.0.1:${reception.address().port}`;
+}
+
+/** Jest's globalTeardown. */
+export async function tearDown() {
+  reception.close();
+  reception.closeAllConnections();
+  const servers = await Promise.allSettled(provided.values());
+  provided.clear();
+  await Promise.all(servers.map(({ value }) => value?.stop()));
+}
+
+function serverAt(path) {
+  if (!provided.has(path)) provided.set(path, providers.get(path)());
+  return provided.get(path);
+}
+
+async function provideInstalledMariaDb() {
+  if (!hasMariaDb()) throw new Error('There is no MariaDB: use describeWithMariaDb');
+  return provideMariaDb();
+}
