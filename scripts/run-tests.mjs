@@ -1,6 +1,7 @@
 /**
  * Runs jest and ends its output with one plain line, `N passed, N failed` (and `, N skipped` when
- * some were). Arguments are passed on to jest: `npm test -- key-template`. A suite that could not be
+ * some were). A describe that is named `skipped: no MariaDB` is why some were: its name is printed
+ * before. Arguments are passed on to jest: `npm test -- key-template`. A suite that could not be
  * loaded counts as one failed test. The exit code is 0 only when something ran and nothing failed.
  */
 import { spawn } from 'node:child_process';
@@ -38,9 +39,19 @@ jest.on('close', (code, signal) => {
   const skipped = (result?.numPendingTests ?? 0) + (result?.numTodoTests ?? 0);
 
   if (!result) console.log(`jest ended without a result (${signal ?? `exit code ${code}`})`);
+  for (const reason of skipReasons(result)) console.log(reason);
   console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
   process.exitCode = code === 0 && failed === 0 && passed > 0 ? 0 : code || 1;
 });
+
+/** Names of describes that say why the tests in them were skipped, each once. */
+function skipReasons(result) {
+  const skipped = (result?.testResults ?? [])
+    .flatMap(({ assertionResults }) => assertionResults)
+    .filter(({ status }) => status === 'pending');
+  const names = skipped.flatMap(({ ancestorTitles }) => ancestorTitles);
+  return new Set(names.filter((name) => name.startsWith('skipped: ')));
+}
 
 /** What jest wrote, or undefined when it was ended before it could. */
 function readResult() {

@@ -9,9 +9,24 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { isAlive, PostgresServer, providePostgres, provideRedis, RedisServer } from 'dev-servers';
+import {
+  findMariaDbPrograms,
+  hasMariaDb,
+  isAlive,
+  MariaDbServer,
+  PostgresServer,
+  provideMariaDb,
+  providePostgres,
+  provideRedis,
+  RedisServer,
+} from 'dev-servers';
 import { Redis } from 'ioredis';
+import { createConnection } from 'mysql2/promise';
 import pg from 'pg';
+import { describeIf } from './support/describe-if.js';
+
+/** Not with a server of `MARIADB_URL` alone: these tests start some. */
+const describeWithMariaDbPrograms = describeIf(findMariaDbPrograms() !== undefined, 'no MariaDB');
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {
@@ -131,6 +146,29 @@ describe('PostgresServer', () => {
   });
 });
 
+describeWithMariaDbPrograms('MariaDbServer', () => {
+  test('starts, answers, and leaves neither process nor folder after stop', async () => {
+    const server = await startMariaDb({ args: ['--max-connections=17'] });
+
+    const [row] = await queryMariaDb(
+      server.url,
+      'SELECT @@max_connections AS connections, @@datadir AS data, current_user() AS user',
+    );
+    expect(row).toMatchObject({ connections: 17, user: 'root@127.0.0.1' });
+    const temporary = join(row!['data'] as string, '..');
+    expect(existsSync(temporary)).toBe(true);
+
+    await server.stop();
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+    expect(existsSync(temporary)).toBe(false);
+  });
+
+  test('says what mariadbd printed when it does not start', async () => {
+    await expect(startMariaDb({ args: ['--no-such-option'] })).rejects.toThrow(/no-such-option/);
+  });
+});
+
 describe('provideRedis', () => {
   test('uses REDIS_URL as it is, and neither empties nor stops that server', async () => {
     const server = await startRedis();
@@ -200,6 +238,43 @@ describe('providePostgres', () => {
   });
 });
 
+describe('provideMariaDb', () => {
+  test.each(['MARIADB_URL', 'MYSQL_URL'] as const)('uses %s as it is', async (variable) => {
+    const url = 'mysql://root@127.0.0.1:1';
+    setEnvironment('MARIADB_URL', undefined);
+    setEnvironment(variable, url);
+
+    expect(hasMariaDb()).toBe(true);
+    await expect(provideMariaDb()).resolves.toMatchObject({ url, source: variable });
+  });
+
+  // Where this folder has all of MariaDB, as on systems with one folder for programs, PATH hides none.
+  const testWhereHidden = existsSync('/usr/sbin/mariadb-install-db') ? test.skip : test;
+  testWhereHidden('says how to get one where there is none', async () => {
+    setEnvironment('MARIADB_URL', undefined);
+    setEnvironment('MYSQL_URL', undefined);
+    setEnvironment('PATH', folder());
+
+    expect(hasMariaDb()).toBe(false);
+    await expect(provideMariaDb()).rejects.toThrow(/MARIADB_URL.*mariadb-server/);
+  });
+});
+
+describeWithMariaDbPrograms('provideMariaDb', () => {
+  test('starts a server without either variable, and stops it', async () => {
+    setEnvironment('MARIADB_URL', undefined);
+    setEnvironment('MYSQL_URL', undefined);
+
+    expect(hasMariaDb()).toBe(true);
+    const provided = await provideMariaDb();
+    expect(provided.source).toBe('binary');
+    await expect(queryMariaDb(provided.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
+
+    await provided.stop();
+    await expect(queryMariaDb(provided.url, 'SELECT 1')).rejects.toThrow();
+  });
+});
+
 describe('servers nobody stopped', () => {
   test.each(['exit', 'throw', 'SIGINT', 'SIGTERM', 'SIGKILL'])(
     'are gone with their folders after the process that started them ended by %s',
@@ -239,6 +314,14 @@ async function startPostgres(
   return server;
 }
 
+async function startMariaDb(
+  options?: Parameters<typeof MariaDbServer.start>[0],
+): Promise<MariaDbServer> {
+  const server = await MariaDbServer.start(options);
+  cleanUps.push(() => server.stop());
+  return server;
+}
+
 function client(url: string): Redis {
   const redis = new Redis(url, { retryStrategy: () => null, maxRetriesPerRequest: 0 });
   redis.on('error', () => {});
@@ -253,6 +336,15 @@ async function query(url: string, sql: string): Promise<unknown[]> {
     return (await database.query<Record<string, unknown>>(sql)).rows;
   } finally {
     await database.end();
+  }
+}
+
+async function queryMariaDb(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const connection = await createConnection(url);
+  try {
+    return (await connection.query(sql))[0] as Record<string, unknown>[];
+  } finally {
+    await connection.end();
   }
 }
 

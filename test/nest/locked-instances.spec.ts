@@ -116,6 +116,33 @@ describe('LockedInstances', () => {
     await expect(stock.take('a')).rejects.toThrow('this instance has no LockService');
   });
 
+  it('warns of decorators above @Locked, which begin before the lock is taken', async () => {
+    const Wrapping =
+      (): MethodDecorator =>
+      (_target, _name, descriptor: PropertyDescriptor): void => {
+        descriptor.value = new Proxy(descriptor.value as () => unknown, {});
+      };
+    @Injectable()
+    class Orders {
+      @Wrapping()
+      @Locked('order:<id>')
+      async place(id: string) {
+        return Promise.resolve(id);
+      }
+
+      @Locked('order:<id>')
+      @Wrapping()
+      async cancel(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    await start([Orders]);
+    expect(warn.mock.calls).toEqual([
+      [expect.stringMatching(/^Orders\.place: a decorator stands above @Locked/)],
+    ]);
+  });
+
   it('warns of overrides that take no lock, once, and of no others', async () => {
     @Injectable()
     class Unlocked extends Stock {

@@ -1,15 +1,16 @@
 /**
- * One PostgreSQL and one MariaDB for a whole jest run. Spec files run in processes of their own, so
+ * One PostgreSQL, one MariaDB and one Redis for a whole jest run. Spec files run in processes of their own, so
  * jest's main process has the servers, and starts each when the first spec file asks for its address
  * (`databases.ts` does). `cleanUpAtExit` in dev-servers ends them when jest ends by a signal.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { providePostgres, provideRedis } from 'dev-servers';
+import { hasMariaDb, provideMariaDb, providePostgres, provideRedis } from 'dev-servers';
 
 const providers = new Map([
   ['/postgres', providePostgres],
   ['/redis', provideRedis],
+  ['/mariadb', provideInstalledMariaDb],
 ]);
 
 /** Servers by path, from the moment they are asked for. */
@@ -41,4 +42,9 @@ export async function tearDown() {
 function serverAt(path) {
   if (!provided.has(path)) provided.set(path, providers.get(path)());
   return provided.get(path);
+}
+
+async function provideInstalledMariaDb() {
+  if (!hasMariaDb()) throw new Error('There is no MariaDB: use describeWithMariaDb');
+  return provideMariaDb();
 }

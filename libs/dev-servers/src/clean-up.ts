@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-/** What has to go when this process ends, however it ends. */
+/** What has to go when this process ends, however it ends; a negative `pid` is a process group. */
 export type CleanUpTask =
   | { readonly kind: 'process'; readonly pid: number; readonly signal: NodeJS.Signals }
   | { readonly kind: 'folder'; readonly path: string };

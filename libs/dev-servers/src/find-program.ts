@@ -1,9 +1,13 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** The full path of the first of `names` that can be run from a folder of PATH. */
+/** Where Debian keeps servers; only root has it on PATH. */
+const SERVER_FOLDER = '/usr/sbin';
+
+/** The full path of the first of `names` that can be run from a folder of PATH, or from /usr/sbin. */
 export function findProgram(...names: string[]): string | undefined {
-  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  const path = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  const folders = [...path, SERVER_FOLDER];
   return names
     .flatMap((name) => folders.map((folder) => join(folder, name)))
     .find((path) => isProgram(path));

@@ -2,5 +2,12 @@ export { provideRedis, type ProvidedRedis } from './provide-redis.js';
 export { RedisServer, type RedisServerOptions } from './redis-server.js';
 export { providePostgres, type ProvidedPostgres } from './provide-postgres.js';
 export { PostgresServer, type PostgresServerOptions } from './postgres-server.js';
+export { hasMariaDb, provideMariaDb, type ProvidedMariaDb } from './provide-mariadb.js';
+export { MariaDbServer, type MariaDbServerOptions } from './mariadb-server.js';
+export {
+  findMariaDbPrograms,
+  findOrInstallMariaDb,
+  type MariaDbPrograms,
+} from './mariadb-programs.js';
 export { isAlive } from './is-alive.js';
 export { cleanUpAtExit } from './clean-up.js';

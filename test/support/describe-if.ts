@@ -1,0 +1,13 @@
+import { describe } from '@jest/globals';
+import { hasMariaDb } from 'dev-servers';
+
+type Describe = (name: string, tests: () => void) => void;
+
+/** A `describe` that skips its tests unless `condition`; `npm test` then prints `skipped: <reason>`. */
+export function describeIf(condition: boolean, reason: string): Describe {
+  if (condition) return describe;
+  return (name, tests) => describe(`skipped: ${reason}`, () => describe.skip(name, tests));
+}
+
+/** For tests that need a MariaDB: they install none. */
+export const describeWithMariaDb: Describe = describeIf(hasMariaDb(), 'no MariaDB');
