@@ -5,7 +5,10 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 describe('systemClock', () => {
   beforeEach(() => void jest.useFakeTimers());
-  afterEach(() => void jest.useRealTimers());
+  afterEach(() => {
+    jest.restoreAllMocks();
+    jest.useRealTimers();
+  });
 
   it('never fires after Infinity, and arms no timer for it', async () => {
     const fire = jest.fn();
@@ -18,12 +21,16 @@ describe('systemClock', () => {
 
   it('waits longer than one timer of the platform can', async () => {
     const fire = jest.fn();
+    const timeouts = jest.spyOn(globalThis, 'setTimeout');
     systemClock.after(LONGEST_TIMEOUT_MS + 60_000, fire);
     await jest.advanceTimersByTimeAsync(LONGEST_TIMEOUT_MS + 59_999);
     expect(fire).not.toHaveBeenCalled();
     await jest.advanceTimersByTimeAsync(1);
     expect(fire).toHaveBeenCalledTimes(1);
     expect(jest.getTimerCount()).toBe(0);
+    // A longer one would fire at once.
+    const delays = timeouts.mock.calls.map(([, ms]) => ms);
+    expect(delays).toEqual([LONGEST_TIMEOUT_MS, 60_000]);
   });
 
   it('fires once, and not when it was cancelled, also in its second round', async () => {

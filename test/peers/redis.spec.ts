@@ -48,6 +48,8 @@ describe('whose lock it is', () => {
     const token = await redis.get(`lock:{${key}}`);
     expect(lock.isHeld).toBe(false);
     expect(await lock.release()).toBe(false);
+    // Its release has been answered.
+    await eventually(() => expect(a!.engine.residue).toMatchObject({ tokens: 0 }));
     expect(await redis.get(`lock:{${key}}`)).toBe(token);
     expect(await next.release()).toBe(true);
   });
@@ -134,25 +136,6 @@ describe('waking up', () => {
     for (const lock of locks) await lock.release();
     for (const lock of await Promise.all(patient)) await lock.release();
     expect(performance.now() - from).toBeLessThan(SOON_MS); // less than the safety interval of 5 s
-  });
-
-  it('a holder that is gone frees its key in time although many other keys are to expire', async () => {
-    const { engine } = await openLocks(server.url);
-    const redis = openAdmin(server.url);
-    const key = uniqueKey();
-    const leaseMs = 1_000;
-    await redis.eval(
-      `for i = 1, 100000 do redis.call('SET', KEYS[1] .. i, '1', 'PX', 900 + i % 200) end`,
-      1,
-      `${key}:noise:`,
-    );
-    await redis.set(`lock:{${key}}`, `${'0'.repeat(32)}:1`, 'PX', leaseMs);
-    const from = performance.now();
-    const lock = await engine.acquire(key);
-    const ms = performance.now() - from;
-    expect(ms).toBeGreaterThan(leaseMs - 200);
-    expect(ms).toBeLessThan(leaseMs + SOON_MS - 1_000);
-    await lock.release();
   });
 });
 
