@@ -1,66 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
-import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
-import {
-  resolveServiceOptions,
-  type LockServiceOptions,
-} from '../../libs/nestjs-locked/src/core/lock.options.js';
 import {
   LockAbortedError,
   LockLostError,
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { FakeClock, settled } from '../support/fake-clock.js';
-import { granted, queued, ScriptedStore, unknown } from '../support/scripted-store.js';
-
-const KEY = 'stock:42';
-
-async function start(options: LockServiceOptions = {}) {
-  const clock = new FakeClock();
-  const store = new ScriptedStore();
-  const events: LockEvent[] = [];
-  const engine = new LockEngine({
-    store,
-    clock,
-    options: resolveServiceOptions(options),
-    report: (event) => events.push(event),
-    random: () => 0,
-  });
-  await engine.open();
-  const grant = (token: string, fence = 100, waiters = 0, acceptMs = 3_000) =>
-    store.listener.message({
-      kind: 'grant',
-      name: KEY,
-      token,
-      fence,
-      blockEnd: fence + 1_000_000,
-      waiters,
-      acceptMs,
-    });
-  const wanted = (token: string) => store.listener.message({ kind: 'wanted', name: KEY, token });
-  /** A caller that stands in the store's queue. */
-  const waiting = async (callOptions = {}) => {
-    const hold = engine.acquire(KEY, callOptions);
-    hold.catch(() => {});
-    const ask = await store.next('acquire');
-    ask.reply(queued(ask.command.token));
-    await settled();
-    return { hold, token: ask.command.token };
-  };
-  const held = async () => {
-    const hold = engine.acquire(KEY);
-    const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token));
-    return { hold: await hold, token: ask.command.token };
-  };
-  const nothingLeft = async () => {
-    expect(await store.unanswered()).toEqual([]);
-    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
-    expect(clock.timers).toBe(0);
-  };
-  return { clock, store, engine, events, grant, wanted, waiting, held, nothingLeft };
-}
+import { settled } from '../support/fake-clock.js';
+import { KEY, startScripted as start } from '../support/scripted-engine.js';
+import { granted, queued, unknown } from '../support/scripted-store.js';
 
 describe('Lease, asking', () => {
   it('counts the lease from the sending of ACQUIRE, not from its reply', async () => {

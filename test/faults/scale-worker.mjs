@@ -7,14 +7,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import { LockNotAcquiredError, LockStoreError, LockService, RedisLockModule } from 'nestjs-locked';
+import { LockTestingModule } from 'nestjs-locked/testing';
 
 const [task = '', redisUrl = '', count = ''] = process.argv.slice(2);
 const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
 
-/** @param {object} options */
-async function open(options) {
+/**
+ * @param {object} options
+ * @param {'redis' | 'memory'} [store]
+ */
+async function open(options, store = 'redis') {
   const app = await NestFactory.createApplicationContext(
-    RedisLockModule.forRoot({ connection: redis, ...options }),
+    store === 'redis'
+      ? RedisLockModule.forRoot({ connection: redis, ...options })
+      : LockTestingModule.forRoot(options),
     { logger: ['warn', 'error'], abortOnError: false },
   );
   const locks = app.get(LockService);
@@ -42,45 +48,53 @@ async function settled(residue) {
   return residue();
 }
 
+/**
+ * So many single tries, every second one of a key that is taken.
+ * @param {number} total
+ * @param {'redis' | 'memory'} store
+ */
+async function tryLocks(total, store) {
+  const { app, locks, residue } = await open({ leaseMs: 30_000 }, store);
+  const taken = await locks.acquire('scale:taken');
+  /** @param {number} tries */
+  const run = async (tries) => {
+    let left = tries;
+    let got = 0;
+    let failed = 0;
+    const caller = async (/** @type {number} */ i) => {
+      for (; left > 0; left -= 1) {
+        const key = left % 2 === 0 ? 'scale:taken' : `scale:try:${i}`;
+        try {
+          const lock = await locks.tryAcquire(key, { reentrant: false });
+          if (lock === null) continue;
+          got += 1;
+          await lock.release();
+        } catch (error) {
+          if (!(error instanceof LockStoreError)) throw error;
+          failed += 1; // a single try gives Redis, and this process, a second
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: 100 }, (_, i) => caller(i)));
+    return { got, failed };
+  };
+  await run(total / 20); // warm
+  const before = { memory: memory(), listeners: listeners() };
+  const from = performance.now();
+  const { got, failed } = await run(total);
+  const ms = performance.now() - from;
+  const after = { memory: memory(), listeners: listeners() };
+  await taken.release();
+  const left = await settled(residue);
+  await app.close();
+  return { got, failed, ms, before, after, residue: left };
+}
+
 /** @type {Record<string, (number: number) => Promise<object>>} */
 const tasks = {
-  /** So many single tries, every second one of a key that is taken. */
-  async 'try-locks'(total) {
-    const { app, locks, residue } = await open({ leaseMs: 30_000 });
-    const taken = await locks.acquire('scale:taken');
-    /** @param {number} tries */
-    const run = async (tries) => {
-      let left = tries;
-      let got = 0;
-      let failed = 0;
-      const caller = async (/** @type {number} */ i) => {
-        for (; left > 0; left -= 1) {
-          const key = left % 2 === 0 ? 'scale:taken' : `scale:try:${i}`;
-          try {
-            const lock = await locks.tryAcquire(key, { reentrant: false });
-            if (lock === null) continue;
-            got += 1;
-            await lock.release();
-          } catch (error) {
-            if (!(error instanceof LockStoreError)) throw error;
-            failed += 1; // a single try gives Redis, and this process, a second
-          }
-        }
-      };
-      await Promise.all(Array.from({ length: 100 }, (_, i) => caller(i)));
-      return { got, failed };
-    };
-    await run(total / 20); // warm
-    const before = { memory: memory(), listeners: listeners() };
-    const from = performance.now();
-    const { got, failed } = await run(total);
-    const ms = performance.now() - from;
-    const after = { memory: memory(), listeners: listeners() };
-    await taken.release();
-    const left = await settled(residue);
-    await app.close();
-    return { got, failed, ms, before, after, residue: left };
-  },
+  'try-locks': (total) => tryLocks(total, 'redis'),
+
+  'try-locks-memory': (total) => tryLocks(total, 'memory'),
 
   /** One caller waits so many milliseconds for a key that somebody else keeps. */
   async wait(ms) {

@@ -125,6 +125,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
       return;
     }
     this.#context.noticeSuspend();
+    if (this.#state === 'over') return; // it was idle, and given up: the caller has asked anew
     const needed = renew ? leaseMs * share : leaseMs * 0.5;
     const remainingMs = this.remainingMs();
     if (
@@ -429,6 +430,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   /** The server may be another one, or empty: renews at once. */
   lookAgain(): void {
+    if (this.#state === 'idle') return this.giveUp();
     if (this.#state !== 'held' || this.#commitUnknown) return;
     this.#renewAt = this.#context.clock.now();
     this.#schedule();
@@ -437,7 +439,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   /** The machine may have slept, so that our clock stood still while the lease went on. */
   suspect(): void {
     this.#suspect = true;
-    if (this.#state === 'idle') return this.giveUp();
     this.lookAgain();
   }
 

@@ -1,0 +1,359 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockAbortedError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { settled } from '../support/fake-clock.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+import { granted, queued, unknown } from '../support/scripted-store.js';
+
+const renewed = (waiters = 0) => ({ kind: 'renewed', blockEnd: 2_000_000, waiters }) as const;
+
+describe('tokens', () => {
+  it('are new with each command that could be granted, also after a failure', async () => {
+    const { clock, store, engine } = await startScripted({ localHandovers: 0 });
+    const introduced: string[] = [];
+    const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
+    const failed = await store.next('acquire');
+    introduced.push(failed.command.token);
+    failed.reply(unknown);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await clock.advance(100);
+    const ask = await store.next('acquire');
+    introduced.push(ask.command.token);
+    ask.reply(queued(ask.command.token, 1_000));
+    await clock.advance(1_001);
+    const lookedAgain = await store.next('recheck');
+    introduced.push(lookedAgain.command.newToken);
+    lookedAgain.reply(unknown);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await clock.advance(200);
+    const again = await store.next('acquire');
+    introduced.push(again.command.token);
+    again.reply(granted(again.command.token, 100, 1));
+    void (await first).release();
+    const requeue = await store.next('requeue');
+    introduced.push(requeue.command.newToken);
+    requeue.reply(granted(requeue.command.newToken, 200));
+    expect((await second).fencingToken).toBe(200);
+
+    expect(new Set(introduced).size).toBe(5);
+    for (const token of introduced) expect(token).toMatch(/^[0-9a-f]{32}:\d+$/);
+  });
+});
+
+describe('a hold that ended by maxHoldMs', () => {
+  it('is not renewed any more, does not answer to `wanted`, and is released when its work has settled', async () => {
+    const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs: 5_000 });
+    const { hold, token } = await held();
+    await clock.advance(5_000);
+    expect(hold.signal.reason).toMatchObject({ reason: 'max-hold' });
+    wanted(token);
+    await clock.advance(20_000);
+    expect(await store.unanswered()).toEqual([]);
+
+    const released = hold.release();
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
+    release.reply({ kind: 'released' });
+    expect(await released).toBe(false); // the hold was over before
+    await nothingLeft();
+  });
+
+  it('sends local callers to ask for a lease of their own', async () => {
+    const { clock, store, engine, held } = await startScripted({ maxHoldMs: 5_000 });
+    const { hold, token } = await held();
+    const second = engine.acquire(KEY);
+    await clock.advance(5_000);
+    const ask = await store.next('acquire');
+    expect(ask.command.token).not.toBe(token);
+    expect(hold.isHeld).toBe(false);
+    ask.reply(granted(ask.command.token, 900));
+    expect((await second).fencingToken).toBe(900);
+  });
+});
+
+describe('a lease that was lost', () => {
+  it('sends local callers to ask anew, with what is left of their wait', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold, token } = await held();
+    const second = engine.acquire(KEY, { waitMs: 12_000 });
+    const refused = expect(second).rejects.toMatchObject({ waitedMs: 12_000 });
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    const ask = await store.next('acquire');
+    expect(hold.signal.aborted).toBe(true);
+    expect(ask.command.token).not.toBe(token);
+    ask.reply(queued(ask.command.token));
+    await clock.advance(2_000);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await refused;
+  });
+
+  it('is released all the same when its work has settled, not before: it may only be believed lost', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold, token } = await held();
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    await clock.advance(1_000);
+    expect(await store.unanswered()).toEqual([]);
+    void hold.release();
+    expect((await store.next('release')).command.token).toBe(token);
+  });
+});
+
+describe('handing out', () => {
+  it('renews first when less than half of what the next caller asks for is left', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold, token } = await held({ leaseMs: 2_000 });
+    const second = engine.acquire(KEY, { leaseMs: 60_000 });
+    await clock.advance(500);
+    void hold.release();
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token, leaseMs: 60_000 });
+    renewal.reply(renewed());
+    expect((await second).remainingMs()).toBe(60_000 - 600);
+  });
+
+  it('waits while that renewal is not answered, and asks anew when the lease has ended', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold, token } = await held({ leaseMs: 2_000 });
+    const second = engine.acquire(KEY, { leaseMs: 60_000 });
+    let told = false;
+    void second.then(() => (told = true));
+    void hold.release();
+    for (let passed = 0; passed < 1_900; passed += 100) {
+      (await store.next('renew')).reply(unknown);
+      await clock.advance(100);
+    }
+    expect(told).toBe(false);
+    await clock.advance(100);
+    (await store.next('renew')).reply(unknown);
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
+    release.reply({ kind: 'released' });
+    await clock.advance(100);
+    const ask = await store.next('acquire');
+    expect(ask.command.token).not.toBe(token);
+    ask.reply(granted(ask.command.token));
+    expect((await second).isHeld).toBe(true);
+  });
+});
+
+describe('a granted lease', () => {
+  it('is renewed for the first time after a third of its acceptance lease, so that short work costs nothing', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    grant(token);
+    await hold;
+    await clock.advance(940);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(60);
+    expect((await store.next('renew')).command).toMatchObject({ token, leaseMs: 30_000 });
+  });
+});
+
+describe('other processes that want the key', () => {
+  it('are heard of from a renewal, too', async () => {
+    const { clock, store, engine, held } = await startScripted({ localHandovers: 0 });
+    const { hold } = await held();
+    void engine.acquire(KEY, { waitMs: 60_000 });
+    await clock.advance(10_000);
+    (await store.next('renew')).reply(renewed(1));
+    await settled();
+    void hold.release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('are forgotten when a hand-over finds that they have left', async () => {
+    const { store, engine, wanted } = await startScripted({ localHandovers: 0 });
+    const holds = [1, 2, 3].map(() => engine.acquire(KEY));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const first = await holds[0]!;
+    wanted(ask.command.token);
+    void first.release();
+    const requeue = await store.next('requeue');
+    requeue.reply(granted(requeue.command.newToken, 200));
+    void (await holds[1]!).release();
+    expect((await holds[2]!).fencingToken).toBe(201);
+    expect(await store.unanswered()).toEqual([]);
+  });
+});
+
+describe('an idle lease', () => {
+  it('is not renewed, and given up at its deadline at the latest', async () => {
+    const { clock, store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
+    const { hold } = await held();
+    await hold.release();
+    await clock.advance(29_699);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(1);
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it('is given up when a connection was lost: the server may be another one, or empty', async () => {
+    const { store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
+    const { hold } = await held();
+    await hold.release();
+    store.listener.reconnected();
+    (await store.next('release')).reply({ kind: 'lost' });
+    await nothingLeft();
+  });
+});
+
+describe('a wait that is given up', () => {
+  it('takes back both tokens while a re-check is on its way', async () => {
+    const { clock, store, waiting, nothingLeft } = await startScripted();
+    const controller = new AbortController();
+    const { hold, token } = await waiting({ signal: controller.signal });
+    store.listener.reconnected();
+    await clock.advance(1);
+    const recheck = await store.next('recheck');
+    controller.abort();
+    await expect(hold).rejects.toThrow(LockAbortedError);
+    const leave = await store.next('leave');
+    expect(leave.command.tokens).toEqual([token, recheck.command.newToken]);
+    leave.reply({ kind: 'left' });
+    recheck.reply(queued(recheck.command.newToken));
+    // That reply may be of a command that ran after the clean-up: what it says is undone as well.
+    const last = await store.next('leave');
+    expect(last.command.tokens).toEqual([recheck.command.newToken]);
+    last.reply({ kind: 'left' });
+    await nothingLeft();
+  });
+
+  it('is told at once; close() waits until the store has answered', async () => {
+    const { store, engine, waiting } = await startScripted();
+    const controller = new AbortController();
+    const { hold } = await waiting({ signal: controller.signal });
+    controller.abort();
+    await expect(hold).rejects.toThrow(LockAbortedError); // nothing has been answered yet
+    let closed = false;
+    const closing = engine.close(1_000).then(() => (closed = true));
+    const leave = await store.next('leave');
+    expect(closed).toBe(false);
+    leave.reply({ kind: 'left' });
+    await closing;
+  });
+
+  it('is taken back until the store answers, or until the lease in question must have ended', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted({ leaseMs: 2_000 });
+    const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
+    (await store.next('acquire')).reply(unknown);
+    await refused;
+    let attempts = 0;
+    for (let passed = 0; passed < 10_000; passed += 100) {
+      for (let left = (await store.unanswered()).length; left > 0; left--) {
+        (await store.next('leave')).reply(unknown);
+        attempts++;
+      }
+      await clock.advance(100);
+    }
+    expect(attempts).toBeGreaterThan(3);
+    expect(attempts).toBeLessThan(8);
+    await nothingLeft();
+  });
+});
+
+describe('a caller who comes while the release is on its way', () => {
+  it('asks with a new token, behind it, and does not join the lease that leaves', async () => {
+    const { store, engine, held } = await startScripted();
+    const { hold, token } = await held();
+    void hold.release();
+    const next = engine.acquire(KEY);
+    await settled();
+    expect(await store.unanswered()).toEqual(['release', 'acquire']);
+    (await store.next('release')).reply({ kind: 'released' });
+    const ask = await store.next('acquire');
+    expect(ask.command.token).not.toBe(token);
+    ask.reply(granted(ask.command.token, 500));
+    expect((await next).fencingToken).toBe(500);
+  });
+});
+
+describe('after a reconnect', () => {
+  it('every lease is renewed at once, the most urgent first; no answer is no loss', async () => {
+    const { clock, store, engine } = await startScripted();
+    const holds = [];
+    for (const [name, leaseMs] of [
+      ['slow', 60_000],
+      ['urgent', 10_000],
+      ['usual', 30_000],
+    ] as const) {
+      const hold = engine.acquire(name, { leaseMs });
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      holds.push(await hold);
+    }
+    const names: string[] = [];
+    const { renew } = store;
+    store.renew = (commands) => {
+      names.push(...commands.map(({ name }) => name));
+      return renew(commands);
+    };
+    store.listener.reconnected();
+    await clock.advance(0);
+    expect(names).toEqual(['urgent', 'usual', 'slow']);
+    for (let i = 0; i < 3; i++) (await store.next('renew')).reply(unknown);
+    await settled();
+    expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
+  });
+});
+
+describe('after a suspend of the machine', () => {
+  const SLEPT_MS = 600_000;
+
+  it('a lease is renewed at the next look, long before its time', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held();
+    void engine.acquire('other', { waitMs: 50 }).catch(() => {}); // something that is due soon
+    (await store.next('acquire')).reply(queued('x'));
+    clock.stepWall(SLEPT_MS);
+    await clock.advance(50);
+    expect(await store.unanswered()).toContain('renew');
+    expect(hold.isHeld).toBe(true);
+  });
+
+  it('nothing is handed out before the store has confirmed the lease', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held();
+    const second = engine.acquire(KEY);
+    clock.stepWall(SLEPT_MS);
+    void hold.release();
+    const renewal = await store.next('renew');
+    renewal.reply({ kind: 'lost' });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token, 700));
+    expect((await second).fencingToken).toBe(700);
+  });
+
+  // Fails today: any answered renewal ends the suspicion, also one that was sent before the machine slept.
+  it.failing('a renewal that was sent before it proves nothing', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held();
+    const second = engine.acquire(KEY, { waitMs: 60_000 });
+    await clock.advance(10_000);
+    const before = await store.next('renew');
+    clock.stepWall(SLEPT_MS);
+    void engine.acquire('other', { waitMs: 50 }).catch(() => {}); // something that is due soon
+    (await store.next('acquire')).reply(queued('x'));
+    await clock.advance(50);
+    expect(await store.unanswered()).toContain('renew'); // the one that will tell
+    before.reply(renewed());
+    await settled();
+    void hold.release();
+    await settled();
+    expect(await Promise.race([second, Promise.resolve('waiting')])).toBe('waiting');
+  });
+
+  it('an idle lease is given up', async () => {
+    const { clock, store, engine, held } = await startScripted({ lingerMs: 20_000 });
+    const { hold } = await held();
+    await hold.release();
+    clock.stepWall(SLEPT_MS);
+    const next = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    expect(await store.unanswered()).toEqual(['release']);
+    ask.reply(granted(ask.command.token, 800));
+    expect((await next).fencingToken).toBe(800);
+  });
+});

@@ -1,0 +1,32 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  acceptanceLeaseMs,
+  driftMarginMs,
+  renewalDueAt,
+  safetyIntervalMs,
+} from '../../libs/nestjs-locked/src/core/lease-timing.js';
+
+describe('the arithmetic of leases', () => {
+  it.each([
+    // lease, drift margin, acceptance lease, safety interval
+    [500, 5, 500, 167],
+    [1_000, 10, 1_000, 334],
+    [10_000, 100, 1_000, 3_334],
+    [30_000, 300, 3_000, 5_000],
+    [600_000, 6_000, 60_000, 5_000],
+  ])('of %i ms: margin %i, acceptance lease %i, safety interval %i', (leaseMs, ...expected) => {
+    expect([driftMarginMs(leaseMs), acceptanceLeaseMs(leaseMs), safetyIntervalMs(leaseMs)]).toEqual(
+      expected,
+    );
+  });
+
+  it('renews after about a third, never later, so that two more tries fit in', () => {
+    for (const leaseMs of [500, 1_000, 30_000, 600_000]) {
+      for (const sentAt of [0, 1_234.5, 99_999.9]) {
+        const after = renewalDueAt(sentAt, leaseMs) - sentAt;
+        expect(after).toBeLessThanOrEqual(leaseMs / 3);
+        expect(after).toBeGreaterThan(leaseMs / 4);
+      }
+    }
+  });
+});

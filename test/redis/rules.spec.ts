@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { Redis } from 'ioredis';
+import { hostname } from 'node:os';
+import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import {
+  resolveServiceOptions,
+  type LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { RedisMonitor } from '../support/redis-monitor.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await RedisServer.start();
+  redis = new Redis(server.url);
+});
+
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+/** A lock service that was not opened. */
+function newLocks({
+  clock = systemClock,
+  client = new Redis(server.url),
+  ...options
+}: LockServiceOptions & { readonly clock?: Clock; readonly client?: Redis } = {}) {
+  const resolved = resolveServiceOptions(options);
+  const store = new RedisLockStore({
+    client,
+    clock,
+    keyPrefix: 'lock:',
+    leaseMs: resolved.leaseMs,
+    closeClient: async () => client.disconnect(),
+  });
+  const engine = new LockEngine({ store, options: resolved, report: () => {}, clock });
+  afterTest(() => engine.close(0));
+  return { engine, store };
+}
+
+describe('processes', () => {
+  it('have an id of 128 random bits, each service its own, with nothing of host or pid in it', () => {
+    const ids = Array.from({ length: 50 }, () => newLocks().store.processId);
+    expect(new Set(ids).size).toBe(50);
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/);
+    // Every one of the 32 digits varies: none is made of something that stays.
+    for (let i = 0; i < 32; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(3);
+  });
+
+  it('say who they are in one key, which is written again before it ends', async () => {
+    const HALF_AN_HOUR_MS = 1_800_000;
+    const refreshes: (() => void)[] = [];
+    const clock: Clock = {
+      ...systemClock,
+      after: (ms, fire) => {
+        if (ms !== HALF_AN_HOUR_MS) return systemClock.after(ms, fire);
+        refreshes.push(fire);
+        return () => {};
+      },
+    };
+    const { engine, store } = newLocks({ clock });
+    await engine.open();
+    const key = `lock:process:${store.processId}`;
+    const self = JSON.stringify({ host: hostname(), pid: process.pid });
+    expect(await redis.get(key)).toBe(self);
+    expect(await redis.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS);
+
+    await redis.pexpire(key, 60_000);
+    expect(refreshes).toHaveLength(1);
+    refreshes[0]!();
+    await eventually(async () => expect(await redis.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS));
+    expect(refreshes).toHaveLength(2);
+
+    await engine.close(0);
+    expect(await redis.exists(key)).toBe(0);
+  });
+});
+
+describe('the inbox', () => {
+  it('is opened to the master, whatever the role of the client', async () => {
+    const client = new Redis(server.url);
+    const asked: unknown[] = [];
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (override) => {
+      asked.push(override);
+      return duplicate(override);
+    };
+    const { engine } = newLocks({ client });
+    await engine.open();
+    expect(asked).toEqual([expect.objectContaining({ role: 'master', autoResubscribe: false })]);
+  });
+
+  it('is subscribed before the first lock is asked for, also without a start', async () => {
+    const monitor = await RedisMonitor.start(server.port);
+    afterTest(() => monitor.stop());
+    const { engine, store } = newLocks();
+    const key = uniqueKey();
+    const locks = await Promise.all([engine.acquire(key), engine.acquire(uniqueKey())]);
+    const commands = (await monitor.commands()).filter(({ source }) => source !== 'lua');
+    const subscribed = commands.findIndex(({ name }) => name === 'subscribe');
+    const asked = commands.findIndex(({ args }) => args.includes(`lock:{${key}}`));
+    expect(subscribed).toBeGreaterThanOrEqual(0);
+    expect(commands[subscribed]!.args).toEqual([`lock:inbox:${store.processId}`]);
+    expect(asked).toBeGreaterThan(subscribed);
+    expect(commands.filter(({ name }) => name === 'subscribe')).toHaveLength(1);
+    for (const lock of locks) await lock.release();
+  });
+});
+
+describe('a key that is kept after short work', () => {
+  it('is told to the head of the queue, which enters as soon as that is over', async () => {
+    const [a, b] = [newLocks(), newLocks()];
+    await Promise.all([a.engine.open(), b.engine.open()]);
+    const key = uniqueKey();
+    const keptMs = 1_500; // the safety interval of a waiter is 5 s
+    const lock = await a.engine.acquire(key, { holdAtLeastMs: keptMs });
+    const from = performance.now();
+    const waiting = b.engine.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => expect(await redis.zcard(`lock:{${key}}:queue`)).toBe(1));
+    const holder = await redis.get(`lock:{${key}}`);
+
+    expect(await lock.release()).toBe(true);
+    expect(await redis.get(`lock:{${key}}`)).toBe(`kept:${holder}`);
+    const next = await waiting;
+    const ms = performance.now() - from;
+    expect(ms).toBeGreaterThan(keptMs - 100);
+    expect(ms).toBeLessThan(4_500);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await next.release();
+  });
+});

@@ -1,0 +1,60 @@
+import { expect } from '@jest/globals';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import {
+  resolveServiceOptions,
+  type LockOptions,
+  type LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { FakeClock, settled } from './fake-clock.js';
+import { granted, queued, ScriptedStore } from './scripted-store.js';
+
+/** The key of these tests. */
+export const KEY = 'stock:42';
+
+/** An engine whose time and store the test plays itself. */
+export async function startScripted(options: LockServiceOptions = {}) {
+  const clock = new FakeClock();
+  const store = new ScriptedStore();
+  const events: LockEvent[] = [];
+  const engine = new LockEngine({
+    store,
+    clock,
+    options: resolveServiceOptions(options),
+    report: (event) => events.push(event),
+    random: () => 0,
+  });
+  await engine.open();
+  const grant = (token: string, fence = 100, waiters = 0, acceptMs = 3_000) =>
+    store.listener.message({
+      kind: 'grant',
+      name: KEY,
+      token,
+      fence,
+      blockEnd: fence + 1_000_000,
+      waiters,
+      acceptMs,
+    });
+  const wanted = (token: string) => store.listener.message({ kind: 'wanted', name: KEY, token });
+  /** A caller that stands in the store's queue. */
+  const waiting = async (callOptions: LockOptions = {}) => {
+    const hold = engine.acquire(KEY, callOptions);
+    hold.catch(() => {});
+    const ask = await store.next('acquire');
+    ask.reply(queued(ask.command.token));
+    await settled();
+    return { hold, token: ask.command.token };
+  };
+  const held = async (callOptions: LockOptions = {}) => {
+    const hold = engine.acquire(KEY, callOptions);
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    return { hold: await hold, token: ask.command.token };
+  };
+  const nothingLeft = async () => {
+    expect(await store.unanswered()).toEqual([]);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+    expect(clock.timers).toBe(0);
+  };
+  return { clock, store, engine, events, grant, wanted, waiting, held, nothingLeft };
+}
