@@ -2,6 +2,7 @@ import { Acquisition } from './acquisition.js';
 import { CleanUp } from './clean-up.js';
 import { systemClock, type Clock } from './clock.js';
 import { HeldLock } from './held-lock.js';
+import { HolderLookup } from './holder-lookup.js';
 import { LocalQueues } from './local-queues.js';
 import type { LockContext } from './lock-context.js';
 import type { ReportLockEvent } from './lock-events.js';
@@ -41,6 +42,7 @@ export class LockEngine implements LockRunner, StoreListener {
   readonly #queues: LocalQueues;
   readonly #scopes = new LockScopes();
   readonly #suspends: SuspendDetector;
+  readonly #holders: HolderLookup;
   #opening: Promise<void> | undefined;
   #isOpen = false;
   /** Handed out and not yet released. */
@@ -61,6 +63,7 @@ export class LockEngine implements LockRunner, StoreListener {
       after: () => watchdog.flush(),
     });
     this.#suspends = new SuspendDetector(clock);
+    this.#holders = new HolderLookup(store.directory, clock);
     this.#context = {
       options,
       store,
@@ -85,7 +88,23 @@ export class LockEngine implements LockRunner, StoreListener {
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
-    return this.#track(await this.#take(keys, resolveLockOptions(options, this.#context.options)));
+    const resolved = resolveLockOptions(options, this.#context.options);
+    try {
+      return this.#track(await this.#take(keys, resolved));
+    } catch (error) {
+      throw await this.#named(error, resolved);
+    }
+  }
+
+  /** @param options `waitMs` is 0 unless given @returns null if somebody else has it */
+  async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
+    const once = { ...options, waitMs: options?.waitMs ?? 0 };
+    try {
+      return this.#track(await this.#take(keys, resolveLockOptions(once, this.#context.options)));
+    } catch (error) {
+      if (error instanceof LockNotAcquiredError) return null;
+      throw error;
+    }
   }
 
   async withLock<T>(
@@ -98,7 +117,8 @@ export class LockEngine implements LockRunner, StoreListener {
     try {
       sections = await this.#take(keys, resolved);
     } catch (error) {
-      return busyResult<T>(error, options.onBusy);
+      if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
+      return busyResult<T>(await this.#named(error, resolved), options.onBusy);
     }
     const lock = this.#track(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
@@ -138,6 +158,12 @@ export class LockEngine implements LockRunner, StoreListener {
     const acquisition = new Acquisition(this.#context, this.#queues, this.#scopes, keys, options);
     if (!this.#isOpen) await this.open(); // somebody locks before the application has started
     return acquisition.take();
+  }
+
+  /** A single try is meant to answer at once. */
+  async #named(error: unknown, { waitMs }: ResolvedLockOptions): Promise<unknown> {
+    if (!(error instanceof LockNotAcquiredError) || waitMs === 0) return error;
+    return this.#holders.named(error);
   }
 
   #track(sections: readonly Section[]): HeldLock {
@@ -226,9 +252,7 @@ export class LockEngine implements LockRunner, StoreListener {
 
 /** @throws the error, unless it says that somebody else has the lock and `onBusy` has an answer to that */
 async function busyResult<T>(error: unknown, onBusy: WithLockOptions['onBusy']): Promise<T> {
-  if (!(error instanceof LockNotAcquiredError) || onBusy === undefined || onBusy === 'throw') {
-    throw error;
-  }
-  if (onBusy === 'skip') return undefined as T;
-  return (await onBusy({ key: error.key as string, waitedMs: error.waitedMs })) as T;
+  if (!(error instanceof LockNotAcquiredError) || typeof onBusy !== 'function') throw error;
+  const { key, waitedMs, holder } = error;
+  return (await onBusy({ key: key as string, waitedMs, holder })) as T;
 }

@@ -1,3 +1,5 @@
+import type { LockHolder } from './lock-info.js';
+
 /** What happened, as a stable text to compare with. */
 export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
@@ -48,6 +50,11 @@ export class LockNotAcquiredError extends LockError {
     key: string,
     /** How long the caller waited, in milliseconds. */
     readonly waitedMs: number,
+    /**
+     * Who had it when the wait ended. Undefined if that was not asked (a single try, `waitMs: 0`), if Redis did not
+     * tell within 250 ms, or if a client of another kind has it.
+     */
+    readonly holder?: LockHolder,
   ) {
     super(message, key);
   }

@@ -1,4 +1,5 @@
 import { LockConfigError } from './lock.errors.js';
+import type { LockHolder } from './lock-info.js';
 
 /** One key, or several that are taken together. */
 export type Keys = string | readonly string[];
@@ -45,6 +46,8 @@ export interface LockOptions {
 export interface BusyContext {
   readonly key: string;
   readonly waitedMs: number;
+  /** Who has it, as in `LockNotAcquiredError`. */
+  readonly holder: LockHolder | undefined;
 }
 
 export interface WithLockOptions extends LockOptions {
