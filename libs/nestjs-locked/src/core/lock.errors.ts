@@ -65,10 +65,13 @@ export class LockAbortedError extends LockError {
   readonly code = 'LOCK_ABORTED';
 }
 
-/** Why a hold ended before its work did. */
-export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown';
+/** Why a hold has ended before its work did; 'released': because it was given back, and used after that. */
+export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'released';
 
-/** We held the lock and no longer do. Work done since may overlap with that of another holder. */
+/**
+ * We held the lock and no longer do. Work done since may overlap with that of another holder, also if it was we who
+ * gave it back.
+ */
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
 
@@ -77,7 +80,8 @@ export class LockLostError extends LockError {
     key: string,
     /**
      * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
-     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed.
+     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed · `released`: nothing was
+     * lost, but it is used after its release; only from `assertHeld`, `ensure` and `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,
