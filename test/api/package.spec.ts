@@ -11,7 +11,9 @@ let files: string[];
 let project: TemporaryProject;
 
 beforeAll(async () => {
-  const { stdout } = await runCommand('npm', ['pack', '--dry-run', '--json'], LIBRARY);
+  // Without `prepack`, which would build again under the feet of other tests.
+  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const { stdout } = await runCommand('npm', pack, LIBRARY);
   const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }];
   files = packed.files.map(({ path }) => path);
 
@@ -44,7 +46,7 @@ describe('npm pack', () => {
     ].map((path) => path.replace('./', ''));
     expect(targets.filter((path) => !files.includes(path))).toEqual([]);
 
-    // A source that was renamed leaves its old output behind: `rm -r libs/nestjs-locked/dist`, then build.
+    // A source that was renamed leaves its old output behind: `npm run clean`, then build.
     const sources = files
       .filter((path) => path.endsWith('.map'))
       .flatMap((path) => {

@@ -178,6 +178,30 @@ describe('onBusy', () => {
   });
 });
 
+describe('a lock that is used after its release', () => {
+  it('does not say that it was lost', async () => {
+    const { a } = two();
+    const lock = await a.acquire('k');
+    const { signal } = lock;
+    await lock.release();
+    const error = { code: 'LOCK_LOST', reason: 'released' };
+    const message = "Lock 'k' is not held: it was released";
+    expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ ...error, message }));
+    await expect(lock.ensure(1)).rejects.toMatchObject(error);
+    await expect(lock.run(() => 'ran')).rejects.toMatchObject(error);
+    expect(signal.aborted).toBe(false);
+  });
+
+  it('still says so if it was lost before', async () => {
+    const { a, b } = two();
+    const lock = await a.acquire('k');
+    await b.forceRelease('k');
+    await settled();
+    expect(await lock.release()).toBe(false);
+    expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ reason: 'stolen' }));
+  });
+});
+
 describe('ensure()', () => {
   it('sends nothing when enough is left, prolongs when it is not', async () => {
     const { clock, a } = two();

@@ -21,6 +21,10 @@ import {
 } from 'rxjs';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
+import { afterTest } from '../support/after-test.js';
 import { RecordingLocks } from './recording-locks.js';
 
 let locks: RecordingLocks;
@@ -425,5 +429,91 @@ describe('a Promise of something that goes on', () => {
     await cancelled.cancel();
     await settled();
     expect(isHeld()).toBe(false);
+  });
+});
+
+describe('when somebody else has the lock', () => {
+  let inside = 0;
+  let substitute: unknown;
+  const busy = { onBusy: () => substitute };
+
+  class Shop {
+    @Locked('k', busy)
+    observable(): Observable<unknown> {
+      inside += 1;
+      return of('worked');
+    }
+
+    @Locked('k', busy)
+    async *iterable() {
+      inside += 1;
+      yield Promise.resolve('worked');
+    }
+
+    @Locked('k', { onBusy: 'skip' })
+    skippedObservable(): Observable<unknown> {
+      inside += 1;
+      return of('worked');
+    }
+
+    @Locked('k', { onBusy: 'skip' })
+    async *skippedIterable() {
+      inside += 1;
+      yield Promise.resolve('worked');
+    }
+  }
+
+  let shop: Shop;
+  beforeEach(async () => {
+    inside = 0;
+    const service = inMemoryLockService({ waitMs: 0 }, new InMemoryLocks());
+    shop = withTestLocks(new Shop(), service);
+    const lock = await service.acquire('k');
+    afterTest(() => lock.release());
+  });
+  const observed = (source = shop.observable()) => lastValueFrom(source.pipe(toArray()));
+  const iterated = async (source: AsyncIterable<unknown> = shop.iterable()) => {
+    const values: unknown[] = [];
+    for await (const value of source) values.push(value);
+    return values;
+  };
+  async function* cached(): AsyncGenerator<unknown> {
+    yield* [1, 2];
+  }
+
+  it.each<[string, () => unknown, unknown[]]>([
+    ['a value', () => 'busy', ['busy']],
+    ['a Promise', () => Promise.resolve('busy'), ['busy']],
+    ['null', () => null, [null]],
+    ['a list, which is one value', () => [1, 2], [[1, 2]]],
+    ['undefined', () => undefined, []],
+  ])('an Observable emits, and an iterable yields, %s of onBusy', async (_, make, values) => {
+    substitute = make();
+    expect(await observed()).toEqual(values);
+    expect(await iterated()).toEqual(values);
+    expect(inside).toBe(0);
+  });
+
+  it('what onBusy gives may be of the same kind', async () => {
+    substitute = of(1, 2);
+    expect(await observed()).toEqual([1, 2]);
+    substitute = cached();
+    expect(await iterated()).toEqual([1, 2]);
+    substitute = throwError(() => new Error('no cache'));
+    await expect(observed()).rejects.toThrow('no cache');
+  });
+
+  it('is not asked for more by a subscriber that has left', async () => {
+    let subscriptions = 0;
+    substitute = defer(() => of(++subscriptions));
+    shop.observable().subscribe().unsubscribe();
+    await settled();
+    expect(subscriptions).toBe(0);
+  });
+
+  it("'skip' gives none", async () => {
+    expect(await observed(shop.skippedObservable())).toEqual([]);
+    expect(await iterated(shop.skippedIterable())).toEqual([]);
+    expect(inside).toBe(0);
   });
 });

@@ -6,8 +6,10 @@ import { applyDecorators, Get } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/locked.options.js';
 
 declare const anything: never;
+declare const options: LockedOptions;
 
 export abstract class Accepted {
   @Locked('stock:<id>')
@@ -65,6 +67,57 @@ export abstract class Accepted {
     return Promise.resolve(id);
   }
 
+  @Locked('all', { onBusy: 'skip' })
+  async skippedVoid() {
+    return Promise.resolve();
+  }
+
+  @Locked('stock:<id>', { onBusy: 'skip' })
+  async skippedOptional(id: string): Promise<string | undefined> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('all', { onBusy: 'skip' })
+  async skippedUnknown(): Promise<unknown> {
+    return Promise.resolve(1);
+  }
+
+  @Locked('all', { onBusy: 'skip' })
+  skippedAny(): ReturnType<typeof JSON.parse> {
+    return anything;
+  }
+
+  @Locked('all', { onBusy: 'skip' })
+  skippedObservable(): Observable<number> {
+    return anything;
+  }
+
+  @Locked('all', { onBusy: 'skip' })
+  async *skippedIterable() {
+    yield Promise.resolve(1);
+  }
+
+  @Locked((id: string) => lockKey`stock:${id}`, { onBusy: 'skip' })
+  async skippedWithFunction(id: string): Promise<string | undefined> {
+    return Promise.resolve(id);
+  }
+
+  @Locked<Accepted['skippedTyped']>((id) => lockKey`stock:${id}`, { onBusy: 'skip' })
+  async skippedTyped(id: string): Promise<string | undefined> {
+    return Promise.resolve(id);
+  }
+
+  // Not known before it runs.
+  @Locked('stock:<id>', options)
+  async skippedPerhaps(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>', { onBusy: () => 'busy' })
+  async substituted(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
   @Composed()
   async composed(id: string) {
     return Promise.resolve(id);
@@ -75,6 +128,7 @@ function Composed() {
   const decorators: MethodDecorator[] = [
     Locked('stock:<id>'),
     Locked((id: string) => lockKey`stock:${id}`),
+    Locked('stock:<id>', { onBusy: 'skip' }),
     Locked<Accepted['typed']>((id) => lockKey`stock:${id}`),
   ];
   return applyDecorators(...decorators, Locked('stock:<id>'), Get());
@@ -137,6 +191,30 @@ export class Refused {
   @Locked(async (id: string) => Promise.resolve(lockKey`stock:${id}`))
   async keyIsPromise(id: string) {
     return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the caller of a skipped method gets undefined
+  @Locked('stock:<id>', { waitMs: 0, onBusy: 'skip' })
+  async skipped(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the same in the function form
+  @Locked((id: string) => lockKey`stock:${id}`, { onBusy: 'skip' })
+  async skippedWithFunction(id: string): Promise<string | null> {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the same for a method that is named
+  @Locked<Refused['skippedTyped']>((id) => lockKey`stock:${id}`, { onBusy: 'skip' })
+  async skippedTyped(id: string): Promise<number> {
+    return Promise.resolve(id.length);
+  }
+
+  // @ts-expect-error a plain value is none of the better for it
+  @Locked('stock:<id>', { onBusy: 'skip' })
+  skippedPlain(id: string): number | undefined {
+    return id.length;
   }
 
   // @ts-expect-error not a method

@@ -32,7 +32,7 @@ export type {
   LockedMethodOf,
   LockedMethodWith,
 } from './nest/locked-method.types.js';
-export type { LockedOptions } from './nest/locked.options.js';
+export type { LockedOptions, SkippedOptions } from './nest/locked.options.js';
 export type { ResultKind } from './nest/result-kind.js';
 export { LockKey } from './nest/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';

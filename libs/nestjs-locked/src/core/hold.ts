@@ -8,6 +8,7 @@ const WHY: Record<LockLostReason, string> = {
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
   'transaction-ended': 'the transaction that kept it is over, and its body still runs',
+  released: 'it was released',
 };
 
 /**
@@ -65,10 +66,7 @@ export class Hold {
   assertHeld(): void {
     if (this.isHeld) return;
     this.#lease.noticeDeadline();
-    if (this.#lost === undefined) {
-      const message = `Lock '${this.key}' is not held: it was released`;
-      throw new LockLostError(message, this.key, 'expired');
-    }
+    if (this.#lost === undefined) throw lostError(this.key, 'released');
     throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
   }
 
@@ -137,6 +135,7 @@ export class Hold {
 }
 
 function lostError(key: string, reason: LockLostReason, options?: ErrorOptions): LockLostError {
-  const message = `Lock '${key}' was lost (${reason}): ${WHY[reason]}`;
+  const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
+  const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
   return new LockLostError(message, key, reason, options);
 }

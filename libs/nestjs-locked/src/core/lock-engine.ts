@@ -3,6 +3,7 @@ import { CleanUp } from './clean-up.js';
 import { systemClock, type Clock } from './clock.js';
 import type { Hold } from './hold.js';
 import { HeldLock } from './held-lock.js';
+import { HolderLookup } from './holder-lookup.js';
 import { LocalQueues } from './local-queues.js';
 import type { LockContext } from './lock-context.js';
 import type { ReportLockEvent } from './lock-events.js';
@@ -44,6 +45,7 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   readonly #queues: LocalQueues;
   readonly #scopes = new LockScopes(() => currentTransaction()?.keptSections(this) ?? []);
   readonly #suspends: SuspendDetector;
+  readonly #holders: HolderLookup;
   #opening: Promise<void> | undefined;
   #isOpen = false;
   #leaveAmbience: () => void = () => {};
@@ -65,6 +67,7 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
       after: () => watchdog.flush(),
     });
     this.#suspends = new SuspendDetector(clock);
+    this.#holders = new HolderLookup(store.directory, clock);
     this.#context = {
       options,
       store,
@@ -92,7 +95,23 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
     const resolved = resolveLockOptions(options, this.#context.options);
-    return this.#track(await this.#take(keys, resolved, 'acquire'));
+    try {
+      return this.#track(await this.#take(keys, resolved, 'acquire'));
+    } catch (error) {
+      throw await this.#named(error, resolved);
+    }
+  }
+
+  /** @param options `waitMs` is 0 unless given @returns null if somebody else has it */
+  async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
+    const once = { ...options, waitMs: options?.waitMs ?? 0 };
+    try {
+      const resolved = resolveLockOptions(once, this.#context.options);
+      return this.#track(await this.#take(keys, resolved, 'tryAcquire'));
+    } catch (error) {
+      if (error instanceof LockNotAcquiredError) return null;
+      throw error;
+    }
   }
 
   async withLock<T>(
@@ -106,7 +125,8 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
     try {
       sections = await this.#take(keys, resolved, caller);
     } catch (error) {
-      return busyResult<T>(error, options.onBusy);
+      if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
+      return busyResult<T>(await this.#named(error, resolved), options.onBusy);
     }
     return this.#run(sections, work);
   }
@@ -182,6 +202,12 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
     work: () => Promise<T>,
   ): Promise<T> {
     return this.#run(await this.take(inOrder(keys), options), work);
+  }
+
+  /** A single try is meant to answer at once. */
+  async #named(error: unknown, { waitMs }: ResolvedLockOptions): Promise<unknown> {
+    if (!(error instanceof LockNotAcquiredError) || waitMs === 0) return error;
+    return this.#holders.named(error);
   }
 
   #track(sections: readonly Section[]): HeldLock {
@@ -274,9 +300,7 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
 
 /** @throws the error, unless it says that somebody else has the lock and `onBusy` has an answer to that */
 async function busyResult<T>(error: unknown, onBusy: WithLockOptions['onBusy']): Promise<T> {
-  if (!(error instanceof LockNotAcquiredError) || onBusy === undefined || onBusy === 'throw') {
-    throw error;
-  }
-  if (onBusy === 'skip') return undefined as T;
-  return (await onBusy({ key: error.key as string, waitedMs: error.waitedMs })) as T;
+  if (!(error instanceof LockNotAcquiredError) || typeof onBusy !== 'function') throw error;
+  const { key, waitedMs, holder } = error;
+  return (await onBusy({ key: key as string, waitedMs, holder })) as T;
 }

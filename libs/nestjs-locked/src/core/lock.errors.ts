@@ -1,3 +1,5 @@
+import type { LockHolder } from './lock-info.js';
+
 /** What happened, as a stable text to compare with. */
 export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
@@ -50,6 +52,11 @@ export class LockNotAcquiredError extends LockError {
     key: string,
     /** How long the caller waited, in milliseconds. */
     readonly waitedMs: number,
+    /**
+     * Who had it when the wait ended. Undefined if that was not asked (a single try, `waitMs: 0`), if Redis did not
+     * tell within 250 ms, or if a client of another kind has it.
+     */
+    readonly holder?: LockHolder,
   ) {
     super(message, key);
   }
@@ -60,10 +67,14 @@ export class LockAbortedError extends LockError {
   readonly code = 'LOCK_ABORTED';
 }
 
-/** Why a hold ended before its work did. */
-export type LockLostReason = 'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'transaction-ended';
+/** Why a hold has ended before its work did; 'released': because it was given back, and used after that. */
+export type LockLostReason =
+  'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
 
-/** We held the lock and no longer do. Work done since may overlap with that of another holder. */
+/**
+ * We held the lock and no longer do. Work done since may overlap with that of another holder, also if it was we who
+ * gave it back.
+ */
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
 
@@ -73,7 +84,8 @@ export class LockLostError extends LockError {
     /**
      * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
      * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed ·
-     * `transaction-ended`: the transaction that kept the lock is over, and its body still runs.
+     * `transaction-ended`: the transaction that kept the lock is over, and its body still runs · `released`: nothing was
+     * lost, but it is used after its release; only from `assertHeld`, `ensure` and `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,

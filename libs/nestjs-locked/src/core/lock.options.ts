@@ -1,4 +1,5 @@
 import { LockConfigError } from './lock.errors.js';
+import type { LockHolder } from './lock-info.js';
 import {
   assertInsideTransaction,
   resolveTransactionOptions,
@@ -54,13 +55,19 @@ export interface LockOptions {
 export interface BusyContext {
   readonly key: string;
   readonly waitedMs: number;
+  /** Who has it, as in `LockNotAcquiredError`. */
+  readonly holder: LockHolder | undefined;
 }
 
 export interface WithLockOptions extends LockOptions {
   /**
    * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work
    * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
-   * work starts: an error inside of it never counts as busy. @default 'throw'
+   * work starts: an error inside of it never counts as busy.
+   *
+   * Where `@Locked` or `LockInterceptor` gives an Observable or an async iterable, 'skip' ends it without a value. What
+   * a function gives is emitted: one of the same kind as it is, any other value as the only one, undefined as none.
+   * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((busy: BusyContext) => unknown);
 }

@@ -4,7 +4,7 @@ import type { LockEngine } from '../core/lock-engine.js';
 import type { LockInfo } from '../core/lock-info.js';
 import { LOCK_RUNNER, type HasLockRunner, type LockRunner } from '../core/lock-runner.js';
 import type { Lock } from '../core/lock.js';
-import { LockConfigError, LockNotAcquiredError } from '../core/lock.errors.js';
+import { LockConfigError } from '../core/lock.errors.js';
 import type { BusyContext, Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
@@ -83,12 +83,7 @@ export class LockService implements HasLockRunner {
    * @returns null if somebody else has it; a Redis that does not answer still throws
    */
   async tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
-    try {
-      return await this.#engine.acquire(key, { ...options, waitMs: options?.waitMs ?? 0 });
-    } catch (error) {
-      if (error instanceof LockNotAcquiredError) return null;
-      throw error;
-    }
+    return this.#engine.tryAcquire(key, options);
   }
 
   /**

@@ -18,6 +18,18 @@ type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
         '@Locked makes the call asynchronous: declare the method async (or return an Observable / async iterable)': ReturnType<M>;
       };
 
+/** What the caller of a method is given in the end. An Observable or an iterable may end without a value. */
+type Settled<R> = [Extract<R, PromiseLike<unknown>>] extends [never]
+  ? unknown
+  : Awaited<Extract<R, PromiseLike<unknown>>>;
+
+/** A method that is skipped gives undefined, which its type must allow; `void` does. */
+type MayGive<Busy, M extends AnyMethod> = [Busy] extends [Settled<ReturnType<M>>]
+  ? unknown
+  : {
+      "with onBusy: 'skip' the result is undefined while somebody else has the lock: declare it, as in Promise<Result | undefined>": ReturnType<M>;
+    };
+
 /** The key function may take fewer parameters than the method, not others. */
 type Takes<A extends unknown[], M extends AnyMethod> =
   Parameters<M> extends [...A, ...any[]]
@@ -39,25 +51,33 @@ interface Composable {
   ): void;
 }
 
-/** A decorator for methods that return a Promise, an Observable or an async iterable. */
-export interface LockedMethod extends Composable {
+/**
+ * A decorator for methods that return a Promise, an Observable or an async iterable.
+ *
+ * @typeParam Busy what the call gives when somebody else has the lock; never: it fails
+ */
+export interface LockedMethod<Busy = never> extends Composable {
   <M extends AnyMethod>(
     target: object,
     key: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & Async<M>,
+    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M>,
   ): void;
 }
 
 /** The same for methods whose parameters begin with `A`. */
-export interface LockedMethodWith<A extends unknown[]> extends Composable {
+export interface LockedMethodWith<A extends unknown[], Busy = never> extends Composable {
   <M extends AnyMethod>(
     target: object,
     key: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & Async<M> & Takes<A, M>,
+    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M> & Takes<A, M>,
   ): void;
 }
 
 /** The same for methods of one type. */
-export interface LockedMethodOf<M extends AnyMethod> extends Composable {
-  (target: object, key: string | symbol, descriptor: TypedPropertyDescriptor<M> & Async<M>): void;
+export interface LockedMethodOf<M extends AnyMethod, Busy = never> extends Composable {
+  (
+    target: object,
+    key: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M>,
+  ): void;
 }

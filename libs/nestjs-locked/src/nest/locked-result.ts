@@ -1,4 +1,4 @@
-import { type ObservableInput, Observable } from 'rxjs';
+import { EMPTY, isObservable, type ObservableInput, Observable, of } from 'rxjs';
 import { LockConfigError } from '../core/lock.errors.js';
 import { carriedResult, isAsyncIterable } from './carried-result.js';
 import { heldIterator } from './held-iterator.js';
@@ -38,27 +38,49 @@ function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
   });
 }
 
-/** Every subscription takes the lock, runs the method, and gives the lock back when it ends. */
+/**
+ * Every subscription takes the lock, runs the method, and gives the lock back when it ends. What `onBusy` gave instead
+ * is emitted: an Observable as it is, any other value as the only one, undefined as none.
+ */
 function lockedObservable({ enter, run }: LockedCall): Observable<unknown> {
   return new Observable((subscriber) => {
     const left = new AbortController();
     subscriber.add(() => left.abort());
-    const work = async (): Promise<void> => {
-      if (!subscriber.closed) {
-        await relayObservable(run() as ObservableInput<unknown>, subscriber);
-      }
+    let hasRun = false;
+    const relay = async (source: () => unknown): Promise<void> => {
+      if (subscriber.closed) return;
+      await relayObservable(source() as ObservableInput<unknown>, subscriber);
     };
-    enter(work, left.signal).then(
-      () => subscriber.complete(),
-      (error: unknown) => subscriber.error(error),
-    );
+    const work = (): Promise<void> => {
+      hasRun = true;
+      return relay(run);
+    };
+    enter(work, left.signal)
+      .then((instead) => (hasRun ? undefined : relay(() => asObservable(instead))))
+      .then(
+        () => subscriber.complete(),
+        (error: unknown) => subscriber.error(error),
+      );
   });
 }
 
-/** The lock is taken, and the method run, when the first value is asked for. */
+function asObservable(instead: unknown): Observable<unknown> {
+  if (isObservable(instead)) return instead;
+  return instead === undefined ? EMPTY : of(instead);
+}
+
+/**
+ * The lock is taken, and the method run, when the first value is asked for. What `onBusy` gave instead is yielded: an
+ * async iterable as it is, any other value as the only one, undefined as none.
+ */
 async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerator<unknown> {
   const hold = await openHold(enter);
-  if (hold === undefined) return undefined;
+  if ('instead' in hold) {
+    const { instead } = hold;
+    if (isAsyncIterable(instead)) return yield* instead;
+    if (instead !== undefined) yield instead;
+    return undefined;
+  }
   let source: unknown;
   try {
     source = await hold.run(run);

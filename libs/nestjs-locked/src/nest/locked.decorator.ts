@@ -10,9 +10,11 @@ import type {
   LockedMethodWith,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
-import { assertLockedOptions, type LockedOptions } from './locked.options.js';
+import { assertLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
 import { resultKind } from './result-kind.js';
 
+/** With `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked(template: Keys, options: SkippedOptions): LockedMethod<undefined>;
 /**
  * Runs the method in one place at a time for each key, across all instances of the application.
  *
@@ -29,6 +31,11 @@ import { resultKind } from './result-kind.js';
  * service: it is never run without the lock
  */
 export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
+/** The same with a function and `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked<A extends unknown[]>(
+  key: (...args: A) => Keys,
+  options: SkippedOptions,
+): LockedMethodWith<A, undefined>;
 /**
  * The key comes from a function of the method's arguments, best written with `lockKey`. Its parameters are checked
  * against those of the method.
@@ -39,6 +46,11 @@ export function Locked<A extends unknown[]>(
   key: (...args: A) => Keys,
   options?: LockedOptions,
 ): LockedMethodWith<A>;
+/** The same for a method that is named, with `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked<M extends AnyMethod>(
+  key: (...args: Parameters<M>) => Keys,
+  options: SkippedOptions,
+): LockedMethodOf<M, undefined>;
 /**
  * The same without annotations, for a method that is named.
  *

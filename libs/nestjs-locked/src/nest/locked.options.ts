@@ -17,6 +17,11 @@ export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
   readonly returns?: ResultKind;
 }
 
+/** The options of a call that gives undefined while somebody else has the lock. */
+export interface SkippedOptions extends LockedOptions {
+  readonly onBusy: 'skip';
+}
+
 /**
  * @param where the options stand, for messages: `@Locked on StockService.take`
  * @throws LockConfigError naming option, value and what is allowed

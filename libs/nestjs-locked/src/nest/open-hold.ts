@@ -54,12 +54,17 @@ export class OpenHold {
   }
 }
 
-/** Takes the lock and keeps it until `end()`. Undefined if the lock service skipped the work. */
-export function openHold(enter: Enter): Promise<OpenHold | undefined> {
+/** The lock was not free, and the caller said what to do then: what that gave. */
+export interface Instead {
+  readonly instead: unknown;
+}
+
+/** Takes the lock and keeps it until `end()`. */
+export function openHold(enter: Enter): Promise<OpenHold | Instead> {
   return new Promise((resolve, reject) => {
     const released = enter(
       () => new Promise<void>((leave, fail) => resolve(new OpenHold(leave, fail, () => released))),
     );
-    released.then(() => resolve(undefined), reject);
+    released.then((instead) => resolve({ instead }), reject); // too late if the lock was taken
   });
 }

@@ -1,6 +1,7 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
 import { lockProviders } from './lock.providers.js';
 import { redisLocks } from './redis-locks.js';
+import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
@@ -17,7 +18,7 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
     return {
       ...definition,
       global: isGlobal,
-      providers: [...(definition.providers ?? []), ...providers],
+      providers: [...(definition.providers ?? []), ...providers, ShutdownHooksCheck],
       exports,
     };
   })

@@ -64,7 +64,7 @@ class LockAwareDataSource {
     const transaction = (...args: [Isolation, Body] | [Body]): Promise<unknown> => {
       const body = args.at(-1);
       if (typeof body !== 'function') return original(...args); // lets TypeORM complain
-      const isolation = args.length === 2 ? (args[0]) : undefined;
+      const isolation = args.length === 2 ? args[0] : undefined;
       const given = isolation === undefined ? [] : [isolation];
       return this.#coordinator.run(this.#describe(isolation, true), (enter) =>
         this.#openingWithCallback(() =>

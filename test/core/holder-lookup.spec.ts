@@ -1,0 +1,124 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  InMemoryLocks,
+  InMemoryLockStore,
+} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockRecord } from '../../libs/nestjs-locked/src/core/lock-directory.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+type Inspect = (name: string) => Promise<LockRecord | undefined>;
+
+/** A holder, and a waiter that asks who that is as the test says. */
+async function start(inspect?: (real: Inspect) => Inspect) {
+  const clock = new FakeClock();
+  const locks = new InMemoryLocks(clock);
+  const asked: string[] = [];
+  const engineOn = (store: InMemoryLockStore): LockEngine =>
+    new LockEngine({ store, options: resolveServiceOptions({}), report: () => {}, clock });
+  const waiterStore = new InMemoryLockStore(locks, 30_000);
+  const real: Inspect = waiterStore.inspect.bind(waiterStore);
+  waiterStore.inspect = (name) => {
+    asked.push(name);
+    return (inspect?.(real) ?? real)(name);
+  };
+  const holder = new InMemoryLockStore(locks, 30_000);
+  const held = await engineOn(holder).acquire('k', { label: 'nightly report' });
+  return { clock, asked, held, processId: holder.processId, waiter: engineOn(waiterStore) };
+}
+
+const never = (): Promise<never> => new Promise(() => {});
+const BUSY = /^Lock 'k' was not acquired within 400 ms: somebody else holds it$/;
+
+describe('a wait that ended because somebody else holds the lock', () => {
+  it('says who that is, in the error and its message', async () => {
+    const { clock, waiter, processId } = await start();
+    const call = waiter.acquire('k', { waitMs: 400 });
+    const refused = expect(call).rejects.toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+      waitedMs: 400,
+      holder: { processId, pid: process.pid, label: 'nightly report' },
+      message: expect.stringMatching(
+        new RegExp(`holds it; the holder is process ${process.pid} on .+, 'nightly report'$`),
+      ),
+    });
+    await clock.advance(400);
+    await refused;
+  });
+
+  it('tells the function in onBusy, too', async () => {
+    const { clock, waiter } = await start();
+    const call = waiter.withLock(
+      'k',
+      { waitMs: 400, onBusy: ({ holder }) => holder?.label },
+      () => 'ran',
+    );
+    await clock.advance(400);
+    expect(await call).toBe('nightly report');
+  });
+
+  it('asks once for all waits that end together', async () => {
+    const { clock, waiter, asked } = await start();
+    const calls = Array.from({ length: 10 }, () => waiter.acquire('k', { waitMs: 400 }));
+    const answers = Promise.allSettled(calls);
+    await clock.advance(400);
+    const holders = (await answers).map(
+      (answer) => answer.status === 'rejected' && (answer.reason as { holder?: object }).holder,
+    );
+    expect(holders).toEqual(calls.map(() => expect.objectContaining({ pid: process.pid })));
+    expect(asked).toEqual(['k']);
+  });
+
+  it('is told so 250 ms later, if the store does not tell who it is', async () => {
+    const { clock, waiter } = await start(() => never);
+    let answer: unknown;
+    waiter.acquire('k', { waitMs: 400 }).catch((error: unknown) => (answer = error));
+    await clock.advance(649);
+    expect(answer).toBeUndefined();
+    await clock.advance(1);
+    expect(answer).toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+      message: expect.stringMatching(BUSY),
+    });
+    expect(answer).toMatchObject({ holder: undefined });
+  });
+
+  it.each<[string, Inspect]>([
+    ['fails', () => Promise.reject(new Error('Redis has gone'))],
+    ['knows nobody', async () => undefined],
+  ])('is told so at once, if the store %s', async (_, inspect) => {
+    const { clock, waiter } = await start(() => inspect);
+    const call = waiter.acquire('k', { waitMs: 400 });
+    const refused = expect(call).rejects.toThrow(BUSY);
+    await clock.advance(400);
+    await refused;
+    expect(waiter.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('does not name a client of another kind', async () => {
+    const { clock, waiter } = await start((real) => async (name) => {
+      const record = await real(name);
+      return record && { ...record, value: 'redis-py', process: undefined, label: undefined };
+    });
+    const call = waiter.acquire('k', { waitMs: 400 });
+    const refused = expect(call).rejects.toMatchObject({ holder: undefined });
+    await clock.advance(400);
+    await refused;
+  });
+});
+
+it('is not asked by a call that gets the lock, tries once, or skips', async () => {
+  const { clock, waiter, asked, held } = await start();
+  expect(await waiter.tryAcquire('k')).toBeNull();
+  const patient = waiter.tryAcquire('k', { waitMs: 400 });
+  const skipped = waiter.withLock('k', { waitMs: 400, onBusy: 'skip' }, () => 'ran');
+  await expect(waiter.acquire('k', { waitMs: 0 })).rejects.toThrow(/holds it$/);
+  await clock.advance(400);
+  expect(await patient).toBeNull();
+  expect(await skipped).toBeUndefined();
+  await held.release();
+  await settled();
+  await (await waiter.acquire('k', { waitMs: 400 })).release();
+  expect(asked).toEqual([]);
+});
