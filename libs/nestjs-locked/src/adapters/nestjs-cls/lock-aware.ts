@@ -80,7 +80,7 @@ function lockAwareMethods(methods: AdapterMethods, options: LockAwareOptions): A
         setTx(given);
       };
       return depth.run((depth.getStore() ?? 0) + 1, () =>
-        wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx),
+        wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx) as Promise<unknown>,
       );
     };
   }

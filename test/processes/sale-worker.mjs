@@ -1,0 +1,104 @@
+/**
+ * Sells from the table `stock` under a lock, in a transaction of TypeORM. Driven by SaleProcess through messages
+ * `{ id, command, args }`, each answered by `{ id, result }` or `{ id, error }`.
+ */
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { LockService, RedisLockModule } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { DataSource } from 'typeorm';
+
+/** Time for the parent to pause this process. */
+const STILL_MS = 500;
+
+let application;
+let dataSource;
+let locks;
+
+const commands = {
+  async open({ redisUrl, database, lockOptions }) {
+    dataSource = await new DataSource({ type: 'postgres', poolSize: 3, ...database }).initialize();
+    lockAware(dataSource);
+    application = await NestFactory.createApplicationContext(
+      RedisLockModule.forRoot({ connection: redisUrl, ...lockOptions }),
+      { logger: false },
+    );
+    locks = application.get(LockService);
+  },
+
+  /** Sells one; @returns when the lock, the transaction's first answer and the commit were there, on the shared clock. */
+  async sell({ key, product, stopBeforeCommit }) {
+    return locks.withLock(key, async (lock) => {
+      const entered = now();
+      let claimed;
+      await dataSource.transaction(async (manager) => {
+        claimed = now();
+        const [{ quantity }] = await manager.query('SELECT quantity FROM stock WHERE id = $1', [
+          product,
+        ]);
+        await manager.query('UPDATE stock SET quantity = $2 WHERE id = $1', [
+          product,
+          quantity - 1,
+        ]);
+        if (stopBeforeCommit) standStillBeforeCommit(manager.queryRunner);
+      });
+      return { token: lock.fencingToken, entered, claimed, committed: now() };
+    });
+  },
+
+  /**
+   * Adds one to the product `times` times. Each time a second connection reads first, which must see what the last
+   * holder has committed. @returns how often it did not
+   */
+  async count({ key, product, times }) {
+    let stale = 0;
+    for (let n = 0; n < times; n += 1) {
+      await locks.withLock(key, async () => {
+        const [{ quantity }] = await dataSource.query('SELECT quantity FROM stock WHERE id = $1', [
+          product,
+        ]);
+        await dataSource.transaction(async (manager) => {
+          const [[row]] = await manager.query(
+            'UPDATE stock SET quantity = quantity + 1 WHERE id = $1 RETURNING quantity',
+            [product],
+          );
+          if (row.quantity !== quantity + 1) stale += 1;
+        });
+      });
+    }
+    return stale;
+  },
+
+  async close() {
+    await application.close();
+    await dataSource.destroy();
+  },
+};
+
+/** The gate has been passed, COMMIT is about to be sent: the parent has time to pause this process here. */
+function standStillBeforeCommit(runner) {
+  const query = runner.query.bind(runner);
+  runner.query = (sql, ...rest) => {
+    if (sql === 'COMMIT') {
+      process.send({ event: 'committing' });
+      runner.query = query;
+      return new Promise((resolve) => setTimeout(resolve, STILL_MS)).then(() =>
+        query(sql, ...rest),
+      );
+    }
+    return query(sql, ...rest);
+  };
+}
+
+function now() {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+process.on('message', async ({ id, command, args }) => {
+  try {
+    process.send({ id, result: await commands[command](...args) });
+  } catch (error) {
+    process.send({ id, error: { message: error.message, code: error.code } });
+  }
+});
+process.on('disconnect', () => process.exit());

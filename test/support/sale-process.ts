@@ -1,0 +1,103 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { cleanUpAtExit } from 'dev-servers';
+import type { RedisLockModuleOptions } from 'nestjs-locked';
+import { afterTest } from './after-test.js';
+import type { ConnectionSettings } from './databases.js';
+
+export interface Sale {
+  readonly token: number;
+  /** Instants on the clock of `sharedNow`: the lock was there, the body began, COMMIT was answered. */
+  readonly entered: number;
+  readonly claimed: number;
+  readonly committed: number;
+}
+
+export interface SaleProcessOptions {
+  readonly redisUrl: string;
+  readonly settings: ConnectionSettings;
+  readonly lockOptions: Omit<RedisLockModuleOptions, 'connection'>;
+}
+
+const WORKER = fileURLToPath(new URL('../processes/sale-worker.mjs', import.meta.url));
+
+type Message =
+  | { readonly event: 'committing' }
+  | {
+      readonly id: number;
+      readonly result?: unknown;
+      readonly error?: { message: string; code?: string };
+    };
+
+/** A child process that sells under a lock, in a database transaction. Killed after the test. */
+export class SaleProcess {
+  readonly #child: ChildProcess;
+  readonly #calls = new Map<number, (message: Message & { id: number }) => void>();
+  #onCommitting: () => void = () => {};
+  #lastId = 0;
+
+  private constructor() {
+    const { NODE_OPTIONS: _options, ...env } = process.env;
+    this.#child = fork(WORKER, { execArgv: [], env });
+    const pid = this.#child.pid as number;
+    const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: 'SIGKILL' });
+    this.#child.once('exit', cancelCleanUp);
+    this.#child.on('message', (message: Message) => {
+      if ('event' in message) return this.#onCommitting();
+      this.#calls.get(message.id)?.(message);
+    });
+    afterTest(() => this.#end());
+  }
+
+  static async start({
+    redisUrl,
+    settings,
+    lockOptions,
+  }: SaleProcessOptions): Promise<SaleProcess> {
+    const sale = new SaleProcess();
+    const { user, ...database } = settings;
+    await sale.#call('open', { redisUrl, database: { username: user, ...database }, lockOptions });
+    return sale;
+  }
+
+  sell(order: { key: string; product: string }): Promise<Sale> {
+    return this.#call('sell', order) as Promise<Sale>;
+  }
+
+  /** Sells, and pauses itself right before COMMIT is sent. @returns when it is paused, with the sale's promise */
+  async sellAndPause(order: { key: string; product: string }): Promise<{ sale: Promise<Sale> }> {
+    const committing = new Promise<void>((resolve) => (this.#onCommitting = resolve));
+    const sale = this.#call('sell', { ...order, stopBeforeCommit: true }) as Promise<Sale>;
+    sale.catch(() => {});
+    await Promise.race([committing, sale]);
+    this.#child.kill('SIGSTOP');
+    return { sale };
+  }
+
+  resume(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  count(order: { key: string; product: string; times: number }): Promise<number> {
+    return this.#call('count', order) as Promise<number>;
+  }
+
+  #call(command: string, ...args: unknown[]): Promise<unknown> {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, ({ result, error }) => {
+        this.#calls.delete(id);
+        if (error === undefined) resolve(result);
+        else reject(Object.assign(new Error(error.message), { code: error.code }));
+      });
+      this.#child.send({ id, command, args });
+    });
+  }
+
+  async #end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = new Promise((resolve) => this.#child.once('exit', resolve));
+    this.#child.kill('SIGKILL');
+    await exited;
+  }
+}
