@@ -21,12 +21,17 @@ export interface SaleProcessOptions {
 
 const WORKER = fileURLToPath(new URL('../processes/sale-worker.mjs', import.meta.url));
 
+interface Failure {
+  readonly message: string;
+  readonly code?: string;
+}
+
 type Message =
   | { readonly event: 'committing' }
   | {
       readonly id: number;
       readonly result?: unknown;
-      readonly error?: { message: string; code?: string };
+      readonly error?: Failure;
     };
 
 /** A child process that sells under a lock, in a database transaction. Killed after the test. */
@@ -37,7 +42,8 @@ export class SaleProcess {
   #lastId = 0;
 
   private constructor() {
-    const { NODE_OPTIONS: _options, ...env } = process.env;
+    const env = { ...process.env };
+    delete env['NODE_OPTIONS']; // jest's
     this.#child = fork(WORKER, { execArgv: [], env });
     const pid = this.#child.pid as number;
     const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: 'SIGKILL' });

@@ -79,8 +79,10 @@ function lockAwareMethods(methods: AdapterMethods, options: LockAwareOptions): A
         if (given !== undefined && given !== tx) roots.set(given, roots.get(tx) ?? tx);
         setTx(given);
       };
-      return depth.run((depth.getStore() ?? 0) + 1, () =>
-        wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx) as Promise<unknown>,
+      return depth.run(
+        (depth.getStore() ?? 0) + 1,
+        () =>
+          wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx) as Promise<unknown>,
       );
     };
   }

@@ -30,17 +30,16 @@ export class PostgresSession implements DatabaseSession {
     bounds: TransactionBounds | undefined,
   ): Promise<ClaimOutcome> {
     const params = new Parameters();
-    const settings = settingsOf(bounds ?? {}, params);
     const values = claims.map(
       ({ key, token }) => `(${params.add(key)}::text, ${params.add(String(token))}::bigint)`,
     );
-    const sql = `WITH armed AS MATERIALIZED (SELECT ${settings}),
-      claimed AS (
-        INSERT INTO ${table} AS f (lock_key, token)
-        SELECT v.lock_key, v.token FROM armed, (VALUES ${values.join(', ')}) AS v (lock_key, token)
-        ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
-        RETURNING lock_key
-      ) SELECT lock_key FROM claimed`;
+    const settings = settingsOf(bounds ?? {}, params);
+    // Volatile, so that it is done before the first row, whose lock it bounds.
+    const armed = settings.length === 0 ? '' : `WHERE ${settings.join(' || ')} <> ''`;
+    const sql = `INSERT INTO ${table} AS f (lock_key, token)
+      SELECT v.lock_key, v.token FROM (VALUES ${values.join(', ')}) AS v (lock_key, token) ${armed}
+      ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
+      RETURNING lock_key`;
     let claimed: ReadonlySet<unknown>;
     try {
       const rows = rowsOf(await this.#query(sql, params.values));
@@ -63,12 +62,18 @@ export class PostgresSession implements DatabaseSession {
 
   async arm(bounds: TransactionBounds): Promise<void> {
     const params = new Parameters();
-    await this.#query(`SELECT ${settingsOf(bounds, params)}`, params.values);
+    const settings = settingsOf(bounds, params);
+    if (settings.length > 0) await this.#query(`SELECT ${settings.join(', ')}`, params.values);
   }
 
   /** Any statement would do to learn that the transaction was aborted: COMMIT itself would not say so. */
   async beforeCommit(idleMs: number | undefined): Promise<void> {
-    await (idleMs === undefined ? this.#query('SELECT 1', []) : this.arm({ idleMs }));
+    await this.#query(
+      idleMs === undefined
+        ? 'SELECT 1'
+        : `SET LOCAL idle_in_transaction_session_timeout = ${Math.floor(idleMs)}`,
+      [],
+    );
   }
 
   async isolation(): Promise<string> {
@@ -90,23 +95,22 @@ class Parameters {
   }
 }
 
-/** An expression list that sets what is given. */
-function settingsOf(bounds: TransactionBounds, params: Parameters): string {
+/** Expressions of type text that set what is given. */
+function settingsOf(bounds: TransactionBounds, params: Parameters): string[] {
   const { idleMs, statementMs, lockMs, totalMs } = bounds;
   const set = (name: string, ms: number | undefined): string[] =>
     ms === undefined ? [] : [`set_config('${name}', ${params.add(String(ms))}::text, true)`];
-  const settings = [
+  return [
     ...set('idle_in_transaction_session_timeout', idleMs),
     ...set('statement_timeout', statementMs),
     ...set('lock_timeout', lockMs),
     ...(totalMs === undefined ? [] : [totalSetting(totalMs, params)]),
   ];
-  return settings.length === 0 ? '1' : settings.join(', ');
 }
 
 /** Exists since PostgreSQL 17, and one that runs already is only replaced after it was switched off. */
 function totalSetting(totalMs: number, params: Parameters): string {
   return `CASE WHEN current_setting('server_version_num')::int >= 170000 THEN
     set_config('transaction_timeout', '0', true)
-    || set_config('transaction_timeout', ${params.add(String(totalMs))}::text, true) END`;
+    || set_config('transaction_timeout', ${params.add(String(totalMs))}::text, true) ELSE '' END`;
 }

@@ -1,0 +1,101 @@
+/**
+ * What a transaction under a lock costs more than one without, on a PostgreSQL and a Redis of this machine:
+ *
+ *     npm run bench:transactions
+ *
+ * Each row is a ratio to the plain transaction of the same round; the rounds of all rows are interleaved, and the
+ * median round counts.
+ */
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { providePostgres, provideRedis } from 'dev-servers';
+import { LockService, RedisLockModule } from 'nestjs-locked';
+import { createFenceTable } from 'nestjs-locked/fence';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { DataSource } from 'typeorm';
+
+const ROUNDS = 15;
+const TRANSACTIONS = 200;
+const KEYS = 50;
+
+const [redis, postgres] = await Promise.all([provideRedis(), providePostgres()]);
+const url = postgres.url;
+const admin = await new DataSource({ type: 'postgres', url }).initialize();
+await admin.query('CREATE TABLE IF NOT EXISTS bench_stock (id text PRIMARY KEY, quantity int)');
+await createFenceTable((sql) => admin.query(sql), { dialect: 'postgres', table: 'bench_fence' });
+for (let n = 0; n < KEYS; n += 1) {
+  await admin.query('INSERT INTO bench_stock VALUES ($1, 0) ON CONFLICT DO NOTHING', [`p${n}`]);
+}
+
+const fence = { table: 'bench_fence' };
+const variants = [
+  await variant('plain transaction', { aware: false }),
+  await variant('known to the locks, no lock held', { aware: true }),
+  await variant('under a lock, no fence', { aware: true, lock: {} }),
+  await variant('under a lock, fence', {
+    aware: true,
+    lock: { fence, transactionTimeouts: false },
+  }),
+  await variant('under a lock, fence and time-outs', { aware: true, lock: { fence } }),
+];
+
+const rounds = variants.map(() => []);
+for (let round = -1; round < ROUNDS; round += 1) {
+  for (const [i, { run }] of variants.entries()) {
+    const ms = await run();
+    if (round >= 0) rounds[i].push(ms); // the first round warms up
+  }
+}
+
+const plain = median(rounds[0]);
+console.log(
+  `\n${ROUNDS} rounds of ${TRANSACTIONS} transactions (read + write), one client, median round\n`,
+);
+for (const [i, { name }] of variants.entries()) {
+  const ms = median(rounds[i]);
+  const more = i === 0 ? '' : `  +${(ms - plain).toFixed(3)} ms  ×${(ms / plain).toFixed(2)}`;
+  console.log(`${name.padEnd(36)} ${ms.toFixed(3)} ms${more}`);
+}
+
+for (const { close } of variants) await close();
+await admin.query('DROP TABLE bench_stock, bench_fence');
+await admin.destroy();
+await Promise.all([redis.stop(), postgres.stop()]);
+
+/** The lock is taken outside of what is measured: it is the transaction's cost that is asked for. */
+async function variant(name, { aware, lock }) {
+  const dataSource = await new DataSource({ type: 'postgres', url, poolSize: 1 }).initialize();
+  if (aware) lockAware(dataSource);
+  const application =
+    lock &&
+    (await NestFactory.createApplicationContext(
+      RedisLockModule.forRoot({ connection: redis.url, ...lock }),
+      { logger: false },
+    ));
+  const measured = async () => {
+    const from = performance.now();
+    for (let n = 0; n < TRANSACTIONS; n += 1) {
+      await dataSource.transaction(async (manager) => {
+        const id = `p${n % KEYS}`;
+        await manager.query('SELECT quantity FROM bench_stock WHERE id = $1', [id]);
+        await manager.query('UPDATE bench_stock SET quantity = quantity + 1 WHERE id = $1', [id]);
+      });
+    }
+    return (performance.now() - from) / TRANSACTIONS;
+  };
+  return {
+    name,
+    run: () =>
+      application
+        ? application.get(LockService).withLock(`bench-${process.pid}`, measured)
+        : measured(),
+    close: async () => {
+      await application?.close();
+      await dataSource.destroy();
+    },
+  };
+}
+
+function median(values) {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+}
