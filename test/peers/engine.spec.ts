@@ -97,8 +97,8 @@ describe('renewing', () => {
     const { clock, store, held } = await startScripted({ leaseMs: 500 });
     const { hold } = await held();
     let renewals = 0;
-    for (let passed = 0; passed < 10_000; passed++) {
-      await clock.advance(1);
+    for (let passed = 0; passed < 10_000; passed += 5) {
+      await clock.advance(5);
       if ((await store.unanswered()).length === 0) continue;
       (await store.next('renew')).reply(renewed);
       renewals++;
@@ -216,7 +216,7 @@ describe('ending', () => {
   it('many different keys leave nothing in the process', async () => {
     const clock = new FakeClock();
     const engine = inMemoryEngine({}, new InMemoryLocks(clock));
-    for (let i = 0; i < 5_000; i++) await engine.withLock(`stock:${i}`, {}, () => {});
+    for (let i = 0; i < 1_000; i++) await engine.withLock(`stock:${i}`, {}, () => {});
     expect(engine.residue).toEqual(NOTHING);
   });
 
