@@ -12,6 +12,7 @@ import {
   RedisLockModule,
   type Lock,
   type RedisLockModuleOptions,
+  type RedisLockOptionsFactory,
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
@@ -97,9 +98,14 @@ describe('RedisLockModule', () => {
     );
   });
 
+  it('is the only one that makes a LockService', () => {
+    expect(() => new LockService({})).toThrow(LockConfigError);
+    expect(() => new LockService({})).toThrow('inject the one that RedisLockModule provides');
+  });
+
   it('forRootAsync() takes useFactory, useClass and useExisting', async () => {
     @Injectable()
-    class Settings {
+    class Settings implements RedisLockOptionsFactory {
       readonly redis: RedisLockModuleOptions = { connection, keyPrefix: 'settings:' };
 
       createRedisLockOptions(): RedisLockModuleOptions {

@@ -5,6 +5,7 @@ import { LockConfigError, LockService, LockStoreError, RedisLockModule } from 'n
 import { execFile } from 'node:child_process';
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterTest } from '../support/after-test.js';
@@ -55,15 +56,18 @@ describe('Redis that is not as it should be', () => {
     const rules = ['on', '>secret', '~lock:*', 'resetchannels', '+@all'];
     await admin.call('ACL', 'SETUSER', 'no-channels', ...rules);
 
-    const start = startNest({
-      imports: [
-        RedisLockModule.forRoot({
-          connection: `redis://no-channels:secret@127.0.0.1:${server.port}`,
-        }),
-      ],
-    });
-    await expect(start).rejects.toBeInstanceOf(LockConfigError);
-    await expect(start).rejects.toThrow('&lock:inbox:*');
+    const connection = `redis://no-channels:secret@127.0.0.1:${server.port}`;
+    const start = startNest({ imports: [RedisLockModule.forRoot({ connection })] });
+    const error = await start.catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+
+    const [, needed = ''] = /ACL SETUSER <user> (.+)$/.exec((error as Error).message) ?? [];
+    expect(needed).toContain('~lock:* &lock:inbox:* +eval');
+    expect(needed).not.toContain('+@all');
+    expect(readFileSync('README.md', 'utf8')).toContain(`${needed}\n`);
+    const onlyThese = ['resetkeys', 'resetchannels', '-@all', ...needed.split(' ')];
+    await admin.call('ACL', 'SETUSER', 'no-channels', ...onlyThese);
+    await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
   }, 20_000);
 
   it('killed: calls end in LockStoreError within their time, and work again after a restart', async () => {

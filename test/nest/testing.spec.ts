@@ -79,6 +79,24 @@ describe('LockTestingModule', () => {
     expect(module.get(BillingService).locks).not.toBe(module.get(LockService));
   });
 
+  it('takes locks of the test: applications that share them exclude each other, no others', async () => {
+    const start = async (locks: InMemoryLocks): Promise<LockService> => {
+      const imports = [LockTestingModule.forRoot({ locks })];
+      const module = await Test.createTestingModule({ imports }).compile();
+      afterTest(() => module.close());
+      return (await module.init()).get(LockService);
+    };
+    const shared = new InMemoryLocks();
+    const [one, other, elsewhere] = await Promise.all(
+      [shared, shared, new InMemoryLocks()].map(start),
+    );
+    const lock = await one?.tryAcquire('k');
+    expect(await other?.tryAcquire('k')).toBeNull();
+    expect(await elsewhere?.tryAcquire('k')).toMatchObject({ isHeld: true });
+    await lock?.release();
+    expect(await other?.tryAcquire('k')).toMatchObject({ isHeld: true });
+  });
+
   it('checks options as the real module does', async () => {
     const module = Test.createTestingModule({
       imports: [LockTestingModule.forRoot({ leaseMs: 1 })],

@@ -1,6 +1,12 @@
 export type { Lock } from './core/lock.js';
 export type { LockHolder, LockInfo } from './core/lock-info.js';
-export type { BusyContext, Keys, LockOptions, WithLockOptions } from './core/lock.options.js';
+export type {
+  BusyContext,
+  Keys,
+  LockOptions,
+  LockServiceOptions,
+  WithLockOptions,
+} from './core/lock.options.js';
 export {
   LockAbortedError,
   LockConfigError,
@@ -38,5 +44,11 @@ export { LockKey } from './nest/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';
 export { InjectLockService } from './nest/lock-service.token.js';
 export { RedisLockModule } from './nest/redis-lock.module.js';
-export type { RedisLockModuleExtras, RedisLockModuleOptions } from './nest/redis-lock.options.js';
-export type { RedisClient } from './redis/redis-client.js';
+export type {
+  RedisLockModuleExtras,
+  RedisLockModuleOptions,
+  RedisLockOptionsFactory,
+} from './nest/redis-lock.options.js';
+export type { RedisOptions } from './redis/open-redis.js';
+export type { RedisClient, RedisSubscriber } from './redis/redis-client.js';
+export type { ScriptClient } from './redis/redis-script.js';

@@ -65,7 +65,7 @@ export interface WithLockOptions extends LockOptions {
    * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
    * work starts: an error inside of it never counts as busy.
    *
-   * Where `@Locked` or `LockInterceptor` gives an Observable or an async iterable, 'skip' ends it without a value. What
+   * Where `@Locked` gives an Observable or an async iterable, 'skip' ends it without a value. What
    * a function gives is emitted: one of the same kind as it is, any other value as the only one, undefined as none.
    * @default 'throw'
    */

@@ -7,7 +7,7 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import type { Observable } from 'rxjs';
+import { defaultIfEmpty, type Observable } from 'rxjs';
 import { KeyTemplate } from '../core/key-template.js';
 import { LOCK_RUNNER } from '../core/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
@@ -27,6 +27,8 @@ export type RequestKey = (request: never, context: ExecutionContext) => Keys;
  * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted,
  * so that '042' and '42' are two keys, also for `@Locked` further inside.
  *
+ * With `onBusy: 'skip'` a route that is busy answers with success and an empty body; a function gives the body.
+ *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
  * @throws LockConfigError for a wrong template or option
  */
@@ -38,6 +40,7 @@ export function LockInterceptor(
   assertLockedOptions(options, label);
   const keysOf = typeof key === 'string' ? fromTemplate(key) : key;
   const { service, ...lockOptions } = options;
+  const { onBusy } = lockOptions;
 
   @Injectable()
   class KeyedLockInterceptor implements NestInterceptor {
@@ -50,7 +53,7 @@ export function LockInterceptor(
         );
       }
       const keys = keysOf(context.switchToHttp().getRequest<never>(), context);
-      return LOCKED_RESULT.observable({
+      const result = LOCKED_RESULT.observable({
         label,
         enter: (work, signal) =>
           this.locks[LOCK_RUNNER].withLock(
@@ -60,6 +63,8 @@ export function LockInterceptor(
           ),
         run: () => next.handle(),
       }) as Observable<unknown>;
+      // Nest fails a request whose Observable ends without a value.
+      return onBusy === undefined ? result : result.pipe(defaultIfEmpty(undefined));
     }
   }
   return mixin(KeyedLockInterceptor);

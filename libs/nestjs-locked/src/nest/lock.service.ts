@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { KeyTemplate } from '../core/key-template.js';
-import type { LockEngine } from '../core/lock-engine.js';
+import { LockEngine } from '../core/lock-engine.js';
 import type { LockInfo } from '../core/lock-info.js';
 import { LOCK_RUNNER, type HasLockRunner, type LockRunner } from '../core/lock-runner.js';
 import type { Lock } from '../core/lock.js';
@@ -19,7 +19,13 @@ type Work<T> = (lock: Lock) => T | Promise<T>;
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;
 
-  constructor(engine: LockEngine) {
+  /** Called by the lock modules only. @throws LockConfigError for everybody else */
+  constructor(engine: object) {
+    if (!(engine instanceof LockEngine)) {
+      throw new LockConfigError(
+        'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call inMemoryLockService() from nestjs-locked/testing',
+      );
+    }
     this.#engine = engine;
   }
 

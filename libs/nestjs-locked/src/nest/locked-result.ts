@@ -77,8 +77,8 @@ async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerato
   const hold = await openHold(enter);
   if ('instead' in hold) {
     const { instead } = hold;
-    if (isAsyncIterable(instead)) return yield* instead;
-    if (instead !== undefined) yield instead;
+    if (isAsyncIterable(instead)) yield* instead;
+    else if (instead !== undefined) yield instead;
     return undefined;
   }
   let source: unknown;

@@ -6,6 +6,12 @@ import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
  * Provides `LockService` and makes `@Locked` work. Import it once, in the root module:
  *
  * @example RedisLockModule.forRoot({ connection: 'redis://localhost:6379' })
+ * @example RedisLockModule.forRootAsync({
+ *   inject: [ConfigService],
+ *   useFactory: (config: ConfigService) => ({ connection: config.getOrThrow('REDIS_URL') }),
+ * })
+ *
+ * Instead of `useFactory`, `useClass` and `useExisting` take a class that implements `RedisLockOptionsFactory`.
  *
  * The application does not start while Redis cannot be reached (`LockStoreError`), refuses what the locks need, or
  * an option is wrong (`LockConfigError`).

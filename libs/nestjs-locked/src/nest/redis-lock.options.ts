@@ -25,3 +25,19 @@ export interface RedisLockModuleExtras {
   /** Whether other modules can inject `LockService` without importing this one. @default true */
   readonly isGlobal?: boolean;
 }
+
+/**
+ * What `RedisLockModule.forRootAsync` makes an instance of (`useClass`) or finds (`useExisting`) to get its options.
+ *
+ * @example
+ * @Injectable()
+ * class LockOptions implements RedisLockOptionsFactory {
+ *   constructor(private readonly config: ConfigService) {}
+ *   createRedisLockOptions() {
+ *     return { connection: this.config.getOrThrow('REDIS_URL') };
+ *   }
+ * }
+ */
+export interface RedisLockOptionsFactory {
+  createRedisLockOptions(): RedisLockModuleOptions | Promise<RedisLockModuleOptions>;
+}

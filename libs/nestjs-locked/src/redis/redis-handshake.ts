@@ -11,6 +11,10 @@ const LIMIT_MS = 10_000;
 /** Oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
 const OLDEST_REDIS = [6, 2] as const;
 
+/** Every command that is sent, by us and by our scripts. */
+const COMMANDS =
+  'eval evalsha subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange zpopmin';
+
 const LACKS_RIGHTS = /NOPERM|No permission|can't run this command/i;
 const REFUSES_USER = /WRONGPASS|NOAUTH/i;
 
@@ -108,8 +112,9 @@ export class RedisHandshake {
     if (LACKS_RIGHTS.test(reason)) {
       const { prefix, inboxPrefix } = this.#keys;
       const keys = `~${this.#client.options.keyPrefix ?? ''}${prefix}*`;
+      const commands = COMMANDS.replace(/\w+/g, '+$&');
       return new LockConfigError(
-        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs the keys ${keys}, the channels &${inboxPrefix}* and the commands of scripts, strings, sorted sets and pub/sub: ACL SETUSER <user> ${keys} &${inboxPrefix}* +@all`,
+        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${keys} &${inboxPrefix}* ${commands}`,
         undefined,
         { cause },
       );

@@ -5,4 +5,23 @@ export type { LockTestingModuleOptions } from './lock-testing.module.js';
 export { withTestLocks } from './with-test-locks.js';
 export { lockStoreContract } from './lock-store-contract.js';
 export type { ContractCase, ContractStore, ContractStores } from './lock-store-contract.js';
-export type { InboxMessage, LockStore, StoreListener } from '../core/lock-store.js';
+// What a store of one's own is made of.
+export type { CancelTimer, Clock } from '../core/clock.js';
+export type { LockDirectory, LockRecord } from '../core/lock-directory.js';
+export type {
+  AcquireCommand,
+  AcquireReply,
+  InboxMessage,
+  LeaveCommand,
+  LeaveReply,
+  LockStore,
+  RecheckCommand,
+  RecheckReply,
+  ReleaseCommand,
+  ReleaseReply,
+  RenewCommand,
+  RenewReply,
+  RequeueCommand,
+  RequeueReply,
+  StoreListener,
+} from '../core/lock-store.js';

@@ -1,5 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import type { InMemoryLocks } from '../core/in-memory-lock-store.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { lockProviders } from '../nest/lock.providers.js';
 import { LockLifecycle } from '../nest/lock-lifecycle.js';
@@ -8,6 +9,11 @@ import { inMemoryEngine } from './in-memory-lock-service.js';
 export interface LockTestingModuleOptions extends LockServiceOptions {
   /** Stands in for the lock module of this name. @default the module without a name */
   readonly name?: string;
+  /**
+   * Applications made with the same object exclude each other, as instances that share one Redis; those made with
+   * another one do not. @default one for the whole process
+   */
+  readonly locks?: InMemoryLocks;
 }
 
 /**
@@ -17,11 +23,11 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
  */
 @Module({ imports: [DiscoveryModule] })
 export class LockTestingModule {
-  static forRoot({ name, ...options }: LockTestingModuleOptions = {}): DynamicModule {
+  static forRoot({ name, locks, ...options }: LockTestingModuleOptions = {}): DynamicModule {
     return {
       module: LockTestingModule,
       global: true,
-      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options), 0)),
+      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options, locks), 0)),
     };
   }
 }
