@@ -26,18 +26,18 @@ interface Failure {
   readonly code?: string;
 }
 
-type Message =
-  | { readonly event: 'committing' }
-  | {
-      readonly id: number;
-      readonly result?: unknown;
-      readonly error?: Failure;
-    };
+interface Answer {
+  readonly id: number;
+  readonly result?: unknown;
+  readonly error?: Failure;
+}
+
+type Message = Answer | { readonly event: 'committing' };
 
 /** A child process that sells under a lock, in a database transaction. Killed after the test. */
 export class SaleProcess {
   readonly #child: ChildProcess;
-  readonly #calls = new Map<number, (message: Message & { id: number }) => void>();
+  readonly #calls = new Map<number, (answer: Answer) => void>();
   #onCommitting: () => void = () => {};
   #lastId = 0;
 

@@ -50,8 +50,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
-  /** The machine may have slept: nothing is handed out before the store has confirmed the lease. */
-  #suspect = false;
+  /** The machine may have slept until then: nothing is handed out before a renewal sent later was answered. */
+  #suspectSince: number | undefined;
   #hold: Hold | undefined;
   /** Highest fencing token used, and the highest that may be used before the next renewal. */
   #used: number;
@@ -129,7 +129,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     const needed = renew ? leaseMs * share : leaseMs * 0.5;
     const remainingMs = this.remainingMs();
     if (
-      this.#suspect ||
+      this.#suspectSince !== undefined ||
       remainingMs === 0 ||
       remainingMs < needed ||
       this.#used >= this.#blockEnd
@@ -266,7 +266,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#deadline = Math.max(this.#deadline, sentAt + leaseMs - driftMarginMs(leaseMs));
     this.#blockEnd = blockEnd;
     this.#renewalFailed = false;
-    this.#suspect = false;
+    if (sentAt >= (this.#suspectSince ?? Infinity)) this.#suspectSince = undefined;
     this.#renewAt = this.#endsByItself ? Infinity : renewalDueAt(sentAt, leaseMs);
     this.#noteWaiters(waiters);
     if (this.#state === 'confirming') this.#handOut(this.#queue.first);
@@ -309,7 +309,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   /** Whether what is known of it can be relied upon: the machine has not slept since it was last confirmed. */
   get isTrusted(): boolean {
     this.#context.noticeSuspend();
-    return !this.#suspect;
+    return this.#suspectSince === undefined;
   }
 
   /** The lease is kept for its hold, and then for nobody; not renewed. */
@@ -438,7 +438,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   /** The machine may have slept, so that our clock stood still while the lease went on. */
   suspect(): void {
-    this.#suspect = true;
+    this.#suspectSince = this.#context.clock.now();
     this.lookAgain();
   }
 
