@@ -17,11 +17,8 @@ const layers = {
     packages: ['@nestjs/', 'acorn', 'reflect-metadata', 'rxjs'],
   },
   testing: { layers: ['core', 'nest'], packages: ['@nestjs/', 'rxjs'] },
-  'adapters/nestjs-cls': {
-    layers: ['core', 'nest'],
-    packages: ['@nestjs/', 'nestjs-cls', '@nestjs-cls/'],
-  },
-  'adapters/typeorm': { layers: ['core', 'nest'], packages: ['@nestjs/', 'typeorm'] },
+  'adapters/nestjs-cls': { layers: ['core'], packages: ['nestjs-cls'] },
+  'adapters/typeorm': { layers: ['core'], packages: ['typeorm'] },
 };
 
 export default tseslint.config(

@@ -9,6 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Sale, type Receipt } from '../apps/demo/src/sale.js';
 import type { Books } from '../apps/demo/src/shop-database.js';
+import { Trial } from '../apps/demo/src/trap/trial.js';
+import { VARIANTS, type Variant } from '../apps/demo/src/trap/variant.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../apps/demo/dist/main.js', import.meta.url));
 
@@ -16,7 +18,7 @@ describe('npm run demo', () => {
   let demo: Demo;
   afterEach(() => demo.dispose());
 
-  it('sells exactly with the lock, and wrongly without', async () => {
+  it('sells exactly with the lock, and wrongly without, and shows the trap and the ways out', async () => {
     demo = new Demo('--quick', '--seed', '7');
 
     expect({ exitCode: await demo.ended, output: demo.output }).toMatchObject({ exitCode: 0 });
@@ -24,6 +26,14 @@ describe('npm run demo', () => {
     expect(demo.row('final stock')).toMatchObject({ 1: '0', 3: '0' });
     expect(demo.row('oversold')).toMatchObject({ 1: '0', 3: '0' });
     expect(demo.output).toContain('Every sale with the lock was exact.');
+
+    // plain adapter, join, reject, restart, right nesting: the first two are only reported
+    expect(demo.row('callers')).toEqual(['20', '20', '20', '20', '20']);
+    expect(demo.row('succeeded').slice(2)).toEqual(['0', '20', '20']);
+    expect(demo.row('LOCK_IN_TRANSACTION').slice(2)).toEqual(['20', '0', '0']);
+    expect(demo.row('the truth').slice(2)).toEqual(['100', '80', '80']);
+    expect(demo.row('stock').slice(2)).toEqual(['exact', 'exact', 'exact']);
+    expect(demo.output).toContain('Out of the trap');
     await demo.leavesNothing();
   }, 120_000);
 
@@ -90,6 +100,38 @@ describe('the verdict on a sale', () => {
   function saleOf(receipts: Receipt[], books: Books): Sale {
     const scenario = { name: 'sale', story: '', pieces: 3, run: () => Promise.resolve() };
     return new Sale(scenario, true, receipts, books, 1, 0);
+  }
+});
+
+describe('the verdict on the trap', () => {
+  const [plain, , reject, restart] = VARIANTS as [Variant, Variant, Variant, Variant];
+  const refused = ['LOCK_IN_TRANSACTION', 'LOCK_IN_TRANSACTION'];
+
+  it.each<[string, Trial]>([
+    ['all were refused that had to be', trialOf(reject, 0, refused, 10)],
+    ['all have sold that had to', trialOf(restart, 2, [], 8)],
+    ['it is only reported', trialOf(plain, 1, ['no connection'], 10)],
+  ])('is good when %s', (_, trial) => {
+    expect(trial.faults).toEqual([]);
+  });
+
+  it.each<[string, Trial]>([
+    ['1 of 2 sold, failed: 1 40P01', trialOf(restart, 1, ['40P01'], 9)],
+    ['the stock is 9, it must be 8', trialOf(restart, 2, [], 9)],
+    ['1 of 2 refused, failed: 1 LOCK_IN_TRANSACTION', trialOf(reject, 1, refused.slice(1), 9)],
+    ['the stock is 9, it must be 10', trialOf(reject, 0, refused, 9)],
+  ])('says: %s', (sentence, trial) => {
+    expect(trial.faults).toContainEqual(expect.stringContaining(sentence));
+  });
+
+  function trialOf(
+    variant: Variant,
+    succeeded: number,
+    errorCodes: readonly string[],
+    left: number,
+  ): Trial {
+    const books = { left, purchases: succeeded, pieces: succeeded };
+    return new Trial(variant, 10, succeeded, errorCodes, 0, 0, books, 1);
   }
 });
 

@@ -115,6 +115,86 @@ describe('stock-api', () => {
     expect(await database.books('ticket')).toEqual({ left: 0, purchases: 30, pieces: 30 });
   });
 
+  it('places an order of several lines: all of them or none', async () => {
+    await Promise.all([put('cup', { quantity: 9 }), put('plate', { quantity: 2 })]);
+    const lines = [line('plate', 1), line('cup', 2), line('plate', 1)];
+    expect(await order(first, lines)).toMatchObject({ status: 201, body: { lines } });
+    expect(await order(first, [line('cup', 1), line('plate', 1)])).toMatchObject({ status: 409 });
+    expect(await database.books('cup')).toEqual({ left: 7, purchases: 1, pieces: 2 });
+    expect(await database.books('plate')).toEqual({ left: 0, purchases: 2, pieces: 2 });
+  });
+
+  it('places orders with the same products in any order, in two processes, and loses no piece', async () => {
+    await Promise.all([put('fork', { quantity: 20 }), put('knife', { quantity: 20 })]);
+    const lines = [line('fork', 1), line('knife', 1)];
+    const orders = Array.from({ length: 20 }, (_, n) =>
+      order(n % 2 ? first : second, n % 3 ? lines : lines.toReversed()),
+    );
+    const takes = Array.from({ length: 10 }, (_, n) => take(n % 2 ? first : second, 'fork', 1));
+    const answers = await Promise.all([...orders, ...takes]);
+
+    // Single takes and orders compete for the forks: whoever comes too late gets none, and no knife.
+    const placed = answers.slice(0, 20).filter(({ status }) => status === 201).length;
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(20);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(10);
+    expect(await database.books('fork')).toEqual({ left: 0, purchases: 20, pieces: 20 });
+    expect(await database.books('knife')).toMatchObject({ left: 20 - placed, pieces: placed });
+  });
+
+  it.each([
+    ['no lines', {}, 'lines'],
+    ['an empty list', { lines: [] }, 'order something'],
+    ['a line that is none', { lines: [7] }, 'lines'],
+    ['a wrong product', { lines: [line('arm chair', 1)] }, "'arm chair'"],
+    ['a wrong quantity', { lines: [line('cup', 0)] }, "'0'"],
+  ])('answers 400 to an order with %s', async (_, body, named) => {
+    const answer = await post(`${first}/orders`, body);
+    expect(answer.status).toBe(400);
+    expect(answer.text).toContain(named);
+  });
+
+  it('shows who holds the lock of a product, and its fence', async () => {
+    await put('rug', { quantity: 5 });
+    const restocked = await lockState('rug');
+    expect(restocked).toEqual({
+      key: 'stock:rug',
+      lock: null,
+      fence: { token: expect.any(Number) as unknown },
+    });
+    expect(await lockState('never-sold')).toMatchObject({ lock: null, fence: null });
+
+    const answer = order(slow, [line('rug', 1)]);
+    await until(() => redis.exists('lock:{stock:rug}').then((count) => count === 1));
+    expect(await lockState('rug')).toMatchObject({
+      lock: { key: 'stock:rug', holder: { pid: slowProcess.pid }, waiters: 0 },
+    });
+    expect(await answer).toMatchObject({ status: 201 });
+    const sold = await lockState('rug');
+    expect(sold.lock).toBeNull();
+    expect(sold.fence?.token).toBeGreaterThan(restocked.fence?.token as number);
+  });
+
+  it('refuses orders in wrong nesting, and places them all if they are restarted', async () => {
+    await put('vase', { quantity: 15 });
+    const wrong = { ORDERS_NESTING: 'wrong', LOCK_WAIT_MS: '20000', STOCK_PAUSE_MS: '2' };
+    const rejecting = start(wrong);
+    const restarting = start({ ...wrong, LOCK_INSIDE_TRANSACTION: 'restart' });
+    const [rejects, restarts] = await Promise.all([rejecting.ready(), restarting.ready()]);
+
+    expect(await order(rejects, [line('vase', 1)])).toMatchObject({ status: 500 });
+    const refusal = "StockService.take: lock 'stock:vase' was asked for inside an open database";
+    await until(async () => rejecting.output.includes(refusal));
+    expect(await database.books('vase')).toEqual({ left: 15, purchases: 0, pieces: 0 });
+
+    const orders = Array.from({ length: 20 }, (_, n) =>
+      order(n % 2 ? restarts : first, [line('vase', 1)]),
+    );
+    const statuses = (await Promise.all(orders)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 201)).toHaveLength(15);
+    expect(statuses.filter((status) => status === 409)).toHaveLength(5);
+    expect(await database.books('vase')).toEqual({ left: 0, purchases: 15, pieces: 15 });
+  }, 60_000);
+
   it('does not mount the unlocked variant unless it is asked to', async () => {
     expect(await post(`${first}/unlocked/stock/ticket/take`, { quantity: 1 })).toMatchObject({
       status: 404,
@@ -160,6 +240,7 @@ describe('stock-api', () => {
     ['REDIS_URL', 'localhost', 'REDIS_URL is not an address: set it to one like redis://'],
     ['PORT', '70000', "PORT is '70000': set it to a whole number from 0 to 65535"],
     ['LOCK_LEASE_MS', '0.5', "LOCK_LEASE_MS is '0.5': set it to a whole number from 500 to"],
+    ['ORDERS_NESTING', 'left', "ORDERS_NESTING is 'left': set it to right or wrong"],
   ])('does not start with a wrong %s, and says why', async (name, value, message) => {
     const process = start({ [name]: value });
     expect(await process.ended).toBe('exit code 1');
@@ -172,6 +253,17 @@ interface Answer {
   readonly headers: Headers;
   readonly text: string;
   readonly body: unknown;
+}
+
+interface OrderLine {
+  readonly productId: string;
+  readonly quantity: number;
+}
+
+interface LockState {
+  readonly key: string;
+  readonly lock: object | null;
+  readonly fence: { readonly token: number } | null;
 }
 
 function start(extra: Record<string, string>): StockApiProcess {
@@ -194,6 +286,18 @@ function post(url: string, body: object): Promise<Answer> {
 
 function take(origin: string, id: string, quantity: number): Promise<Answer> {
   return post(`${origin}/stock/${id}/take`, { quantity });
+}
+
+function line(productId: string, quantity: number): OrderLine {
+  return { productId, quantity };
+}
+
+function order(origin: string, lines: readonly OrderLine[]): Promise<Answer> {
+  return post(`${origin}/orders`, { lines });
+}
+
+async function lockState(id: string): Promise<LockState> {
+  return (await get(`${first}/locks/${id}`)).body as LockState;
 }
 
 async function send(method: string, url: string, body?: object): Promise<Answer> {

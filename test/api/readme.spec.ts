@@ -40,6 +40,9 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
     ...['UseFilters', 'UseInterceptors'],
   ],
   '@nestjs/testing': ['Test'],
+  '@nestjs-cls/transactional': ['ClsPluginTransactional', 'Transactional', 'TransactionHost'],
+  '@nestjs-cls/transactional-adapter-typeorm': ['TransactionalAdapterTypeOrm'],
+  'nestjs-cls': ['ClsModule'],
   typeorm: ['DataSource'],
   './stock.service.js': ['StockService'],
   './fixtures.js': [
@@ -57,7 +60,8 @@ describe('TypeScript examples', () => {
 
   beforeAll(() => {
     project.link('nestjs-locked', 'ioredis', 'reflect-metadata', 'rxjs', 'typeorm', '@types/node');
-    project.link('@nestjs/common', '@nestjs/core', '@nestjs/testing');
+    project.link('@nestjs/common', '@nestjs/core', '@nestjs/testing', 'nestjs-cls');
+    project.link('@nestjs-cls/transactional', '@nestjs-cls/transactional-adapter-typeorm');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
       extends: join(ROOT, 'tsconfig.base.json'),
@@ -96,6 +100,13 @@ describe('TypeScript examples', () => {
         .filter(isExample)
         .map((block) => fileOf(block).replace(/ts$/, 'js'));
       const script = `out/${folderOf(document)}/run.js`;
+      if (document !== readme) {
+        const imports = files.map((file) => `import './${folderOf(document)}/${file}';`);
+        project.write('out/load.js', imports.join(' '));
+        const loaded = await project.node(['out/load.js'], { REDIS_URL: server.url });
+        expect([document.path, loaded.code, loaded.stderr]).toEqual([document.path, 0, '']);
+        continue;
+      }
       const run = await project.node([script, '.', ...files], { REDIS_URL: server.url });
       expect([run.code, run.stderr]).toEqual([0, '']);
       expect(JSON.parse(run.stdout.trimEnd().split('\n').at(-1) ?? '')).toEqual({
@@ -138,6 +149,7 @@ describe('options tables', () => {
   it('name every option of the module, with its documented default', () => {
     const documented = [
       ...membersOf('core/lock.options.d.ts', 'LockServiceOptions'),
+      ...membersOf('core/transaction.options.d.ts', 'TransactionOptions'),
       ...membersOf('nest/redis-lock.options.d.ts', 'RedisLockModuleOptions'),
       ...membersOf('nest/redis-lock.options.d.ts', 'RedisLockModuleExtras'),
     ];
@@ -145,7 +157,9 @@ describe('options tables', () => {
   });
 
   it('name the defaults that are applied', () => {
-    const applied = Object.entries(DEFAULT_SERVICE_OPTIONS);
+    const { transactions, ...numbers } = DEFAULT_SERVICE_OPTIONS;
+    const { insideTransaction } = transactions;
+    const applied = Object.entries({ ...numbers, insideTransaction: `'${insideTransaction}'` });
     const named = new Map(ofModule);
     for (const [name, value] of applied) {
       expect([name, named.get(name)?.replaceAll('_', '')]).toEqual([name, String(value)]);

@@ -5,12 +5,16 @@ import { DemoRedis } from './demo-redis.js';
 import { flashSaleScenario } from './flash-sale.scenario.js';
 import type { DemoOptions } from './options.js';
 import type { Progress } from './progress.js';
-import { legend, table, whole } from './report.js';
+import { salesLegend, salesTable } from './report.js';
 import type { Sale } from './sale.js';
 import type { Scenario } from './scenario.js';
 import { ShopDatabase } from './shop-database.js';
 import { Shop } from './shop.js';
 import { StockApiFleet } from './stock-api-fleet.js';
+import { whole } from './table.js';
+import { trapLegend, trapTable } from './trap/trap-report.js';
+import { Trap } from './trap/trap.js';
+import type { Trial } from './trap/trial.js';
 import { workersScenario } from './workers.scenario.js';
 
 const PROCESSES = 3;
@@ -27,7 +31,7 @@ const STOCK_API_SETTINGS = {
   LOCK_LEASE_MS: '10000',
 };
 
-/** @returns whether every sale with the lock was exact. */
+/** @returns whether every sale with the lock was exact, and whoever was to get out of the trap did. */
 export async function runDemo(
   options: DemoOptions,
   cleanup: Cleanup,
@@ -73,8 +77,12 @@ export async function runDemo(
     sales.push(await play(shop, scenario, true, 'with lock', progress));
   }
 
-  console.log(`\n${table(sales)}\n${legend(redisServer.source === 'REDIS_URL')}\n`);
-  return concludes(sales);
+  const trials = await new Trap(database, redisServer.url, name, cleanup).play(progress);
+
+  console.log(`\n${salesTable(sales)}\n${salesLegend(redisServer.source === 'REDIS_URL')}\n`);
+  console.log(`The trap\n\n${trapTable(trials)}\n${trapLegend()}\n`);
+  const isSaleExact = concludes(sales);
+  return isEscaped(trials) && isSaleExact;
 }
 
 async function playUnlocked(shop: Shop, scenario: Scenario, progress: Progress): Promise<Sale> {
@@ -116,4 +124,14 @@ function concludes(sales: readonly Sale[]): boolean {
   }
   if (wrong.length === 0) console.log('Every sale with the lock was exact.');
   return wrong.length === 0;
+}
+
+function isEscaped(trials: readonly Trial[]): boolean {
+  const faults = trials.flatMap((trial) => trial.faults);
+  for (const fault of faults) console.log(`WRONG: ${fault}.`);
+  if (faults.length > 0) return false;
+  console.log(
+    "Out of the trap: 'reject' sold nothing, 'restart' and right nesting sold everything.",
+  );
+  return true;
 }

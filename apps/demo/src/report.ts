@@ -1,9 +1,12 @@
 import type { Sale } from './sale.js';
+import { table, whole, type Row } from './table.js';
 
-const LABEL_WIDTH = 28;
-const COLUMN_WIDTH = 14;
+const HEADS: readonly ((sale: Sale) => string)[] = [
+  (sale) => sale.scenario.name,
+  (sale) => (sale.isLocked ? 'with lock' : 'without lock'),
+];
 
-const ROWS: readonly (readonly [label: string, show: (sale: Sale) => string])[] = [
+const ROWS: readonly Row<Sale>[] = [
   ['requests', (sale) => whole(sale.receipts.length)],
   ['  sold', (sale) => whole(sale.count('sold'))],
   ['  refused: not enough left', (sale) => whole(sale.count('refused'))],
@@ -23,25 +26,12 @@ const ROWS: readonly (readonly [label: string, show: (sale: Sale) => string])[] 
 ];
 
 /** One column per sale. */
-export function table(sales: readonly Sale[]): string {
-  const rule = '-'.repeat(LABEL_WIDTH + COLUMN_WIDTH * sales.length);
-  return [
-    line('', (sale) => sale.scenario.name),
-    line('', (sale) => (sale.isLocked ? 'with lock' : 'without lock')),
-    rule,
-    ...ROWS.map(([label, show]) => line(label, show)),
-    rule,
-  ].join('\n');
-
-  function line(label: string, show: (sale: Sale) => string): string {
-    return (
-      label.padEnd(LABEL_WIDTH) + sales.map((sale) => show(sale).padStart(COLUMN_WIDTH)).join('')
-    );
-  }
+export function salesTable(sales: readonly Sale[]): string {
+  return table(sales, HEADS, ROWS);
 }
 
 /** What the words in the table mean. */
-export function legend(isRedisShared: boolean): string {
+export function salesLegend(isRedisShared: boolean): string {
   const lines = [
     'oversold: pieces sold beyond those that existed.',
     'lost updates: pieces answered as sold, minus those that left the stock (start - final).',
@@ -52,10 +42,6 @@ export function legend(isRedisShared: boolean): string {
   if (isRedisShared)
     lines.push('  REDIS_URL was given: what others sent to that server meanwhile is included.');
   return lines.join('\n');
-}
-
-export function whole(value: number): string {
-  return Math.round(value).toLocaleString('en-US');
 }
 
 function perPurchase({ redisCommands, receipts }: Sale): string {

@@ -29,6 +29,13 @@ export class ShopDatabase {
     return new ShopDatabase(client, schema, url.href);
   }
 
+  async putOnSale(stockId: string, quantity: number): Promise<void> {
+    await this.client.query('INSERT INTO stocks (id, name, quantity) VALUES ($1, $1, $2)', [
+      stockId,
+      quantity,
+    ]);
+  }
+
   async books(stockId: string): Promise<Books> {
     const { rows } = await this.client.query<Books>(
       `SELECT stocks.quantity AS left,

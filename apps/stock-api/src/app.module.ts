@@ -5,14 +5,18 @@ import { LockExceptionFilter, RedisLockModule } from 'nestjs-locked';
 import { DatabaseModule } from './database.module.js';
 import { DemoModule } from './demo/demo.module.js';
 import { HealthController } from './health.controller.js';
+import { LocksModule } from './locks/locks.module.js';
+import { OrdersModule } from './orders/orders.module.js';
 import { RedisModule } from './redis.module.js';
 import { Settings, SettingsModule } from './settings.js';
 import { StockModule } from './stock/stock.module.js';
+import { TransactionsModule } from './transactions.module.js';
 
 @Module({
   imports: [
     SettingsModule,
     DatabaseModule,
+    TransactionsModule,
     RedisModule,
     RedisLockModule.forRootAsync({
       imports: [RedisModule],
@@ -21,9 +25,13 @@ import { StockModule } from './stock/stock.module.js';
         connection,
         waitMs: settings.lockWaitMs,
         leaseMs: settings.lockLeaseMs,
+        insideTransaction: settings.insideTransaction,
+        fence: {},
       }),
     }),
     StockModule,
+    OrdersModule,
+    LocksModule,
     // The unlocked variant, for `npm run demo` only. Leave it out of your own application.
     ...(process.env['STOCK_DEMO'] === '1' ? [DemoModule] : []),
   ],

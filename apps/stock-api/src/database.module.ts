@@ -1,6 +1,8 @@
 import { Module, type OnModuleInit } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { createFenceTable } from 'nestjs-locked/fence';
 import { DataSource } from 'typeorm';
+import { Order } from './orders/order.entity.js';
 import { Settings } from './settings.js';
 import { Purchase } from './stock/purchase.entity.js';
 import { Stock } from './stock/stock.entity.js';
@@ -13,7 +15,7 @@ import { Stock } from './stock/stock.entity.js';
         type: 'postgres',
         url: settings.databaseUrl,
         poolSize: settings.databasePoolSize,
-        entities: [Stock, Purchase],
+        entities: [Stock, Purchase, Order],
       }),
     }),
   ],
@@ -42,6 +44,13 @@ export class DatabaseModule implements OnModuleInit {
           quantity integer NOT NULL,
           purchased_at timestamptz NOT NULL DEFAULT now()
         )`);
+      await manager.query(`
+        CREATE TABLE IF NOT EXISTS orders (
+          id integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+          lines jsonb NOT NULL,
+          placed_at timestamptz NOT NULL DEFAULT now()
+        )`);
+      await createFenceTable((sql) => manager.query(sql), { dialect: 'postgres' });
     });
   }
 }

@@ -1,4 +1,5 @@
 import { Global, Injectable, Module } from '@nestjs/common';
+import type { InsideTransaction } from 'nestjs-locked';
 
 /** What the environment asks for. Read once, at start; a wrong value stops the start. */
 @Injectable()
@@ -25,6 +26,15 @@ export class Settings {
     max: 600_000,
   });
 
+  /** 'right' locks all products of an order above its transaction; 'wrong' asks for each lock inside of it. */
+  readonly ordersNesting = oneOf('ORDERS_NESTING', ['right', 'wrong']);
+  /** What becomes of a lock that is asked for inside a transaction: of every order, if its nesting is wrong. */
+  readonly insideTransaction: InsideTransaction = oneOf('LOCK_INSIDE_TRANSACTION', [
+    'reject',
+    'restart',
+    'join',
+  ]);
+
   /** Pause between reading a stock and saving it, for demonstrations: races show more easily. */
   readonly pauseMs = wholeNumber('STOCK_PAUSE_MS', { otherwise: 0, min: 0, max: 60_000 });
 }
@@ -45,6 +55,15 @@ function wholeNumber(name: string, { otherwise, min, max }: Limits): number {
   const value = /^\d+$/.test(text) ? Number(text) : NaN;
   if (value >= min && value <= max) return value;
   throw new Error(`${name} is '${text}': set it to a whole number from ${min} to ${max}`);
+}
+
+/** The first is the default. */
+function oneOf<const T extends string>(name: string, values: readonly [T, ...T[]]): T {
+  const text = process.env[name];
+  if (text === undefined || text === '') return values[0];
+  const value = values.find((candidate) => candidate === text);
+  if (value !== undefined) return value;
+  throw new Error(`${name} is '${text}': set it to ${values.join(' or ')}`);
 }
 
 function url(name: string, example: string): string {

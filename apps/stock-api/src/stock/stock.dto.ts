@@ -2,9 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { IsInt, IsOptional, Length, Matches, Max, Min } from 'class-validator';
 
 export class StockParams {
-  @Matches(/^[\w-]{1,64}$/, {
-    message: "id '$value' is not valid: use 1 to 64 letters, digits, '_' or '-'",
-  })
+  @StockId()
   id!: string;
 }
 
@@ -22,7 +20,13 @@ export class RestockBody {
   name?: string;
 }
 
-function Quantity({ from }: { from: number }): PropertyDecorator {
+export function StockId(): PropertyDecorator {
+  return Matches(/^[\w-]{1,64}$/, {
+    message: "id '$value' is not valid: use 1 to 64 letters, digits, '_' or '-'",
+  });
+}
+
+export function Quantity({ from }: { from: number }): PropertyDecorator {
   const to = 1_000_000_000;
   const message = `quantity '$value' is not valid: use a whole number from ${from} to ${to}`;
   return applyDecorators(IsInt({ message }), Min(from, { message }), Max(to, { message }));

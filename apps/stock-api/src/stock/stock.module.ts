@@ -6,6 +6,6 @@ import { StockService } from './stock.service.js';
 @Module({
   controllers: [StockController],
   providers: [StockService, StockLedger],
-  exports: [StockLedger],
+  exports: [StockService, StockLedger],
 })
 export class StockModule {}

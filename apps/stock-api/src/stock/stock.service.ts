@@ -1,31 +1,34 @@
 import { Injectable, NotFoundException } from '@nestjs/common';
+import { Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import type { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { Locked } from 'nestjs-locked';
-import { DataSource } from 'typeorm';
 import { StockLedger } from './stock-ledger.js';
 import { Stock } from './stock.entity.js';
 
 @Injectable()
 export class StockService {
   constructor(
-    private readonly dataSource: DataSource,
+    private readonly host: TransactionHost<TransactionalAdapterTypeOrm>,
     private readonly ledger: StockLedger,
   ) {}
 
   async find(id: string): Promise<Stock> {
-    const stock = await this.dataSource.manager.findOneBy(Stock, { id });
+    const stock = await this.host.tx.findOneBy(Stock, { id });
     if (stock === null) throw new NotFoundException(`There is no stock '${id}'`);
     return stock;
   }
 
-  /** One at a time per product, in all processes. The lock outlasts the transaction. */
+  /** One at a time per product, in all processes. The lock is above the transaction and outlasts it. */
   @Locked('stock:<id>')
+  @Transactional()
   async take(id: string, quantity: number): Promise<Stock> {
-    return this.dataSource.transaction((manager) => this.ledger.subtract(manager, id, quantity));
+    return this.ledger.subtract(this.host.tx, id, quantity);
   }
 
   /** The same key: a delivery must not overwrite a sale, nor a sale a delivery. */
   @Locked('stock:<id>')
+  @Transactional()
   async restock(id: string, quantity: number, name?: string): Promise<Stock> {
-    return this.dataSource.transaction((manager) => this.ledger.set(manager, id, quantity, name));
+    return this.ledger.set(this.host.tx, id, quantity, name);
   }
 }

@@ -1,0 +1,6 @@
+/** What one caller wants: one piece. */
+export interface TrapOrder {
+  readonly productId: string;
+  /** How often its transaction was begun: more than once if it was restarted. */
+  runs: number;
+}

@@ -1,0 +1,31 @@
+import { Injectable } from '@nestjs/common';
+import { TransactionHost } from '@nestjs-cls/transactional';
+import type { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { Locked } from 'nestjs-locked';
+import { DataSource } from 'typeorm';
+
+@Injectable()
+export class TrapStockService {
+  constructor(
+    private readonly host: TransactionHost<TransactionalAdapterTypeOrm>,
+    private readonly dataSource: DataSource,
+  ) {}
+
+  @Locked('stock:<productId>')
+  async take(productId: string): Promise<void> {
+    const [stock] = await this.host.tx.query<{ quantity: number }[]>(
+      'SELECT quantity FROM stocks WHERE id = $1',
+      [productId],
+    );
+    if (stock === undefined) throw new Error(`There is no stock '${productId}'`);
+    // The second connection: outside the transaction, as a log is written that must outlive its rollback.
+    await this.dataSource.query('SELECT 1');
+    await this.host.tx.query('INSERT INTO purchases (stock_id, quantity) VALUES ($1, 1)', [
+      productId,
+    ]);
+    await this.host.tx.query('UPDATE stocks SET quantity = $2 WHERE id = $1', [
+      productId,
+      stock.quantity - 1,
+    ]);
+  }
+}

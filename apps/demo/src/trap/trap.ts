@@ -1,0 +1,71 @@
+import type { Cleanup } from '../cleanup.js';
+import type { Progress } from '../progress.js';
+import type { ShopDatabase } from '../shop-database.js';
+import { errorCode } from './error-code.js';
+import { Probe } from './probe.js';
+import { POOL_SIZE, TrapApp } from './trap-app.js';
+import { Trial } from './trial.js';
+import { VARIANTS, nameOf, type Variant } from './variant.js';
+
+const CALLERS = 20;
+const PIECES = 100;
+
+/** A lock inside a transaction: every caller keeps a connection while it waits. Tries all ways to have both. */
+export class Trap {
+  private products = 0;
+
+  constructor(
+    private readonly database: ShopDatabase,
+    private readonly redisUrl: string,
+    /** Unique for this run. */
+    private readonly name: string,
+    private readonly cleanup: Cleanup,
+  ) {}
+
+  async play(progress: Progress): Promise<readonly Trial[]> {
+    progress.say(
+      `The trap: ${CALLERS} callers at once, a pool of ${POOL_SIZE}, and work that needs a second connection`,
+    );
+    const trials: Trial[] = [];
+    for (const variant of VARIANTS) {
+      const trial = await this.try(variant);
+      progress.say(
+        `  ${nameOf(variant)}: ${trial.succeeded} of ${CALLERS} succeeded in ` +
+          `${trial.seconds.toFixed(1)} s, the stock is ${trial.isExact ? 'exact' : 'WRONG'}`,
+      );
+      trials.push(trial);
+    }
+    return trials;
+  }
+
+  private async try(variant: Variant): Promise<Trial> {
+    const productId = `${this.name}_trap_${++this.products}`;
+    await this.database.putOnSale(productId, PIECES);
+    const app = await this.cleanup.use(
+      () => TrapApp.start(variant, { databaseUrl: this.database.url, redisUrl: this.redisUrl }),
+      (started) => started.close(),
+    );
+
+    const orders = Array.from({ length: CALLERS }, () => ({ productId, runs: 0 }));
+    const probe = new Probe(() => app.unrelatedQuery());
+    const startedAt = performance.now();
+    const answers = await Promise.allSettled(orders.map((order) => app.place(order)));
+    const seconds = (performance.now() - startedAt) / 1000;
+    const worstUnrelatedMs = await probe.stop();
+    await app.close();
+
+    const errorCodes = answers.flatMap((answer) =>
+      answer.status === 'rejected' ? [errorCode(answer.reason)] : [],
+    );
+    return new Trial(
+      variant,
+      PIECES,
+      CALLERS - errorCodes.length,
+      errorCodes,
+      orders.reduce((sum, { runs }) => sum + Math.max(0, runs - 1), 0),
+      worstUnrelatedMs,
+      await this.database.books(productId),
+      seconds,
+    );
+  }
+}

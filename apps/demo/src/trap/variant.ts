@@ -1,0 +1,28 @@
+import type { InsideTransaction } from 'nestjs-locked';
+
+/** A way to have a lock and a transaction together. */
+export interface Variant {
+  readonly nesting: 'wrong' | 'right';
+  /** What a lock does that is asked for inside a transaction; undefined = the locks do not know of transactions. */
+  readonly insideTransaction: InsideTransaction | undefined;
+  /** What must come of it; undefined = it is only reported. */
+  readonly mustBe: 'all sold' | 'all refused' | undefined;
+}
+
+export const VARIANTS: readonly Variant[] = [
+  { nesting: 'wrong', insideTransaction: undefined, mustBe: undefined },
+  { nesting: 'wrong', insideTransaction: 'join', mustBe: undefined },
+  { nesting: 'wrong', insideTransaction: 'reject', mustBe: 'all refused' },
+  { nesting: 'wrong', insideTransaction: 'restart', mustBe: 'all sold' },
+  { nesting: 'right', insideTransaction: 'reject', mustBe: 'all sold' },
+];
+
+/** Two lines: what is nested how, and what the locks do about it. */
+export function headsOf({ nesting, insideTransaction }: Variant): readonly [string, string] {
+  if (nesting === 'right') return ['right', 'nesting'];
+  return ['wrong nesting', insideTransaction ?? 'plain adapter'];
+}
+
+export function nameOf(variant: Variant): string {
+  return headsOf(variant).join(variant.nesting === 'right' ? ' ' : ', ');
+}
