@@ -27,7 +27,8 @@ afterAll(() => project.remove());
 describe('npm pack', () => {
   it('takes the build, the source it maps to, and what people read', () => {
     const around = files.filter((path) => !/^(dist|src)\//.test(path));
-    expect(around.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
+    const tables = ['sql/lock_fence.mysql.sql', 'sql/lock_fence.postgres.sql'];
+    expect(around.sort()).toEqual(['LICENSE', 'README.md', 'package.json', ...tables]);
     const unexpected = files.filter(
       (path) => /^(dist|src)\//.test(path) && !/\.(js|ts|map)$/.test(path),
     );

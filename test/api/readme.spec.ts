@@ -102,7 +102,8 @@ describe('TypeScript examples', () => {
       const script = `out/${folderOf(document)}/run.js`;
       if (document !== readme) {
         const imports = files.map((file) => `import './${folderOf(document)}/${file}';`);
-        project.write('out/load.js', imports.join(' '));
+        imports.push(`import { app } from './${folderOf(document)}/fixtures.js';`);
+        project.write('out/load.js', `${imports.join(' ')} await app.close();`);
         const loaded = await project.node(['out/load.js'], { REDIS_URL: server.url });
         expect([document.path, loaded.code, loaded.stderr]).toEqual([document.path, 0, '']);
         continue;

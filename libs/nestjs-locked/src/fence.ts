@@ -3,3 +3,4 @@ export {
   fenceTableSql,
   type FenceTableOptions,
 } from './core/transactions/fence-table.js';
+export type { SqlDialect } from './core/transactions/session-of.js';
