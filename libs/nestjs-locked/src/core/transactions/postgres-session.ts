@@ -30,14 +30,15 @@ export class PostgresSession implements DatabaseSession {
     bounds: TransactionBounds | undefined,
   ): Promise<ClaimOutcome> {
     const params = new Parameters();
-    const values = claims.map(
-      ({ key, token }) => `(${params.add(key)}::text, ${params.add(String(token))}::bigint)`,
-    );
+    const row = ({ key, token }: FenceClaim): string =>
+      `SELECT ${params.add(key)}::text, ${params.add(String(token))}::bigint`;
+    const [first, ...rest] = claims as [FenceClaim, ...FenceClaim[]];
+    const firstRow = row(first);
     const settings = settingsOf(bounds ?? {}, params);
-    // Volatile, so that it is done before the first row, whose lock it bounds.
-    const armed = settings.length === 0 ? '' : `WHERE ${settings.join(' || ')} <> ''`;
-    const sql = `INSERT INTO ${table} AS f (lock_key, token)
-      SELECT v.lock_key, v.token FROM (VALUES ${values.join(', ')}) AS v (lock_key, token) ${armed}
+    // Done for the first row, so that it bounds the wait for that one, too.
+    const armed = settings.length === 0 ? '' : ` WHERE ${settings.join(' || ')} <> ''`;
+    const rows = [firstRow + armed, ...rest.map(row)].join(' UNION ALL ');
+    const sql = `INSERT INTO ${table} AS f (lock_key, token) ${rows}
       ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
       RETURNING lock_key`;
     let claimed: ReadonlySet<unknown>;
@@ -70,7 +71,7 @@ export class PostgresSession implements DatabaseSession {
   async beforeCommit(idleMs: number | undefined): Promise<void> {
     await this.#query(
       idleMs === undefined
-        ? 'SELECT 1'
+        ? 'SHOW transaction_isolation'
         : `SET LOCAL idle_in_transaction_session_timeout = ${Math.floor(idleMs)}`,
       [],
     );
