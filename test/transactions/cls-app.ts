@@ -24,6 +24,8 @@ export interface ClsAppOptions extends Omit<RedisLockModuleOptions, 'connection'
   readonly type: 'postgres' | 'mysql';
   readonly settings: ConnectionSettings;
   readonly poolSize?: number;
+  /** Instead of a new one. */
+  readonly dataSource?: DataSource;
   readonly providers?: Provider[];
 }
 
@@ -33,10 +35,11 @@ export async function startClsApp({
   type,
   settings,
   poolSize = 5,
+  dataSource: given,
   providers = [],
   ...lockOptions
 }: ClsAppOptions): Promise<ClsApp> {
-  const dataSource = await openDataSource(type, settings, poolSize);
+  const dataSource = given ?? (await openDataSource(type, settings, poolSize));
   const database = { provide: DataSource, useValue: dataSource };
 
   @Module({ providers: [database], exports: [database] })

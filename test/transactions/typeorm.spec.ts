@@ -257,6 +257,19 @@ describe('a lock asked for inside a transaction', () => {
     expect(await held()).toBe(false);
   });
 
+  it('is an ordinary lock if the transaction has ended while it was waited for', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'join' });
+    const other = await locks.acquire(stock.key);
+    let late: Promise<string> | undefined;
+    await dataSource.transaction('READ COMMITTED', async () => {
+      late = locks.withLock(stock.key, async () => 'entered');
+      await sleep(50);
+    });
+    await other.release();
+    expect(await late).toBe('entered');
+    expect(await held()).toBe(false);
+  });
+
   it('stays for work under it that the transaction did not wait for', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'restart' });
     let late: Promise<unknown> | undefined;
