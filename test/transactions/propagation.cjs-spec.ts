@@ -114,14 +114,14 @@ describe('inside a transaction', () => {
   });
 
   it.each([
-    [Required, {}],
-    [Mandatory, {}],
-    [Supports, {}],
-    [Nested, {}],
-    [NotSupported, {}],
-    [RequiresNew, undefined],
-  ])('%s loses no update under restart', async (propagation, fence) => {
-    const app = await start({ insideTransaction: 'restart', fence, poolSize: 25 });
+    [Required, { fence: {} }],
+    [Mandatory, { fence: {} }],
+    [Supports, { fence: {} }],
+    [Nested, { fence: {} }],
+    [NotSupported, { fence: {} }],
+    [RequiresNew, {}],
+  ])('%s loses no update under restart', async (propagation, fenced) => {
+    const app = await start({ insideTransaction: 'restart', poolSize: 25, ...fenced });
     await Promise.all(
       Array.from({ length: 10 }, () =>
         app.host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
