@@ -5,9 +5,10 @@ import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-t
 import { ClsModule } from 'nestjs-cls';
 import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { DataSource, type DataSourceOptions } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import type { ConnectionSettings } from '../support/databases.js';
+import { openDataSource } from './data-source.js';
 
 export type Host = TransactionHost<TransactionalAdapterTypeOrm>;
 
@@ -23,6 +24,8 @@ export interface ClsAppOptions extends Omit<RedisLockModuleOptions, 'connection'
   readonly type: 'postgres' | 'mysql';
   readonly settings: ConnectionSettings;
   readonly poolSize?: number;
+  /** Instead of a new one. */
+  readonly dataSource?: DataSource;
   readonly providers?: Provider[];
 }
 
@@ -32,10 +35,11 @@ export async function startClsApp({
   type,
   settings,
   poolSize = 5,
+  dataSource: given,
   providers = [],
   ...lockOptions
 }: ClsAppOptions): Promise<ClsApp> {
-  const dataSource = await openDataSource(type, settings, poolSize);
+  const dataSource = given ?? (await openDataSource(type, settings, poolSize));
   const database = { provide: DataSource, useValue: dataSource };
 
   @Module({ providers: [database], exports: [database] })
@@ -69,25 +73,4 @@ export async function startClsApp({
     dataSource,
     get: (token) => app.get(token),
   };
-}
-
-/** Closed after the test. */
-export async function openDataSource(
-  type: 'postgres' | 'mysql',
-  { host, port, user, password, database }: ConnectionSettings,
-  poolSize = 5,
-): Promise<DataSource> {
-  const options: DataSourceOptions = {
-    type,
-    host,
-    port,
-    username: user,
-    password,
-    database,
-    poolSize,
-    ...(type === 'mysql' ? { connectorPackage: 'mysql2' as const } : {}),
-  };
-  const dataSource = await new DataSource(options).initialize();
-  afterTest(() => dataSource.destroy());
-  return dataSource;
 }

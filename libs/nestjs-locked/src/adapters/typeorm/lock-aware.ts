@@ -61,10 +61,11 @@ class LockAwareDataSource {
   #installCallbackForm(): void {
     const { manager } = this.#dataSource;
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
-    const transaction = (...args: [Isolation, Body] | [Body]): Promise<unknown> => {
-      const body = args.at(-1);
-      if (typeof body !== 'function') return original(...args); // lets TypeORM complain
-      const isolation = args.length === 2 ? args[0] : undefined;
+    // `dataSource.transaction` passes two arguments on, also if it was given the body alone.
+    const transaction = (first?: Isolation | Body, second?: Body): Promise<unknown> => {
+      const body = typeof first === 'function' ? first : second;
+      if (body === undefined) return original(first); // lets TypeORM complain
+      const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       return this.#coordinator.run(this.#describe(isolation, true), (enter) =>
         this.#openingWithCallback(() =>

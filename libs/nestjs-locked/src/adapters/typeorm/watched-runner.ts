@@ -1,4 +1,5 @@
 import type { QueryRunner } from 'typeorm';
+import { retryingConflicts } from '../../core/transactions/fence.js';
 import { isRefusedCommit } from '../../core/transactions/sql-error.js';
 import type { TransactionScope } from '../../core/transactions/transaction-scope.js';
 
@@ -20,8 +21,9 @@ export function watchRunner(
   const release = runner.release.bind(runner);
   let scope: TransactionScope | undefined;
   let depth = 0;
+  let isCommitting = false;
 
-  runner.startTransaction = async (isolation) => {
+  const begin = async (isolation: Isolation): Promise<void> => {
     await start(isolation);
     if (++depth > 1) return;
     scope = open(isolation);
@@ -33,6 +35,9 @@ export function watchRunner(
     }
   };
 
+  // Nothing was done yet when a claim has met another one.
+  runner.startTransaction = (isolation) => retryingConflicts(() => begin(isolation));
+
   runner.commitTransaction = async () => {
     if (depth !== 1) {
       await commit();
@@ -40,12 +45,15 @@ export function watchRunner(
       return;
     }
     await scope?.beforeCommit();
+    isCommitting = true;
     try {
       await commit();
     } catch (error) {
       // The answer is what counts; a rollback that follows finds the scope ended.
       await scope?.end(isRefusedCommit(error) ? 'rolled-back' : 'unknown');
       throw error;
+    } finally {
+      isCommitting = false;
     }
     depth = 0;
     await scope?.end('committed');
@@ -60,13 +68,15 @@ export function watchRunner(
     }
   };
 
-  // The last resort: a connection that died has no other end.
+  // The last resort: a connection that died has no other end, and a pool would hand out one that is in a transaction.
   runner.release = async () => {
+    const isOpen = scope?.isOpen === true;
     try {
+      if (isOpen && !isCommitting) await runner.query('ROLLBACK').catch(() => {});
       await release();
     } finally {
       depth = 0;
-      await scope?.end('rolled-back');
+      if (isOpen) await scope?.end(isCommitting ? 'unknown' : 'rolled-back');
     }
   };
 }

@@ -1,13 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { sharedCoordinator, type TransactionCoordinator } from '../open-transaction.js';
-import { ClaimConflict } from './fence.js';
+import { retryingConflicts } from './fence.js';
 import { Restart } from './restart.js';
 import { isRefusedCommit } from './sql-error.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionScope } from './transaction-scope.js';
-
-/** A claim can lose against another one that often before its transaction fails. */
-const MAX_CONFLICTS = 8;
 
 /** Runs the body of a transaction; called by the adapter when the transaction is open, with what identifies it. */
 export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promise<R>;
@@ -35,7 +32,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
     open: (enter: EnterTransaction<R>) => Promise<R>,
   ): Promise<R> {
     const outer = this.#openAround();
-    const once = (restart: Restart): Promise<R> => this.#run(description, open, restart, outer);
+    const once = (restart: Restart): Promise<R> =>
+      retryingConflicts(() => this.#once(description, open, restart, outer));
     if (outer !== undefined) return once(outer.restart);
     const restart = new Restart();
     return restart.repeat(() => once(restart));
@@ -50,22 +48,6 @@ export class AmbientCoordinator implements TransactionCoordinator {
     let scope = this.#storage.getStore();
     while (scope !== undefined && !scope.isOpen) scope = scope.outer;
     return scope;
-  }
-
-  async #run<R>(
-    description: TransactionDescription,
-    open: (enter: EnterTransaction<R>) => Promise<R>,
-    restart: Restart,
-    outer: TransactionScope | undefined,
-  ): Promise<R> {
-    for (let conflicts = 0; ; conflicts++) {
-      try {
-        return await this.#once(description, open, restart, outer);
-      } catch (error) {
-        if (!(error instanceof ClaimConflict)) throw error;
-        if (conflicts === MAX_CONFLICTS) throw error.cause;
-      }
-    }
   }
 
   async #once<R>(

@@ -6,10 +6,24 @@ import type { ClaimOutcome, DatabaseSession, TransactionBounds } from './databas
 
 /** A fence that lags behind the database is raised; somebody else can raise it again meanwhile. */
 const MAX_CLAIMS = 3;
+/** A claim can lose against another one that often before its transaction fails. */
+const MAX_CONFLICTS = 8;
 
 /** Another transaction has claimed a key since this one's snapshot was taken. Nothing was done: it can begin anew. */
 export class ClaimConflict extends Error {
   override readonly name = 'ClaimConflict';
+}
+
+/** Begins a transaction anew as long as its claim meets another one. @throws the database's error at the cap */
+export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> {
+  for (let conflicts = 0; ; conflicts++) {
+    try {
+      return await begin();
+    } catch (error) {
+      if (!(error instanceof ClaimConflict)) throw error;
+      if (conflicts === MAX_CONFLICTS) throw error.cause;
+    }
+  }
 }
 
 /**

@@ -26,6 +26,10 @@ interface GuardingHold {
   readonly hold: Hold;
 }
 
+async function closeAll(sections: readonly Section[]): Promise<void> {
+  await Promise.allSettled(sections.map((section) => section.close()));
+}
+
 /**
  * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
  * it. Keeps the holds under which it runs until it has ended, whoever acquired them; claims them in the database at
@@ -225,7 +229,7 @@ export class TransactionScope {
     const closing = this.#kept.map(({ section }) => section.close());
     for (const closed of closing) closed.catch(() => {}); // reported
     // Work that was not awaited may use some of them still; nobody waits for that here.
-    await Promise.allSettled(ended.map(({ section }) => section.close()));
+    await closeAll(ended.map(({ section }) => section));
   }
 
   // ---- locks asked for inside -------------------------------------------------------------------------------
@@ -236,18 +240,28 @@ export class TransactionScope {
     return [...own, ...around];
   }
 
-  take(locks: TransactionalLocks, request: LockRequest): Promise<readonly Section[]> {
-    const turn = this.#lastTake.then(() => this.#take(locks, request));
+  /** The work under a lock may be part of each transaction that is open here: each is guarded by it. */
+  async take(locks: TransactionalLocks, request: LockRequest): Promise<readonly Section[]> {
+    await this.#outermost.#inTurn(() => this.#takeMissing(locks, request));
+    const sections = await locks.take(request.keys, request.options); // joins what is there now
+    if (!this.isOpen) return sections; // ordinary ones: nobody has waited for the work that asks
+    try {
+      await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
+    } catch (error) {
+      await closeAll(sections);
+      throw error;
+    }
+    return sections;
+  }
+
+  async #inTurn(take: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTake.then(take);
     this.#lastTake = turn.catch(() => {});
     return turn;
   }
 
-  async #take(locks: TransactionalLocks, request: LockRequest): Promise<readonly Section[]> {
-    const missing = this.#missing(locks, request.keys);
-    if (missing.length > 0) await this.#takeMissing(locks, { ...request, keys: missing });
-    const sections = await locks.take(request.keys, request.options); // joins what is there now
-    await this.#guard(sections.map(({ hold }) => ({ locks, hold })));
-    return sections;
+  async #guardAll(holds: readonly GuardingHold[]): Promise<void> {
+    for (const scope of this.#openHere) await scope.#guard(holds);
   }
 
   #missing(locks: TransactionalLocks, keys: readonly string[]): string[] {
@@ -256,10 +270,14 @@ export class TransactionScope {
     return keys.filter((key) => !held.has(key));
   }
 
-  async #takeMissing(locks: TransactionalLocks, request: LockRequest): Promise<void> {
+  async #takeMissing(locks: TransactionalLocks, asked: LockRequest): Promise<void> {
+    const request = { ...asked, keys: this.#missing(locks, asked.keys) };
+    if (request.keys.length === 0) return;
     this.restart.assertNotRefused(request.keys);
     const { insideTransaction } = request.options;
-    if (this.#state !== 'open') throw this.#refuse('committing', request);
+    if (this.#openHere.some((scope) => scope.#state !== 'open')) {
+      throw this.#refuse('committing', request);
+    }
     switch (insideTransaction) {
       case 'reject':
         throw this.#refuse('rejected', request);
@@ -300,37 +318,52 @@ export class TransactionScope {
     { keys, options }: LockRequest,
     waitMs: number,
   ): Promise<void> {
+    const keeper = this.#outermost;
     const sections = await locks.take(keys, { ...options, waitMs });
-    this.#outermost.#kept.push(...sections.map((section) => ({ locks, section })));
+    if (keeper.isOpen) keeper.#kept.push(...sections.map((section) => ({ locks, section })));
+    else await closeAll(sections);
   }
 
   /** Holds that were acquired elsewhere become the current ones of code inside the transaction. */
   async adopt(locks: TransactionalLocks, holds: readonly Hold[], caller: string): Promise<void> {
-    const younger = holds.find((hold) => hold.since > this.#startedAt && !this.#guarding.has(hold));
+    const startedAt = this.#outermost.#startedAt;
+    const younger = holds.find((hold) => hold.since > startedAt && !this.#guarding.has(hold));
     if (younger !== undefined) {
       const circumstances = { caller, keys: [younger.key] };
       if (younger.options.insideTransaction === 'reject')
         throw this.#refuse('rejected', circumstances);
       if (!(await this.#seesFreshData())) throw this.#refuse('stale-snapshot', circumstances);
     }
-    await this.#guard(holds.map((hold) => ({ locks, hold })));
+    await this.#guardAll(holds.map((hold) => ({ locks, hold })));
+  }
+
+  /** This transaction and those around it, the outermost first. */
+  get #openHere(): readonly TransactionScope[] {
+    return this.outer?.isOpen === true ? [...this.outer.#openHere, this] : [this];
   }
 
   get #outermost(): TransactionScope {
-    return this.outer?.isOpen === true ? this.outer.#outermost : this;
+    return this.#openHere[0] as TransactionScope;
   }
 
   get #isRestartable(): boolean {
-    const { isRestartable } = this.description;
-    return isRestartable && (this.outer?.isOpen === true ? this.outer.#isRestartable : true);
+    return this.#openHere.every((scope) => scope.description.isRestartable);
   }
 
   #isInSavepoint(locks: TransactionalLocks): boolean {
-    return this.#fenceOf(locks) !== undefined && (this.description.depth?.(this.tx) ?? 0) > 0;
+    return this.#openHere.some(
+      (scope) =>
+        scope.#fenceOf(locks) !== undefined && (scope.description.depth?.(scope.tx) ?? 0) > 0,
+    );
+  }
+
+  async #seesFreshData(): Promise<boolean> {
+    const fresh = await Promise.all(this.#openHere.map((scope) => scope.#isFreshHere()));
+    return fresh.every(Boolean);
   }
 
   /** Not known counts as no. */
-  #seesFreshData(): Promise<boolean> {
+  #isFreshHere(): Promise<boolean> {
     this.#isFresh ??= this.#isolation().then(
       (level) => level !== undefined && seesFreshData(level),
     );

@@ -1,0 +1,23 @@
+import type { TestDatabase } from '../support/databases.js';
+
+/** Makes a table in PostgreSQL: a transaction that has written into it needs two seconds for its COMMIT. */
+export async function createSlowCommitTable(postgres: TestDatabase): Promise<void> {
+  await postgres.query('CREATE TABLE slow (id int)');
+  await postgres.query(
+    `CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
+     'BEGIN PERFORM pg_sleep(2); RETURN NULL; END'`,
+  );
+  await postgres.query(
+    `CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
+     FOR EACH ROW EXECUTE FUNCTION slow_commit()`,
+  );
+}
+
+/** Ends every connection of this database that commits right now. */
+export async function killCommits(postgres: TestDatabase): Promise<void> {
+  const killed = await postgres.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE query = 'COMMIT' AND state = 'active' AND datname = current_database()`,
+  );
+  if (killed.length === 0) throw new Error('Nobody commits');
+}

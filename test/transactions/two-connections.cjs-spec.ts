@@ -1,0 +1,210 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, Module, type Type } from '@nestjs/common';
+import {
+  ClsPluginTransactional,
+  getTransactionHostToken,
+  Transactional,
+} from '@nestjs-cls/transactional';
+import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { ClsModule } from 'nestjs-cls';
+import {
+  LockInTransactionError,
+  LockLostError,
+  LockService,
+  Locked,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type TestDatabase, usePostgres } from '../support/databases.js';
+import { startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import type { Host } from './cls-app.js';
+import { openDataSource } from './data-source.js';
+import { isHeld } from './locks.js';
+import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const shop = usePostgres();
+const audit = usePostgres();
+const stock = useStock(shop);
+
+beforeAll(async () => {
+  await createSlowCommitTable(shop);
+  await audit.query('CREATE TABLE entries (product text NOT NULL)');
+});
+
+const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+const entries = async (): Promise<number> =>
+  (await audit.query('SELECT 1 FROM entries WHERE product = $1', [stock.product])).length;
+
+interface TwoHosts {
+  readonly shopHost: Host;
+  readonly auditHost: Host;
+  readonly locks: LockService;
+  get<T>(type: Type<T>): T;
+}
+
+/** One plug-in, and one data source, for each database. */
+async function pluginFor(
+  connectionName: string,
+  { settings }: TestDatabase,
+): Promise<ClsPluginTransactional> {
+  const token = `${connectionName}-data-source`;
+  const provider = { provide: token, useValue: await openDataSource('postgres', settings, 12) };
+
+  @Module({ providers: [provider], exports: [provider] })
+  class DatabaseModule {}
+
+  const adapter = new TransactionalAdapterTypeOrm({ dataSourceToken: token });
+  return new ClsPluginTransactional({
+    connectionName,
+    imports: [DatabaseModule],
+    adapter: lockAware(adapter, { connectionName }),
+  });
+}
+
+async function start(
+  options: Omit<RedisLockModuleOptions, 'connection'> = {},
+  providers: Type[] = [],
+): Promise<TwoHosts> {
+  const plugins = [await pluginFor('shop', shop), await pluginFor('audit', audit)];
+  const app = await startNest({
+    imports: [
+      ClsModule.forRoot({ plugins }),
+      RedisLockModule.forRoot({ connection: redis.url, ...options }),
+    ],
+    providers,
+  });
+  return {
+    shopHost: app.get<Host>(getTransactionHostToken('shop')),
+    auditHost: app.get<Host>(getTransactionHostToken('audit')),
+    locks: app.get(LockService),
+    get: (type) => app.get(type),
+  };
+}
+
+const note = async ({ tx }: Host): Promise<void> =>
+  void (await tx.query('INSERT INTO entries VALUES ($1)', [stock.product]));
+
+/** The audit's database has no fence table. */
+const fence = { connections: ['shop'] };
+
+type Order = [string, (app: TwoHosts) => readonly [outer: Host, inner: Host]];
+const ORDERS: Order[] = [
+  ['shop around audit', ({ shopHost, auditHost }) => [shopHost, auditHost]],
+  ['audit around shop', ({ shopHost, auditHost }) => [auditHost, shopHost]],
+];
+
+describe.each(ORDERS)('%s', (_, hosts) => {
+  it('keeps a lock from the inner transaction until the outer one has ended', async () => {
+    const app = await start({ insideTransaction: 'restart', fence });
+    const [outer, inner] = hosts(app);
+    await outer.withTransaction(async () => {
+      await inner.withTransaction(async () => {
+        await app.locks.withLock(stock.key, async () => {
+          await stock.takeOne(app.shopHost.tx);
+          await note(app.auditHost);
+        });
+      });
+      expect(await held()).toBe(true);
+    });
+    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
+    expect(await stock.fence()).toBeGreaterThan(0);
+  });
+
+  it('refuses a lock in the inner transaction, with its name', async () => {
+    const app = await start();
+    const [outer, inner] = hosts(app);
+    const failure: unknown = await outer
+      .withTransaction(() =>
+        inner.withTransaction(() => app.locks.withLock(stock.key, async () => {})),
+      )
+      .catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LockInTransactionError);
+    const name = inner === app.shopHost ? 'shop' : 'audit';
+    expect((failure as Error).message).toContain(`(on connection '${name}', started`);
+  });
+
+  it('restarts both for a lock asked for in the inner one, and loses no update', async () => {
+    const app = await start({ insideTransaction: 'restart', fence });
+    const [outer, inner] = hosts(app);
+    await Promise.all(
+      Array.from({ length: 10 }, () =>
+        outer.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
+          await outer.tx.query('SELECT count(*) FROM pg_class');
+          await inner.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+            await app.locks.withLock(stock.key, () => stock.takeOne(app.shopHost.tx));
+            await note(app.auditHost);
+          });
+        }),
+      ),
+    );
+    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 90, 10]);
+  });
+
+  it('is held by a lock around them until the later one has ended', async () => {
+    const app = await start({ fence });
+    const [outer, inner] = hosts(app);
+    let transaction: Promise<void> | undefined;
+    await app.locks.withLock(stock.key, async () => {
+      transaction = outer.withTransaction(async () => {
+        await inner.withTransaction(() => stock.takeOne(app.shopHost.tx));
+        await sleep(100);
+      });
+      await sleep(50);
+    });
+    expect(await held()).toBe(true);
+    await transaction;
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+  });
+
+  it('commits nothing after the loss of a lock from the inner transaction', async () => {
+    const app = await start({ insideTransaction: 'restart' });
+    const [outer, inner] = hosts(app);
+    const sale = outer.withTransaction(async () => {
+      await (outer === app.shopHost ? stock.takeOne(outer.tx) : note(outer));
+      await inner.withTransaction(() => app.locks.withLock(stock.key, async () => {}));
+      await app.locks.forceRelease(stock.key);
+      await sleep(50);
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect([await stock.quantity(), await entries()]).toEqual([100, 0]);
+  });
+});
+
+describe('two connections', () => {
+  it('are guarded by one decorator around both', async () => {
+    @Injectable()
+    class Sales {
+      @Locked(() => stock.key)
+      @Transactional('shop')
+      async sell(host: Host, inside: () => Promise<void>): Promise<void> {
+        await stock.takeOne(host.tx);
+        await inside();
+      }
+    }
+    const app = await start({ fence }, [Sales]);
+    await app
+      .get(Sales)
+      .sell(app.shopHost, () => app.auditHost.withTransaction(() => note(app.auditHost)));
+    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
+  });
+
+  it('keep the key if the outer COMMIT was not answered, also for a lock from the inner one', async () => {
+    const app = await start({ insideTransaction: 'restart' });
+    const sale = app.shopHost.withTransaction(async () => {
+      await app.shopHost.tx.query('INSERT INTO slow VALUES (1)');
+      await app.auditHost.withTransaction(() =>
+        app.locks.withLock(stock.key, { leaseMs: 1_500 }, () => note(app.auditHost)),
+      );
+    });
+    await sleep(300);
+    await killCommits(shop);
+    await expect(sale).rejects.toThrow();
+    expect([await held(), await entries()]).toEqual([true, 1]);
+  });
+});

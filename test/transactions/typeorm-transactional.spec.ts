@@ -1,0 +1,207 @@
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+  LockService,
+  Locked,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DataSource } from 'typeorm';
+import {
+  addTransactionalDataSource,
+  deleteDataSourceByName,
+  initializeTransactionalContext,
+  IsolationLevel,
+  Propagation,
+  runInTransaction,
+  StorageDriver,
+  Transactional,
+} from 'typeorm-transactional';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { giveAway, isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+beforeAll(
+  () => void initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE }),
+);
+
+const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+@Injectable()
+class Shop {
+  constructor(
+    readonly dataSource: DataSource,
+    readonly locks: LockService,
+  ) {}
+
+  @Locked('stock:<id>')
+  @Transactional()
+  async sellInRightOrder(id: string): Promise<void> {
+    expect(id).toBe(stock.product);
+    await stock.takeOne(this.dataSource);
+  }
+
+  @Transactional()
+  @Locked('stock:<id>')
+  async sellInWrongOrder(id: string): Promise<void> {
+    expect(id).toBe(stock.product);
+    await stock.takeOne(this.dataSource);
+  }
+
+  @Transactional({ isolationLevel: IsolationLevel.REPEATABLE_READ })
+  async sellAfterReading(): Promise<void> {
+    await this.dataSource.query('SELECT count(*) FROM stock');
+    await this.sellLocked();
+  }
+
+  @Transactional()
+  async sellLocked(): Promise<void> {
+    await this.locks.withLock(stock.key, () => stock.takeOne(this.dataSource));
+  }
+
+  @Transactional({ propagation: Propagation.REQUIRES_NEW })
+  async sellInNewTransaction(): Promise<void> {
+    await this.locks.withLock(stock.key, () => stock.takeOne(this.dataSource));
+  }
+
+  @Transactional({ propagation: Propagation.NESTED })
+  async sellNested(): Promise<void> {
+    await this.locks.withLock(stock.key, () => stock.takeOne(this.dataSource));
+  }
+
+  @Transactional({ propagation: Propagation.NOT_SUPPORTED })
+  async sellWithoutTransaction(): Promise<void> {
+    await this.locks.withLock(stock.key, async () => {
+      expect(await held()).toBe(true);
+      await stock.takeOne(this.dataSource);
+    });
+  }
+}
+
+describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSource', (when) => {
+  let dataSource: DataSource;
+
+  beforeEach(async () => {
+    dataSource = await openDataSource('postgres', postgres.settings);
+    if (when === 'before') lockAware(dataSource);
+    addTransactionalDataSource(dataSource);
+    afterTest(() => deleteDataSourceByName('default'));
+    if (when === 'after') lockAware(dataSource);
+  });
+
+  const start = async (
+    options: Omit<RedisLockModuleOptions, 'connection'> = {},
+  ): Promise<{ shop: Shop; locks: LockService }> => {
+    const providers = [Shop, { provide: DataSource, useValue: dataSource }];
+    const { app, locks } = await startLocks(redis.url, options, providers);
+    return { shop: app.get(Shop), locks };
+  };
+
+  it('loses no update in the right order', async () => {
+    const { shop } = await start({ fence: {} });
+    await Promise.all(Array.from({ length: 20 }, () => shop.sellInRightOrder(stock.product)));
+    expect([await stock.quantity(), await held()]).toEqual([80, false]);
+    expect(await stock.fence()).toBeGreaterThan(0);
+  });
+
+  it('refuses the wrong order', async () => {
+    const { shop } = await start();
+    const failure: unknown = await shop
+      .sellInWrongOrder(stock.product)
+      .catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LockInTransactionError);
+    expect((failure as Error).message).toMatch(/^Shop\.sellInWrongOrder: lock 'stock:/);
+    expect([await stock.quantity(), await held()]).toEqual([100, false]);
+  });
+
+  it.each([
+    ['in the wrong order', (shop: Shop) => shop.sellInWrongOrder(stock.product)],
+    ['after reading at REPEATABLE READ', (shop: Shop) => shop.sellAfterReading()],
+  ])('restarts %s, and loses no update', async (_, sell) => {
+    const { shop } = await start({ insideTransaction: 'restart', fence: {} });
+    await Promise.all(Array.from({ length: 20 }, () => sell(shop)));
+    expect([await stock.quantity(), await held()]).toEqual([80, false]);
+  });
+
+  it('lets no body run after a newer holder, and nothing be committed after a loss', async () => {
+    const { shop, locks } = await start({ fence: {} });
+    const lost = locks.withLock(stock.key, () =>
+      runInTransaction(async () => {
+        await shop.sellInWrongOrder(stock.product);
+        await locks.forceRelease(stock.key);
+        await sleep(50);
+      }),
+    );
+    await expect(lost).rejects.toBeInstanceOf(LockLostError);
+    const fenced = locks.withLock(stock.key, async ({ fencingToken }) => {
+      await giveAway(redis.url, stock.key);
+      await stock.raiseFence(fencingToken + 10_000_000);
+      await runInTransaction(() => stock.takeOne(dataSource));
+    });
+    await expect(fenced).rejects.toBeInstanceOf(LockFencedError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it.each([
+    ['REQUIRES_NEW', (shop: Shop) => shop.sellInNewTransaction()],
+    ['NESTED (a new transaction there)', (shop: Shop) => shop.sellNested()],
+  ])('keeps a lock from %s until the outer transaction has ended', async (_, sell) => {
+    const { shop } = await start({ insideTransaction: 'restart' });
+    await runInTransaction(async () => {
+      await sell(shop);
+      expect([await held(), await stock.quantity()]).toEqual([true, 99]);
+    });
+    expect(await held()).toBe(false);
+  });
+
+  it('guards both transactions by a lock around them, but claims only one', async () => {
+    const { shop, locks } = await start();
+    await locks.withLock(stock.key, () => runInTransaction(() => shop.sellInNewTransaction()));
+    expect(await stock.quantity()).toBe(99);
+    const fenced = await start({ fence: {} });
+    const sale = fenced.locks.withLock(stock.key, () =>
+      runInTransaction(() => fenced.shop.sellInNewTransaction()),
+    );
+    await expect(sale).rejects.toThrow(/each would wait for the other/);
+  });
+
+  /** Nothing tells a transaction of the decorator from one that is opened by hand, until it is asked about once. */
+  it('never runs unlocked under NOT_SUPPORTED: at first it is refused, or the transaction keeps the lock', async () => {
+    const { shop, locks } = await start();
+    await runInTransaction(async () => {
+      await expect(shop.sellWithoutTransaction()).rejects.toBeInstanceOf(LockInTransactionError);
+      await expect(locks.withLock(stock.key, async () => {})).rejects.toBeInstanceOf(
+        LockInTransactionError,
+      );
+      await shop.sellWithoutTransaction(); // an ordinary lock
+      expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    });
+    const restarting = await start({ insideTransaction: 'restart' });
+    await Promise.all(
+      Array.from({ length: 5 }, () =>
+        runInTransaction(() => restarting.shop.sellWithoutTransaction()),
+      ),
+    );
+    expect([await held(), await stock.quantity()]).toEqual([false, 94]);
+  });
+
+  it('sees a transaction that is opened without the decorator, also inside of another', async () => {
+    const { locks } = await start();
+    const asking = (): Promise<void> => locks.withLock(stock.key, async () => {});
+    await expect(dataSource.transaction(asking)).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(runInTransaction(() => dataSource.transaction(asking))).rejects.toBeInstanceOf(
+      LockInTransactionError,
+    );
+  });
+});

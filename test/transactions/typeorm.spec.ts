@@ -1,0 +1,473 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  LockConfigError,
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+  type LockOptions,
+  type LockService,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DataSource, EntityManager } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { openDataSource } from './data-source.js';
+import { giveAway, isHeld, startLocks } from './locks.js';
+import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+beforeAll(() => createSlowCommitTable(postgres));
+
+interface Started {
+  readonly dataSource: DataSource;
+  readonly locks: LockService;
+}
+
+interface StartOptions extends Omit<RedisLockModuleOptions, 'connection'> {
+  readonly poolSize?: number;
+}
+
+const start = async ({ poolSize, ...options }: StartOptions = {}): Promise<Started> => ({
+  dataSource: lockAware(await openDataSource('postgres', postgres.settings, poolSize)),
+  locks: (await startLocks(redis.url, options)).locks,
+});
+
+const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
+
+type Open = (dataSource: DataSource, body: (manager: EntityManager) => Promise<void>) => unknown;
+
+const OPENED_BY: [string, Open][] = [
+  ['dataSource.transaction', (dataSource, body) => dataSource.transaction(body)],
+  ['manager.transaction', (dataSource, body) => dataSource.manager.transaction(body)],
+  [
+    'manager.transaction with an isolation level',
+    (dataSource, body) => dataSource.manager.transaction('READ COMMITTED', body),
+  ],
+];
+
+describe('a lock around a transaction', () => {
+  it.each(OPENED_BY)('is held until %s has committed', async (_, open) => {
+    const { dataSource, locks } = await start();
+    let transaction: unknown;
+    await locks.withLock(stock.key, async () => {
+      transaction = open(dataSource, (manager) => stock.takeOne(manager, 100));
+      await sleep(20);
+    });
+    expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    await transaction;
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+  });
+
+  it.each(ISOLATIONS)('loses no update at %s', async (isolation) => {
+    const { dataSource, locks } = await start({ fence: {} });
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        locks.withLock(stock.key, () =>
+          dataSource.transaction(isolation, (manager) => stock.takeOne(manager)),
+        ),
+      ),
+    );
+    expect(await stock.quantity()).toBe(80);
+  });
+
+  it('is claimed before the body runs', async () => {
+    const { dataSource, locks } = await start({ fence: {} });
+    await locks.withLock(stock.key, async ({ fencingToken }) => {
+      await dataSource.transaction(async (manager) => {
+        const [row] = await manager.query<{ token: string }[]>(
+          'SELECT token FROM lock_fence WHERE lock_key = $1',
+          [stock.key],
+        );
+        expect(Number(row?.token)).toBe(fencingToken);
+      });
+      expect(await stock.fence()).toBe(fencingToken);
+    });
+  });
+
+  it('lets no body run after a newer holder', async () => {
+    const { dataSource, locks } = await start({ fence: {} });
+    let ran = false;
+    const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
+      await giveAway(redis.url, stock.key);
+      await stock.raiseFence(fencingToken + 10_000_000);
+      await dataSource.transaction(async () => void (ran = true));
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+    expect(ran).toBe(false);
+  });
+
+  it('lets nothing be committed after the lease was lost', async () => {
+    const { dataSource, locks } = await start();
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        await locks.forceRelease(stock.key);
+        await sleep(50);
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('turns a swallowed SQL error into an error', async () => {
+    const { dataSource, locks } = await start();
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        await manager.query('SELECT * FROM nowhere').catch(() => {});
+      }),
+    );
+    await expect(sale).rejects.toThrow(/current transaction is aborted/);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('guards the whole transaction through its savepoints', async () => {
+    const { dataSource, locks } = await start({ fence: {} });
+    await locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await manager.transaction((inner) => stock.takeOne(inner));
+        const rolledBack = manager.transaction(async (inner) => {
+          await stock.takeOne(inner);
+          throw new Error('back to the savepoint');
+        });
+        await expect(rolledBack).rejects.toThrow('back to the savepoint');
+        expect(await stock.quantity()).toBe(100);
+      }),
+    );
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('keeps the key if the COMMIT was not answered', async () => {
+    const { dataSource, locks } = await start();
+    const options: LockOptions = { leaseMs: 1_500, waitMs: 6_000 };
+    const startedAt = performance.now();
+    const sale = locks.withLock(stock.key, options, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        await manager.query('INSERT INTO slow VALUES (1)');
+      }),
+    );
+    await sleep(300);
+    const next = locks.withLock(stock.key, options, async () => performance.now() - startedAt);
+    await killCommits(postgres);
+    await expect(sale).rejects.toThrow();
+    expect(await held()).toBe(true);
+    expect(await next).toBeGreaterThan(1_400);
+  });
+
+  it('is free at once if the connection died before the COMMIT', async () => {
+    const { dataSource, locks } = await start();
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        await manager.query('SELECT pg_terminate_backend(pg_backend_pid())');
+      }),
+    );
+    await expect(sale).rejects.toThrow();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+});
+
+describe('a lock asked for inside a transaction', () => {
+  it.each(OPENED_BY)('is refused in %s', async (_, open) => {
+    const { dataSource, locks } = await start();
+    const sale = open(dataSource, () => locks.withLock(stock.key, async () => {}));
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(await held()).toBe(false);
+  });
+
+  it.each(ISOLATIONS)('restarts it at %s, and loses no update', async (isolation) => {
+    const { dataSource, locks } = await start({ insideTransaction: 'restart', fence: {} });
+    let runs = 0;
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        dataSource.transaction(isolation, async (manager) => {
+          runs++;
+          await manager.query('SELECT count(*) FROM stock');
+          await locks.withLock(stock.key, () => stock.takeOne(manager));
+        }),
+      ),
+    );
+    expect(await stock.quantity()).toBe(80);
+    expect(runs).toBeGreaterThan(20);
+    expect(runs).toBeLessThanOrEqual(40);
+  });
+
+  it('is waited for inside under join, but not on an old snapshot', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'join', fence: {} });
+    await Promise.all(
+      Array.from({ length: 4 }, () =>
+        dataSource.transaction((manager) =>
+          locks.withLock(stock.key, () => stock.takeOne(manager)),
+        ),
+      ),
+    );
+    expect(await stock.quantity()).toBe(96);
+    await expect(
+      dataSource.transaction('REPEATABLE READ', () => locks.withLock(stock.key, async () => {})),
+    ).rejects.toThrow(/snapshot of its first read/);
+  });
+
+  it('stays until the outermost transaction has ended, whatever becomes of a savepoint', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'restart' });
+    await dataSource.transaction(async (manager) => {
+      const savepoint = manager.transaction(async (inner) => {
+        await locks.withLock(stock.key, () => stock.takeOne(inner));
+        throw new Error('back to the savepoint');
+      });
+      await expect(savepoint).rejects.toThrow('back to the savepoint');
+      expect(await held()).toBe(true);
+    });
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('is claimed before the savepoint in which it was asked for', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'restart', fence: {} });
+    let runs = 0;
+    await dataSource.transaction(async (manager) => {
+      runs++;
+      await manager.transaction((inner) => locks.withLock(stock.key, () => stock.takeOne(inner)));
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 99]);
+    const joining = dataSource.transaction((manager) =>
+      manager.transaction(() =>
+        locks.withLock(stock.key, { insideTransaction: 'join' }, async () => {}),
+      ),
+    );
+    await expect(joining).rejects.toThrow(/inside a savepoint/);
+  });
+
+  it('is an ordinary lock for work that the transaction did not wait for', async () => {
+    const { dataSource, locks } = await start();
+    let late: Promise<string> | undefined;
+    await dataSource.transaction(async () => {
+      late = sleep(200).then(() => locks.withLock(stock.key, async () => 'entered'));
+    });
+    expect(await late).toBe('entered');
+    expect(await held()).toBe(false);
+  });
+
+  it('is an ordinary lock if the transaction has ended while it was waited for', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'join' });
+    const other = await locks.acquire(stock.key);
+    let late: Promise<string> | undefined;
+    await dataSource.transaction('READ COMMITTED', async () => {
+      late = locks.withLock(stock.key, async () => 'entered');
+      await sleep(50);
+    });
+    await other.release();
+    expect(await late).toBe('entered');
+    expect(await held()).toBe(false);
+  });
+
+  it('stays for work under it that the transaction did not wait for', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'restart' });
+    let late: Promise<unknown> | undefined;
+    const failing = dataSource.transaction('READ COMMITTED', async () => {
+      late = locks.withLock(stock.key, async (lock) => {
+        await sleep(200);
+        return lock.isHeld;
+      });
+      await sleep(50);
+      throw new Error('over');
+    });
+    await expect(failing).rejects.toThrow('over');
+    expect(await held()).toBe(true);
+    expect(await late).toBe(true);
+    await eventually(async () => expect(await held()).toBe(false));
+  });
+});
+
+describe('a query runner that is driven by hand', () => {
+  it('claims, passes the gate, and ends with the lock after the COMMIT', async () => {
+    const { dataSource, locks } = await start({ fence: {}, transactionTimeouts: true });
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async ({ fencingToken }) => {
+      await runner.startTransaction();
+      const [row] = (await runner.query(
+        `SELECT token, current_setting('statement_timeout') AS "statementMs"
+         FROM lock_fence WHERE lock_key = $1`,
+        [stock.key],
+      )) as { token: string; statementMs: string }[];
+      expect(Number(row?.token)).toBe(fencingToken);
+      expect(row?.statementMs).not.toBe('0');
+      await stock.takeOne(runner);
+    });
+    expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    await runner.commitTransaction();
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    await runner.release();
+  });
+
+  it('ends with the lock after the ROLLBACK, and can begin again', async () => {
+    const { dataSource, locks } = await start();
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+    });
+    await runner.rollbackTransaction();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.commitTransaction();
+      expect(await stock.quantity()).toBe(100);
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.rollbackTransaction();
+    });
+    expect(await held()).toBe(true);
+    await runner.commitTransaction();
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+  });
+
+  it('does not commit after the lease was lost', async () => {
+    const { dataSource, locks } = await start();
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await locks.forceRelease(stock.key);
+      await sleep(50);
+      await expect(runner.commitTransaction()).rejects.toBeInstanceOf(LockLostError);
+      await runner.rollbackTransaction();
+    });
+    await runner.release();
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('does not begin after a newer holder', async () => {
+    const { dataSource, locks } = await start({ fence: {} });
+    const runner = dataSource.createQueryRunner();
+    const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
+      await giveAway(redis.url, stock.key);
+      await stock.raiseFence(fencingToken + 10_000_000);
+      await runner.startTransaction();
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+    expect(runner.isTransactionActive).toBe(false);
+    await runner.release();
+  });
+
+  it.each(['REPEATABLE READ', 'SERIALIZABLE'] as const)(
+    'begins anew at %s if another claim came in between',
+    async (isolation) => {
+      const { dataSource, locks } = await start({ fence: {} });
+      const runner = dataSource.createQueryRunner();
+      const rival = (await openDataSource('postgres', postgres.settings)).createQueryRunner();
+      await stock.raiseFence(1);
+      await rival.startTransaction();
+      await rival.query('UPDATE lock_fence SET token = 2 WHERE lock_key = $1', [stock.key]);
+      await locks.withLock(stock.key, async () => {
+        const starting = runner.startTransaction(isolation);
+        await sleep(200);
+        await rival.commitTransaction();
+        await starting;
+        await stock.takeOne(runner);
+        await runner.commitTransaction();
+      });
+      await Promise.all([runner.release(), rival.release()]);
+      expect(await stock.quantity()).toBe(99);
+    },
+  );
+
+  it('frees lock and rows if it is released without a COMMIT', async () => {
+    const { dataSource, locks } = await start({ fence: {}, poolSize: 1 });
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.startTransaction();
+      await runner.release();
+    });
+    expect(await held()).toBe(false);
+    // The pool hands the same connection out again.
+    await dataSource.transaction((manager) => manager.query('SELECT 1'));
+    expect(await stock.quantity()).toBe(100);
+    await locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('frees the lock if the connection died before the COMMIT', async () => {
+    const { dataSource, locks } = await start();
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+    });
+    await runner.query('SELECT pg_terminate_backend(pg_backend_pid())').catch(() => {});
+    expect(await held()).toBe(true);
+    await runner.rollbackTransaction().catch(() => {});
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it.each([
+    ['its answer is lost', async () => killCommits(postgres)],
+    ['nobody waits for its answer', async () => {}],
+  ])('keeps the key if a COMMIT was sent and %s', async (_, interrupt) => {
+    const { dataSource, locks } = await start();
+    const options: LockOptions = { leaseMs: 3_000, waitMs: 6_000 };
+    const runner = dataSource.createQueryRunner();
+    const startedAt = performance.now();
+    let commit: Promise<unknown> | undefined;
+    await locks.withLock(stock.key, options, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.query('INSERT INTO slow VALUES (1)');
+      commit = runner.commitTransaction().catch(() => {});
+      await sleep(200);
+      await interrupt();
+      await Promise.race([commit, sleep(100)]);
+      await runner.release();
+    });
+    expect(await held()).toBe(true);
+    const next = locks.withLock(stock.key, options, async () => performance.now() - startedAt);
+    expect(await next).toBeGreaterThan(2_000);
+    await commit;
+  });
+
+  it('is not seen by code inside of it: its locks are ordinary ones', async () => {
+    const { dataSource, locks } = await start();
+    const runner = dataSource.createQueryRunner();
+    await runner.startTransaction();
+    await locks.withLock(stock.key, () => stock.takeOne(runner));
+    expect(await held()).toBe(false);
+    await runner.rollbackTransaction();
+    await runner.release();
+  });
+});
+
+describe('lockAware', () => {
+  it('takes a data source', () => {
+    expect(() => lockAware({} as never)).toThrow(LockConfigError);
+    expect(() => lockAware(undefined as never)).toThrow(LockConfigError);
+  });
+
+  it('may be called twice', async () => {
+    const { dataSource, locks } = await start({ fence: {}, insideTransaction: 'restart' });
+    expect(lockAware(lockAware(dataSource))).toBe(dataSource);
+    const other = uniqueKey();
+    let runs = 0;
+    await dataSource.transaction('REPEATABLE READ', async (manager) => {
+      runs++;
+      await locks.withLock([other, stock.key], () => stock.takeOne(manager));
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 99]);
+  });
+});
