@@ -3,6 +3,7 @@
  *
  *     npm run faults
  *     npm run faults -- --times 10 --load    ten times in a row, with two busy processes beside it
+ *     npm run faults -- --long               a million tries, a wait of minutes, 10,000 hand-overs
  *
  * What takes minutes (a wait of three of them, a million tries) is done in full here, and shorter in `npm test`.
  * Stops at the first failure. The exit code is 0 only when every run was green.
@@ -15,7 +16,11 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 const { values } = parseArgs({
-  options: { times: { type: 'string', default: '1' }, load: { type: 'boolean', default: false } },
+  options: {
+    times: { type: 'string', default: '1' },
+    load: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
+  },
 });
 const times = Number(values.times);
 if (!Number.isSafeInteger(times) || times < 1) {
@@ -88,7 +93,7 @@ function runJest(resultFile, report) {
     {
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe'],
-      env: { ...process.env, FAULTS_REPORT: report, FAULTS_LONG: '1' },
+      env: { ...process.env, FAULTS_REPORT: report, FAULTS_LONG: values.long ? '1' : '0' },
     },
   );
   // Jest's workers outlive a jest that was ended by a signal, so the whole process group gets it.

@@ -55,7 +55,7 @@ let server: RedisServer;
 /** It takes long and does next to nothing, so the other tests run meanwhile. */
 let waiting: Promise<Results['wait']>;
 
-/** Set by `npm run faults`: what takes minutes is then done in full. */
+/** Set by `npm run faults -- --long`: what takes minutes is then done in full. */
 const isLong = process.env['FAULTS_LONG'] === '1';
 const WAIT_MS = isLong ? 180_000 : 20_000;
 const TRIES = isLong ? 200_000 : 50_000;

@@ -13,7 +13,7 @@ const PAUSE_MS = 4_500;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 2_500;
 
-/** 10,000 in `npm run faults`. */
+/** 10,000 in `npm run faults -- --long`. */
 const HAND_OVERS = process.env['FAULTS_LONG'] === '1' ? 10_000 : 1_000;
 
 const redis = useRedis();

@@ -53,6 +53,8 @@ export class TransactionScope {
   /** Parallel branches of the body take their locks one after the other. */
   #lastTake: Promise<unknown> = Promise.resolve();
   #isFresh: Promise<boolean> | undefined;
+  /** Why a hold could not be claimed: the commit cannot depend on it then, whoever has swallowed the error. */
+  #failure: unknown;
 
   constructor(
     description: TransactionDescription,
@@ -111,6 +113,15 @@ export class TransactionScope {
       hold.join();
       this.#guarding.set(hold, locks);
     }
+    try {
+      await this.#claim(added);
+    } catch (error) {
+      this.#failure ??= error;
+      throw error;
+    }
+  }
+
+  async #claim(added: readonly GuardingHold[]): Promise<void> {
     // A grant may be much shorter than the lease for which the database's time-outs are made.
     await Promise.all(
       added.map(({ hold }) => hold.refresh(hold.options.leaseMs * (HEALTHY_SHARE - COMMIT_SHARE))),
@@ -178,6 +189,7 @@ export class TransactionScope {
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
     if (this.restart.signal !== undefined) throw this.restart.signal; // somebody swallowed it
+    if (this.#failure !== undefined) throw this.#failure as Error;
     this.#state = 'committing';
     if (this.#guarding.size === 0) return;
     for (const hold of this.#guarding.keys()) await this.#assertCanCommit(hold);
@@ -200,14 +212,10 @@ export class TransactionScope {
   }
 
   #commitIdleMs(): number | undefined {
-    const idles = [...this.#guarding].flatMap(
-      ([
-        hold,
-        {
-          transactionRules: { timeouts },
-        },
-      ]) => (timeouts === undefined ? [] : commitIdleMs(timeouts, hold.remainingMs())),
-    );
+    const idles = [...this.#guarding].flatMap(([hold, { transactionRules }]) => {
+      const { timeouts } = transactionRules;
+      return timeouts === undefined ? [] : commitIdleMs(timeouts, hold.remainingMs());
+    });
     return idles.length === 0 ? undefined : Math.min(...idles);
   }
 
