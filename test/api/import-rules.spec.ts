@@ -93,6 +93,14 @@ describe('imports of the library', () => {
     expect(findCycle(graph(sources, layerOf, { withTypes: true }))).toBeUndefined();
   });
 
+  it('load nothing about transactions before an adapter is in use', () => {
+    const edges = graph(sources, (path) => path, { withTypes: false });
+    const loaded = new Set(['index.ts']);
+    for (const path of loaded) for (const target of edges.get(path) ?? []) loaded.add(target);
+    expect(loaded.size).toBeGreaterThan(50);
+    expect([...loaded].filter((path) => path.startsWith('core/transactions/'))).toEqual([]);
+  });
+
   it('have no cycle between files at run time', () => {
     expect(findCycle(graph(sources, (path) => path, { withTypes: false }))).toBeUndefined();
   });

@@ -390,6 +390,26 @@ describe('the fence', () => {
     expect(await quantity()).toBe(99);
   });
 
+  it.each(['READ COMMITTED', 'REPEATABLE READ'] as const)(
+    'waits for the transaction of an earlier holder at %s, and reads what it has written',
+    async (isolationLevel) => {
+      const { host, locks, dataSource } = await start({ fence: {} });
+      const key = `stock:${product}`;
+      const earlier = dataSource.createQueryRunner();
+      await earlier.startTransaction();
+      await earlier.query('INSERT INTO lock_fence VALUES ($1, 1)', [key]);
+      await earlier.query('UPDATE stock SET quantity = 50 WHERE id = $1', [product]);
+      const sale = locks.withLock(key, () =>
+        host.withTransaction({ isolationLevel }, () => takeOne({ host })),
+      );
+      await sleep(200);
+      await earlier.commitTransaction();
+      await earlier.release();
+      await sale;
+      expect(await quantity()).toBe(49);
+    },
+  );
+
   it('is not used where the database of a connection has no table', async () => {
     const { host, locks } = await start({ fence: { table: 'nowhere', connections: ['other'] } });
     await locks.withLock(`stock:${product}`, () => host.withTransaction(() => takeOne({ host })));

@@ -1,0 +1,221 @@
+import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  InMemoryLockStore,
+  InMemoryLocks,
+} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import {
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+  LockNotAcquiredError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import {
+  resolveServiceOptions,
+  type LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { ambientCoordinator } from '../../libs/nestjs-locked/src/core/transactions/ambient-coordinator.js';
+import type {
+  ClaimOutcome,
+  DatabaseSession,
+  FenceClaim,
+} from '../../libs/nestjs-locked/src/core/transactions/database-session.js';
+import type { TransactionDescription } from '../../libs/nestjs-locked/src/core/transactions/transaction-description.js';
+import { afterTest } from '../support/after-test.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** A database that answers claims as it is told, and notes what it was asked. */
+class ScriptedDatabase implements DatabaseSession {
+  readonly claims: (readonly FenceClaim[])[] = [];
+  readonly answers: ClaimOutcome[] = [];
+  level = 'read committed';
+
+  async claim(_table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
+    this.claims.push(claims);
+    return this.answers.shift() ?? { kind: 'claimed' };
+  }
+  async arm(): Promise<void> {}
+  async beforeCommit(): Promise<void> {}
+  async isolation(): Promise<string> {
+    return this.level;
+  }
+}
+
+async function start(options: LockServiceOptions = {}) {
+  const events: LockEvent[] = [];
+  const engine = new LockEngine({
+    store: new InMemoryLockStore(new InMemoryLocks(), 30_000),
+    options: resolveServiceOptions(options),
+    report: (event) => events.push(event),
+  });
+  await engine.open();
+  afterTest(() => engine.close(0));
+  const database = new ScriptedDatabase();
+  const outcomes: string[] = [];
+  /** Opens a transaction as an adapter does. */
+  const transaction = <R>(
+    body: () => Promise<R>,
+    { limitMs, ...description }: Partial<TransactionDescription> & { limitMs?: number } = {},
+  ): Promise<R> =>
+    ambientCoordinator().run<R>(
+      { isRestartable: true, isAmbient: () => true, session: () => database, ...description },
+      async (enter) => {
+        const run = enter({}, body);
+        run.catch(() => {});
+        try {
+          const result = await (limitMs === undefined ? run : Promise.race([run, expiry(limitMs)]));
+          outcomes.push('committed');
+          return result;
+        } catch (error) {
+          outcomes.push('rolled back');
+          throw error;
+        }
+      },
+    );
+  const key = uniqueKey('stock');
+  const isFree = async (): Promise<boolean> => {
+    const lock = await engine.tryAcquire(key);
+    await lock?.release();
+    return lock !== null;
+  };
+  return { engine, events, database, transaction, outcomes, key, isFree };
+}
+
+async function expiry(ms: number): Promise<never> {
+  await sleep(ms);
+  throw new Error('the transaction has expired');
+}
+
+describe('a transaction', () => {
+  it('aborts the signal of its locks when it ends before its body', async () => {
+    const { engine, transaction, key } = await start({ insideTransaction: 'join' });
+    let told: unknown;
+    const body = async (): Promise<void> => {
+      await engine.withLock(key, {}, async ({ signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        told = (signal.reason as LockLostError).reason;
+      });
+    };
+    await expect(transaction(body, { limitMs: 30 })).rejects.toThrow('has expired');
+    await sleep(10);
+    expect(told).toBe('transaction-ended');
+  });
+
+  it('keeps a lock that is held elsewhere and becomes the current one inside', async () => {
+    const { engine, transaction, key, isFree } = await start();
+    const lock = await engine.acquire(key);
+    await sleep(5);
+    await transaction(async () => {
+      await lock.run(async () => expect(engine.current(key)?.isHeld).toBe(true));
+      void lock.release();
+      await sleep(5);
+      expect(await Promise.resolve(engine.current(key))).toBeUndefined();
+      const other = engine.withLock(key, { insideTransaction: 'join', waitMs: 0 }, async () => 1);
+      await expect(other).rejects.toBeInstanceOf(LockNotAcquiredError);
+    });
+    await sleep(5);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('refuses a lock that was acquired elsewhere after it had begun', async () => {
+    const { engine, transaction, key } = await start();
+    let begun: () => void = () => {};
+    const beginning = new Promise<void>((resolve) => (begun = resolve));
+    const elsewhere = beginning.then(() => sleep(2)).then(() => engine.acquire(key));
+    const running = transaction(async () => {
+      begun();
+      const lock = await elsewhere;
+      await lock.run(async () => {});
+    });
+    await expect(running).rejects.toBeInstanceOf(LockInTransactionError);
+    await (await elsewhere).release();
+  });
+
+  it('gives up when each run asks for other keys', async () => {
+    const { engine, transaction, database, outcomes } = await start({
+      insideTransaction: 'restart',
+    });
+    database.level = 'repeatable read';
+    const running = transaction(() => engine.withLock(uniqueKey('other'), {}, async () => {}));
+    await expect(running).rejects.toThrow(/restarted 8 times/);
+    expect(outcomes).toHaveLength(9);
+  });
+
+  it('cannot be restarted if it was opened by hand, and says so', async () => {
+    const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
+    const running = transaction(() => engine.withLock(key, {}, async () => {}), {
+      isRestartable: false,
+    });
+    await expect(running).rejects.toThrow(/opened by hand/);
+  });
+
+  it('tops up a lease before it is claimed', async () => {
+    const { engine, transaction, database, key } = await start({ fence: {} });
+    await engine.withLock(key, { leaseMs: 1_000, renew: false }, async (lock) => {
+      await sleep(600);
+      await transaction(async () => expect(lock.remainingMs()).toBeGreaterThan(560));
+    });
+    expect(database.claims).toEqual([[{ key, token: expect.any(Number) }]]);
+  });
+});
+
+describe('a claim', () => {
+  it('begins anew with the transaction when another one came between', async () => {
+    const { engine, transaction, database, outcomes, key } = await start({ fence: {} });
+    database.answers.push({ kind: 'conflict', cause: new Error('40001') });
+    let runs = 0;
+    await engine.withLock(key, {}, () => transaction(async () => void runs++));
+    expect({ runs, outcomes }).toEqual({ runs: 1, outcomes: ['rolled back', 'committed'] });
+  });
+
+  it('fails with the database after many conflicts', async () => {
+    const { engine, transaction, database, key } = await start({ fence: {} });
+    const conflict = { kind: 'conflict', cause: new Error('40001') } as const;
+    database.answers.push(...Array.from({ length: 20 }, () => conflict));
+    const running = engine.withLock(key, {}, () => transaction(async () => {}));
+    await expect(running).rejects.toThrow('40001');
+    expect(database.claims.length).toBeLessThan(15);
+  });
+
+  it('says that an earlier holder is still in the database', async () => {
+    const { engine, transaction, database, key } = await start({ fence: {} });
+    database.answers.push({ kind: 'blocked', cause: new Error('55P03') });
+    const running = engine.withLock(key, {}, () => transaction(async () => {}));
+    await expect(running).rejects.toThrow(/transaction of an earlier holder/);
+  });
+
+  it('that failed forbids the commit, whoever has swallowed the error', async () => {
+    const { engine, transaction, database, outcomes, key } = await start({
+      fence: {},
+      insideTransaction: 'join',
+    });
+    database.answers.push({ kind: 'blocked', cause: new Error('1205') });
+    const running = transaction(() => engine.withLock(key, {}, async () => {}).catch(() => {}));
+    await expect(running).rejects.toBeInstanceOf(LockNotAcquiredError);
+    expect(outcomes).toEqual(['rolled back']);
+  });
+
+  it('is refused for good when the database goes on raising the number', async () => {
+    const { engine, transaction, database, key } = await start({ fence: {} });
+    const ahead = Date.now() * 1_000 + 60_000_000;
+    for (let n = 0; n < 5; n++) {
+      database.answers.push({ kind: 'fenced', key, newest: ahead + n * 10_000_000 });
+    }
+    const running = engine.withLock(key, {}, () => transaction(async () => {}));
+    await expect(running).rejects.toBeInstanceOf(LockFencedError);
+    expect(database.claims).toHaveLength(3);
+  });
+
+  it('is asked for in one order, whatever the order of the locks', async () => {
+    const { engine, transaction, database } = await start({ fence: {} });
+    const keys = ['b', 'a', 'c'].map((name) => uniqueKey(name));
+    const [first, ...rest] = keys as [string, string, string];
+    await engine.withLock(rest, {}, () =>
+      engine.withLock(first, {}, () => transaction(async () => {})),
+    );
+    const claimed = database.claims.flat().map(({ key }) => key);
+    expect(claimed).toEqual([...keys].sort());
+  });
+});
