@@ -1,7 +1,6 @@
 /**
- * Runs jest and ends its output with one plain line, `N passed, N failed` (and `, N skipped` when
- * some were). A describe that is named `skipped: no MariaDB` is why some were: its name is printed
- * before. Arguments are passed on to jest: `npm test -- key-template`. A suite that could not be
+ * Runs jest and ends its output with one plain line, `N passed, N failed`. A describe that is named
+ * `skipped: no MariaDB` is why some were skipped: its name is printed before, and how many. Arguments are passed on to jest: `npm test -- key-template`. A suite that could not be
  * loaded counts as one failed test. The exit code is 0 only when something ran and nothing failed.
  */
 import { spawn } from 'node:child_process';
@@ -40,7 +39,8 @@ jest.on('close', (code, signal) => {
 
   if (!result) console.log(`jest ended without a result (${signal ?? `exit code ${code}`})`);
   for (const reason of skipReasons(result)) console.log(reason);
-  console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+  if (skipped > 0) console.log(`${skipped} skipped`);
+  console.log(`${passed} passed, ${failed} failed`);
   process.exitCode = code === 0 && failed === 0 && passed > 0 ? 0 : code || 1;
 });
 
