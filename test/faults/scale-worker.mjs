@@ -23,6 +23,7 @@ async function open(options, store = 'redis') {
       : LockTestingModule.forRoot(options),
     { logger: ['warn', 'error'], abortOnError: false },
   );
+  app.enableShutdownHooks();
   const locks = app.get(LockService);
   /** @type {any} */
   const engine = Reflect.get(locks, Symbol.for('nestjs-locked/LockRunner'));
