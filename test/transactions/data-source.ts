@@ -7,6 +7,7 @@ export async function openDataSource(
   type: 'postgres' | 'mysql',
   { host, port, user, password, database }: ConnectionSettings,
   poolSize = 5,
+  more: Pick<DataSourceOptions, 'isolationLevel'> = {},
 ): Promise<DataSource> {
   const options: DataSourceOptions = {
     type,
@@ -16,6 +17,7 @@ export async function openDataSource(
     password,
     database,
     poolSize,
+    ...more,
     ...(type === 'mysql' ? { connectorPackage: 'mysql2' as const } : {}),
   };
   const dataSource = await new DataSource(options).initialize();

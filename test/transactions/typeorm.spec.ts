@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
@@ -53,17 +54,30 @@ const OPENED_BY: [string, Open][] = [
     'manager.transaction with an isolation level',
     (dataSource, body) => dataSource.manager.transaction('READ COMMITTED', body),
   ],
+  [
+    'manager.transaction of a query runner',
+    async (dataSource, body) => {
+      const runner = dataSource.createQueryRunner();
+      await runner.manager.transaction(body).finally(() => runner.release());
+    },
+  ],
 ];
 
 describe('a lock around a transaction', () => {
   it.each(OPENED_BY)('is held until %s has committed', async (_, open) => {
     const { dataSource, locks } = await start();
+    const [taken, end] = [makeGate(), makeGate()];
     let transaction: unknown;
     await locks.withLock(stock.key, async () => {
-      transaction = open(dataSource, (manager) => stock.takeOne(manager, 100));
-      await sleep(20);
+      transaction = open(dataSource, async (manager) => {
+        await stock.takeOne(manager);
+        taken.open();
+        await end.opened;
+      });
+      await taken.opened;
     });
     expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    end.open();
     await transaction;
     expect([await held(), await stock.quantity()]).toEqual([false, 99]);
   });
@@ -201,6 +215,26 @@ describe('a lock asked for inside a transaction', () => {
     expect(await stock.quantity()).toBe(80);
     expect(runs).toBeGreaterThan(20);
     expect(runs).toBeLessThanOrEqual(40);
+  });
+
+  it('restarts the transaction of a query runner through its manager, savepoints included', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'restart', fence: {} });
+    const runner = dataSource.createQueryRunner();
+    let runs = 0;
+    await runner.manager.transaction('REPEATABLE READ', async (manager) => {
+      runs++;
+      await manager.transaction((inner) => locks.withLock(stock.key, () => stock.takeOne(inner)));
+      expect(await held()).toBe(true);
+    });
+    expect([runs, await held(), await stock.quantity()]).toEqual([2, false, 99]);
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await runner.manager.transaction((manager) => stock.takeOne(manager));
+      expect(await stock.quantity()).toBe(99);
+      await runner.commitTransaction();
+    });
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 98]);
   });
 
   it('is waited for inside under join, but not on an old snapshot', async () => {
@@ -422,7 +456,7 @@ describe('a query runner that is driven by hand', () => {
     ['nobody waits for its answer', async () => {}],
   ])('keeps the key if a COMMIT was sent and %s', async (_, interrupt) => {
     const { dataSource, locks } = await start();
-    const options: LockOptions = { leaseMs: 3_000, waitMs: 6_000 };
+    const options: LockOptions = { leaseMs: 2_000, waitMs: 6_000 };
     const runner = dataSource.createQueryRunner();
     const startedAt = performance.now();
     let commit: Promise<unknown> | undefined;
@@ -438,7 +472,7 @@ describe('a query runner that is driven by hand', () => {
     });
     expect(await held()).toBe(true);
     const next = locks.withLock(stock.key, options, async () => performance.now() - startedAt);
-    expect(await next).toBeGreaterThan(2_000);
+    expect(await next).toBeGreaterThan(1_800);
     await commit;
   });
 

@@ -42,17 +42,21 @@ export function lockAware<A extends TransactionalAdapter>(
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) =>
-    lockAwareMethods(make(connection, extra), options as LockAwareOptions);
+    lockAwareMethods(make(connection, extra), options as LockAwareOptions, connection);
   return adapter;
 }
 
-function lockAwareMethods(methods: AdapterMethods, options: LockAwareOptions): AdapterMethods {
+function lockAwareMethods(
+  methods: AdapterMethods,
+  options: LockAwareOptions,
+  connection: unknown,
+): AdapterMethods {
   const coordinator = ambientCoordinator();
   /** The objects that stand for savepoints, and the transaction to which they belong. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
   const describe = (txOptions: unknown): TransactionDescription => ({
-    ...known(txOptions),
+    ...known(txOptions, connection),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isRestartable: true,
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
@@ -89,6 +93,11 @@ function lockAwareMethods(methods: AdapterMethods, options: LockAwareOptions): A
   return wrapped;
 }
 
+interface OptionNames {
+  readonly isolationLevel?: unknown;
+  readonly timeout?: unknown;
+}
+
 /** The transaction host keeps its present transaction in the context; a suspended one is not there. */
 function currentTxs(): object[] {
   const cls = ClsServiceManager.getClsService();
@@ -100,14 +109,16 @@ function currentTxs(): object[] {
     .filter((value) => value !== null);
 }
 
-/** The names that the adapters give to these options. */
-function known(txOptions: unknown): Pick<TransactionDescription, 'isolation' | 'timeoutMs'> {
-  const { isolationLevel, timeout } = (txOptions ?? {}) as {
-    isolationLevel?: unknown;
-    timeout?: unknown;
-  };
+/** The names that the adapters give to these options; a TypeORM data source has a default. */
+function known(
+  txOptions: unknown,
+  connection: unknown,
+): Pick<TransactionDescription, 'isolation' | 'timeoutMs'> {
+  const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
+  const { options } = (connection ?? {}) as { readonly options?: OptionNames };
+  const isolation = isolationLevel ?? options?.isolationLevel;
   return {
-    ...(typeof isolationLevel === 'string' ? { isolation: isolationLevel } : {}),
+    ...(typeof isolation === 'string' ? { isolation } : {}),
     ...(typeof timeout === 'number' ? { timeoutMs: timeout } : {}),
   };
 }

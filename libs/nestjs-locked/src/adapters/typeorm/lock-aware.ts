@@ -24,8 +24,8 @@ const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
  * included: locks last until they have ended, and guard their commit.
  *
  * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and code inside of them
- * that asks for a lock is seen. A query runner that is driven by hand guards and ends its transaction, too, but code
- * inside of it is not seen.
+ * that asks for a lock is seen. A query runner that is driven by hand (`startTransaction`) guards and ends its
+ * transaction, too, but code inside of it is not seen.
  *
  * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
  * @returns the same data source
@@ -45,7 +45,7 @@ class LockAwareDataSource {
   readonly #dataSource: DataSource;
   readonly #connection: string;
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
-  /** The query runner that is created now belongs to a transaction that is seen already. */
+  /** The query runner that is created or started now belongs to a transaction that is seen already. */
   #opensWithCallback = false;
 
   constructor(dataSource: DataSource, { connectionName = 'default' }: LockAwareOptions) {
@@ -54,17 +54,17 @@ class LockAwareDataSource {
   }
 
   install(): void {
-    this.#installCallbackForm();
+    this.#installCallbackForm(this.#dataSource.manager);
     this.#installRunners();
   }
 
-  #installCallbackForm(): void {
-    const { manager } = this.#dataSource;
+  #installCallbackForm(manager: EntityManager): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
     // `dataSource.transaction` passes two arguments on, also if it was given the body alone.
     const transaction = (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
+      if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       return this.#coordinator.run(this.#describe(isolation, true), (enter) =>
@@ -76,7 +76,7 @@ class LockAwareDataSource {
     manager.transaction = transaction;
   }
 
-  /** TypeORM creates the query runner before it first waits for anything. */
+  /** TypeORM creates and starts the query runner before it first waits for anything. */
   #openingWithCallback<T>(open: () => T): T {
     this.#opensWithCallback = true;
     try {
@@ -91,9 +91,12 @@ class LockAwareDataSource {
     this.#dataSource.createQueryRunner = (...args) => {
       const runner = original(...args);
       if (!this.#opensWithCallback) {
-        watchRunner(runner, (isolation) =>
-          this.#coordinator.open(this.#describe(isolation, false), runner.manager),
-        );
+        watchRunner(runner, {
+          isSeen: () => this.#opensWithCallback,
+          open: (isolation) =>
+            this.#coordinator.open(this.#describe(isolation, false), runner.manager),
+        });
+        this.#installCallbackForm(runner.manager);
       }
       return runner;
     };

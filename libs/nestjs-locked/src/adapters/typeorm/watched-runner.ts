@@ -5,16 +5,18 @@ import type { TransactionScope } from '../../core/transactions/transaction-scope
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 
+export interface RunnerWatch {
+  /** Whether the transaction that begins now is followed by somebody else. */
+  readonly isSeen: () => boolean;
+  /** Begins a scope. */
+  readonly open: (isolation: Isolation) => TransactionScope;
+}
+
 /**
  * Follows the transactions of a query runner that is driven by hand. Savepoints go through the same methods, and are
  * passed over.
- *
- * @param open begins a scope
  */
-export function watchRunner(
-  runner: QueryRunner,
-  open: (isolation: Isolation) => TransactionScope,
-): void {
+export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch): void {
   const start = runner.startTransaction.bind(runner);
   const commit = runner.commitTransaction.bind(runner);
   const rollback = runner.rollbackTransaction.bind(runner);
@@ -24,13 +26,14 @@ export function watchRunner(
   let isCommitting = false;
 
   const begin = async (isolation: Isolation): Promise<void> => {
+    const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
     await start(isolation);
-    if (++depth > 1) return;
+    if (isOthers || ++depth > 1) return;
     scope = open(isolation);
     try {
       await scope.begin();
     } catch (error) {
-      await runner.rollbackTransaction();
+      await runner.rollbackTransaction().catch(() => {});
       throw error;
     }
   };
