@@ -60,6 +60,7 @@ export function LockInterceptor(
             keys,
             signal === undefined ? lockOptions : { ...lockOptions, signal },
             work,
+            label,
           ),
         run: () => next.handle(),
       }) as Observable<unknown>;
