@@ -28,6 +28,8 @@ describe('re-entry', () => {
       await engine.withLock('k', {}, async (inner) => {
         expect(inner.fencingToken).toBe(outer.fencingToken);
         await inner.release();
+        expect(() => inner.assertHeld()).toThrow(/released/);
+        await expect(inner.ensure(1)).rejects.toThrow(/released/);
       });
       expect(outer.isHeld).toBe(true);
       expect(await other.inspect('k')).not.toBeNull();

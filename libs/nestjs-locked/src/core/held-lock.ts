@@ -1,4 +1,4 @@
-import type { Hold } from './hold.js';
+import { lostError, type Hold } from './hold.js';
 import type { Lock } from './lock.js';
 import { LockConfigError, LockKeyError } from './lock.errors.js';
 import type { LockScopes, Section } from './lock-scope.js';
@@ -66,6 +66,8 @@ export class HeldLock implements Lock {
   }
 
   assertHeld(): void {
+    // What it joined may still be held by others.
+    if (this.#released !== undefined) throw lostError(this.key, 'released');
     for (const { hold } of this.#sections) hold.assertHeld();
   }
 
@@ -76,6 +78,7 @@ export class HeldLock implements Lock {
         this.key,
       );
     }
+    this.assertHeld();
     await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
   }
 
