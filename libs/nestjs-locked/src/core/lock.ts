@@ -33,11 +33,13 @@ export interface Lock extends AsyncDisposable {
   /**
    * Runs the work with this hold as one of its async context: calls in it that ask for the same key join the hold
    * instead of waiting for it, and `LockService.current()` finds it. What `withLock` does by itself.
-   * @throws LockLostError if it is no longer held
+   * @throws LockLostError if it is no longer held · LockInTransactionError if it was acquired after the open
+   * transaction had begun, which may have read before
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
   /**
-   * Ends the hold, once the calls that joined it have ended. Idempotent: later calls give the first one's answer.
+   * Ends the hold, once the calls that joined it have ended, and the transaction in which it was taken. Idempotent:
+   * later calls give the first one's answer.
    * @returns false if the lock was no longer ours.
    * @throws LockStoreError if Redis did not answer: the lease then ends by itself.
    */

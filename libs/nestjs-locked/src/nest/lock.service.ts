@@ -41,7 +41,8 @@ export class LockService implements HasLockRunner {
    * work runs, `lock.signal` aborts; what to do about it is the work's decision. Calls inside of the work that ask
    * for the same key join this hold; branches that do so at the same time take turns.
    *
-   * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait
+   * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
+   * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   withLock<T>(key: Keys, work: Work<T>): Promise<T>;
   withLock<T>(
@@ -78,7 +79,8 @@ export class LockService implements HasLockRunner {
    * Waits for the lock and hands it to you; release it in every case, best with `await using`. Calls that ask for
    * the same key do not join it, unless they are made inside of `lock.run`.
    *
-   * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait
+   * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
+   * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   async acquire(key: Keys, options?: LockOptions): Promise<Lock> {
     return this.#engine.acquire(key, options);

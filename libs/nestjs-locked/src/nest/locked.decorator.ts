@@ -27,7 +27,8 @@ export function Locked(template: Keys, options: SkippedOptions): LockedMethod<un
  * @example @Locked('stock:<id>') async take(id: string, quantity: number) {}
  * @throws LockConfigError while the class is being defined, if the method cannot be locked, the template names a
  * parameter that is not there, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
- * with LockNotAcquiredError if the lock was not free in time, and with LockConfigError if the instance has no lock
+ * with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open transaction
+ * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock
  * service: it is never run without the lock
  */
 export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
