@@ -135,7 +135,11 @@ export class Hold {
 }
 
 /** The error for a hold that is not one any more. */
-export function lostError(key: string, reason: LockLostReason, options?: ErrorOptions): LockLostError {
+export function lostError(
+  key: string,
+  reason: LockLostReason,
+  options?: ErrorOptions,
+): LockLostError {
   const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
   const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
   return new LockLostError(message, key, reason, options);
