@@ -18,6 +18,7 @@ import {
 import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import type { Host } from './cls-app.js';
@@ -149,15 +150,18 @@ describe.each(ORDERS)('%s', (_, hosts) => {
   it('is held by a lock around them until the later one has ended', async () => {
     const app = await start({ fence });
     const [outer, inner] = hosts(app);
+    const [taken, end] = [makeGate(), makeGate()];
     let transaction: Promise<void> | undefined;
     await app.locks.withLock(stock.key, async () => {
       transaction = outer.withTransaction(async () => {
         await inner.withTransaction(() => stock.takeOne(app.shopHost.tx));
-        await sleep(100);
+        taken.open();
+        await end.opened;
       });
-      await sleep(50);
+      await taken.opened;
     });
     expect(await held()).toBe(true);
+    end.open();
     await transaction;
     expect([await held(), await stock.quantity()]).toEqual([false, 99]);
   });

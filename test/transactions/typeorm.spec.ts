@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
@@ -65,12 +66,18 @@ const OPENED_BY: [string, Open][] = [
 describe('a lock around a transaction', () => {
   it.each(OPENED_BY)('is held until %s has committed', async (_, open) => {
     const { dataSource, locks } = await start();
+    const [taken, end] = [makeGate(), makeGate()];
     let transaction: unknown;
     await locks.withLock(stock.key, async () => {
-      transaction = open(dataSource, (manager) => stock.takeOne(manager, 100));
-      await sleep(20);
+      transaction = open(dataSource, async (manager) => {
+        await stock.takeOne(manager);
+        taken.open();
+        await end.opened;
+      });
+      await taken.opened;
     });
     expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    end.open();
     await transaction;
     expect([await held(), await stock.quantity()]).toEqual([false, 99]);
   });

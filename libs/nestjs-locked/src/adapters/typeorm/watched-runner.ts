@@ -33,7 +33,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     try {
       await scope.begin();
     } catch (error) {
-      await runner.rollbackTransaction();
+      await runner.rollbackTransaction().catch(() => {});
       throw error;
     }
   };
