@@ -53,6 +53,8 @@ export class TransactionScope {
   /** Parallel branches of the body take their locks one after the other. */
   #lastTake: Promise<unknown> = Promise.resolve();
   #isFresh: Promise<boolean> | undefined;
+  /** Why it must not commit, also if somebody swallows it: a hold under which it runs could not be claimed. */
+  #failure: Error | undefined;
 
   constructor(
     description: TransactionDescription,
@@ -107,6 +109,15 @@ export class TransactionScope {
   async #guard(holds: readonly GuardingHold[]): Promise<void> {
     const added = holds.filter(({ hold }) => !this.#guarding.has(hold));
     if (added.length === 0) return;
+    try {
+      await this.#add(added);
+    } catch (error) {
+      this.#failure ??= error as Error;
+      throw error;
+    }
+  }
+
+  async #add(added: readonly GuardingHold[]): Promise<void> {
     for (const { locks, hold } of added) {
       hold.join();
       this.#guarding.set(hold, locks);
@@ -179,6 +190,7 @@ export class TransactionScope {
   async beforeCommit(): Promise<void> {
     if (this.restart.signal !== undefined) throw this.restart.signal; // somebody swallowed it
     this.#state = 'committing';
+    if (this.#failure !== undefined) throw this.#failure;
     if (this.#guarding.size === 0) return;
     for (const hold of this.#guarding.keys()) await this.#assertCanCommit(hold);
     await this.#session?.beforeCommit(this.#commitIdleMs());
