@@ -213,6 +213,23 @@ describeWithMariaDb('MariaDB', () => {
     expect(await stock.quantity()).toBe(98);
   });
 
+  it('does not commit without its claim, although somebody swallowed why there is none', async () => {
+    const app = await start({ fence: {}, insideTransaction: 'join', poolSize: 1 });
+    await app.dataSource.query('SET SESSION innodb_lock_wait_timeout = 1');
+    const earlier = (await openDataSource('mysql', mariaDb.settings)).createQueryRunner();
+    await stock.raiseFence(1);
+    await earlier.startTransaction();
+    await earlier.query('UPDATE lock_fence SET token = 2 WHERE lock_key = ?', [stock.key]);
+    const sale = app.host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+      await app.locks.withLock(stock.key, async () => {}).catch(() => {});
+      await app.locks.withLock(stock.key, () => takeOne(app)).catch(() => {});
+    });
+    await expect(sale).rejects.toThrow(/still has the transaction of an earlier holder open/);
+    await earlier.rollbackTransaction();
+    await earlier.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
   it('commits nothing after the lease was lost', async () => {
     const app = await start();
     const sale = app.locks.withLock(stock.key, () =>

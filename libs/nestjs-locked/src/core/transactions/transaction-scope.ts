@@ -53,8 +53,8 @@ export class TransactionScope {
   /** Parallel branches of the body take their locks one after the other. */
   #lastTake: Promise<unknown> = Promise.resolve();
   #isFresh: Promise<boolean> | undefined;
-  /** Why a hold could not be claimed: the commit cannot depend on it then, whoever has swallowed the error. */
-  #failure: unknown;
+  /** Why it must not commit, also if somebody swallows it: a hold under which it runs could not be claimed. */
+  #failure: Error | undefined;
 
   constructor(
     description: TransactionDescription,
@@ -116,7 +116,7 @@ export class TransactionScope {
     try {
       await this.#claim(added);
     } catch (error) {
-      this.#failure ??= error;
+      this.#failure ??= error as Error;
       throw error;
     }
   }
@@ -189,8 +189,8 @@ export class TransactionScope {
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
     if (this.restart.signal !== undefined) throw this.restart.signal; // somebody swallowed it
-    if (this.#failure !== undefined) throw this.#failure as Error;
     this.#state = 'committing';
+    if (this.#failure !== undefined) throw this.#failure;
     if (this.#guarding.size === 0) return;
     for (const hold of this.#guarding.keys()) await this.#assertCanCommit(hold);
     await this.#session?.beforeCommit(this.#commitIdleMs());
