@@ -6,10 +6,10 @@ import {
 } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import type { LockLostError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   LockFencedError,
   LockInTransactionError,
-  LockLostError,
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
