@@ -21,6 +21,8 @@ const swc = (moduleType) => [
 
 export default {
   testTimeout: 30_000,
+  // Most tests wait for servers and time-outs: two at a time fit on one core.
+  maxWorkers: 2,
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   projects: [
