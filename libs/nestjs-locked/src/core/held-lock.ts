@@ -66,9 +66,9 @@ export class HeldLock implements Lock {
   }
 
   assertHeld(): void {
+    for (const { hold } of this.#sections) hold.assertHeld();
     // What it joined may still be held by others.
     if (this.#released !== undefined) throw lostError(this.key, 'released');
-    for (const { hold } of this.#sections) hold.assertHeld();
   }
 
   async ensure(ms: number): Promise<void> {
