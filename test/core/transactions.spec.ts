@@ -133,6 +133,22 @@ describe('a transaction', () => {
     await (await elsewhere).release();
   });
 
+  it('is run again for acquire, too, and keeps what it released until its end', async () => {
+    const { engine, transaction, outcomes, key, isFree } = await start({
+      insideTransaction: 'restart',
+    });
+    const other = await engine.acquire(key);
+    setTimeout(() => void other.release(), 20);
+    await transaction(async () => {
+      const lock = await engine.acquire(key);
+      await lock.release();
+      expect(await Promise.resolve(lock.isHeld)).toBe(false);
+      outcomes.push('held');
+    });
+    expect(outcomes).toEqual(['rolled back', 'held', 'committed']);
+    expect(await isFree()).toBe(true);
+  });
+
   it('gives up when each run asks for other keys', async () => {
     const { engine, transaction, database, outcomes } = await start({
       insideTransaction: 'restart',

@@ -43,6 +43,27 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { connection: 'redis:6379' },
     "Invalid option connection: 'redis:6379' must be a URL such as 'redis://localhost:6379'",
   ],
+  [
+    'an unknown insideTransaction',
+    { insideTransaction: 'wait' },
+    "Invalid option insideTransaction: 'wait' must be 'reject', 'restart' or 'join'",
+  ],
+  ['a fence that is true', { fence: true }, 'Invalid option fence: true must be an object'],
+  [
+    'a fence table that is no name',
+    { fence: { table: 'a b' } },
+    "Invalid option fence.table: 'a b' must be",
+  ],
+  [
+    'a fractional time-out',
+    { transactionTimeouts: { idleMs: 0.5 } },
+    'Invalid option transactionTimeouts.idleMs: 0.5 must be whole milliseconds',
+  ],
+  [
+    'a fence where no transaction is seen',
+    { fence: {}, insideTransaction: 'restart' },
+    'Option fence, transactionTimeouts, insideTransaction of RedisLockModule would do nothing',
+  ],
   ['a number as connection', { connection: 6379 }, 'Invalid option connection: 6379 must be'],
 ];
 

@@ -410,6 +410,17 @@ describe('the fence', () => {
     },
   );
 
+  it('says what to do when its table is missing', async () => {
+    const { host, locks } = await start({ fence: { table: 'nowhere' } });
+    const sale = locks.withLock(`stock:${product}`, () => host.withTransaction(async () => {}));
+    await expect(sale).rejects.toMatchObject({
+      code: 'LOCK_CONFIG_INVALID',
+      message: expect.stringMatching(
+        /^The fence table 'nowhere' does not exist .*nestjs-locked\/sql/,
+      ),
+    });
+  });
+
   it('is not used where the database of a connection has no table', async () => {
     const { host, locks } = await start({ fence: { table: 'nowhere', connections: ['other'] } });
     await locks.withLock(`stock:${product}`, () => host.withTransaction(() => takeOne({ host })));

@@ -232,7 +232,7 @@ describe('a lock that was taken inside a transaction', () => {
   it('is released if its claim fails', async () => {
     const app = await start({ insideTransaction: 'restart', fence: { table: 'nowhere' } });
     const sale = app.host.withTransaction(() => app.locks.withLock(stock.key, async () => {}));
-    await expect(sale).rejects.toThrow(/"nowhere" does not exist/);
+    await expect(sale).rejects.toThrow(/'nowhere' does not exist/);
     expect(await held()).toBe(false);
   });
 });

@@ -66,6 +66,11 @@ export function currentTransaction(): OpenTransaction | undefined {
   return ambience.coordinator?.current();
 }
 
+/** Whether an adapter makes transactions known at all. */
+export function seesTransactions(): boolean {
+  return ambience.coordinator !== undefined;
+}
+
 /** The services whose holds a beginning transaction must look for. */
 export function locksInUse(): ReadonlySet<TransactionalLocks> {
   return ambience.locks;

@@ -1,5 +1,7 @@
 import type { OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { LockEngine } from '../core/lock-engine.js';
+import { LockConfigError } from '../core/lock.errors.js';
+import { seesTransactions } from '../core/open-transaction.js';
 
 /**
  * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
@@ -18,7 +20,22 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
 
   /** @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start */
   async onModuleInit(): Promise<void> {
+    this.#assertTransactionsAreSeen();
     await this.engine.open();
+  }
+
+  /** @throws LockConfigError if an option asks for what only a lock-aware adapter can do, and there is none */
+  #assertTransactionsAreSeen(): void {
+    const { fence, timeouts, insideTransaction } = this.engine.transactionRules;
+    const asked = [
+      ...(fence === undefined ? [] : ['fence']),
+      ...(timeouts === undefined ? [] : ['transactionTimeouts']),
+      ...(insideTransaction === 'reject' ? [] : ['insideTransaction']),
+    ];
+    if (asked.length === 0 || seesTransactions()) return;
+    throw new LockConfigError(
+      `Option ${asked.join(', ')} of RedisLockModule would do nothing: no transaction is seen; wrap the transactional adapter (lockAware of nestjs-locked/nestjs-cls) or the DataSource (lockAware of nestjs-locked/typeorm), or leave the option out`,
+    );
   }
 
   onModuleDestroy(): void {

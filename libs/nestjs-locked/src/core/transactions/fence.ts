@@ -1,8 +1,14 @@
 import { systemClock } from '../clock.js';
 import type { Hold } from '../hold.js';
-import { LockFencedError, LockLostError, LockNotAcquiredError } from '../lock.errors.js';
+import {
+  LockConfigError,
+  LockFencedError,
+  LockLostError,
+  LockNotAcquiredError,
+} from '../lock.errors.js';
 import { unreachable } from '../unreachable.js';
 import type { ClaimOutcome, DatabaseSession, TransactionBounds } from './database-session.js';
+import { isMissingTable } from './sql-error.js';
 
 /** A fence that lags behind the database is raised; somebody else can raise it again meanwhile. */
 const MAX_CLAIMS = 3;
@@ -45,10 +51,20 @@ export async function claimFence(
   const startedAt = systemClock.now();
   for (let attempt = 1; ; attempt++) {
     const claims = holds.map(({ key, fencingToken }) => ({ key, token: fencingToken }));
-    const outcome = await session.claim(table, claims, bounds);
+    const outcome = await session.claim(table, claims, bounds).catch((error: unknown) => {
+      throw isMissingTable(error) ? noTable(table, error) : error;
+    });
     if (outcome.kind === 'claimed') return;
     await overcome(outcome, holds, attempt < MAX_CLAIMS, startedAt);
   }
+}
+
+function noTable(table: string, cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The fence table '${table}' does not exist in this database: create it (nestjs-locked/fence, or the files in nestjs-locked/sql), or name the connections that have it in fence.connections`,
+    undefined,
+    { cause },
+  );
 }
 
 /** Does what can be done about a refusal, so that the claim can be tried again, or throws. */

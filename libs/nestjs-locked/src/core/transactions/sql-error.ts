@@ -32,3 +32,10 @@ export function isRefusedCommit(error: unknown): boolean {
   if (code === undefined || code === UNKNOWN_STATE) return false;
   return REFUSED_CLASSES.includes(code.slice(0, 2));
 }
+
+/** SQLSTATE of PostgreSQL, error number of MySQL. */
+const MISSING_TABLE: readonly unknown[] = ['42P01', 1146];
+
+export function isMissingTable(error: unknown): boolean {
+  return MISSING_TABLE.includes(sqlErrorCode(error));
+}
