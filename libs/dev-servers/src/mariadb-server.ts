@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { freePort } from './free-port.js';
 import { makeMariaDbData } from './mariadb-data.js';
 import { findOrInstallMariaDb } from './mariadb-programs.js';
-import { ServerProcess, ServerStartError } from './server-process.js';
+import { ServerProcess } from './server-process.js';
+import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface MariaDbServerOptions {
@@ -12,7 +12,6 @@ export interface MariaDbServerOptions {
 }
 
 const START_LIMIT_MS = 30_000;
-const PORT_ATTEMPTS = 5;
 
 /** A MariaDB process of our own on 127.0.0.1, user `root`, no password. */
 export class MariaDbServer {
@@ -35,8 +34,7 @@ export class MariaDbServer {
     try {
       const data = await makeMariaDbData(programs.installDb, folder.path);
 
-      for (let attempt = 1; ; attempt += 1) {
-        const port = await freePort();
+      return await startOnFreePort(async (port, attempt) => {
         const logFile = join(folder.path, `server-${attempt}.log`);
         const server = new ServerProcess({
           program: programs.server,
@@ -46,13 +44,9 @@ export class MariaDbServer {
           // Nothing of its data is needed again.
           endSignal: 'SIGKILL',
         });
-        try {
-          await server.waitUntilReady(() => saysReady(logFile), START_LIMIT_MS);
-          return new MariaDbServer(port, server, folder);
-        } catch (error) {
-          if (attempt >= PORT_ATTEMPTS || !isPortTaken(error)) throw error;
-        }
-      }
+        await server.waitUntilReady(() => saysReady(logFile), START_LIMIT_MS);
+        return new MariaDbServer(port, server, folder);
+      });
     } catch (error) {
       await folder.remove();
       throw error;
@@ -91,8 +85,4 @@ function serverArguments(folder: string, data: string, port: number): string[] {
 /** The log is its own: no other server that was quicker to take the port can have written this. */
 async function saysReady(logFile: string): Promise<boolean> {
   return (await readFile(logFile, 'utf8')).includes('ready for connections');
-}
-
-function isPortTaken(error: unknown): boolean {
-  return error instanceof ServerStartError && error.log.includes('Address already in use');
 }

@@ -3,9 +3,9 @@ import { chownSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from './free-port.js';
 import { findPostgresPrograms } from './postgres-programs.js';
-import { ServerProcess, ServerStartError } from './server-process.js';
+import { ServerProcess } from './server-process.js';
+import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface PostgresServerOptions {
@@ -18,7 +18,6 @@ export interface PostgresServerOptions {
 const run = promisify(execFile);
 
 const START_LIMIT_MS = 30_000;
-const PORT_ATTEMPTS = 5;
 
 /** PostgreSQL refuses to run as root; this is the user and group `nobody`, which owns nothing. */
 const NOBODY = 65_534;
@@ -47,8 +46,7 @@ export class PostgresServer {
       const data = join(folder.path, 'data');
       await makeCluster(programs.initdb, data, userId);
 
-      for (let attempt = 1; ; attempt += 1) {
-        const port = await freePort();
+      return await startOnFreePort(async (port) => {
         const server = new ServerProcess({
           program: programs.postgres,
           args: serverArguments(data, port, options),
@@ -57,13 +55,9 @@ export class PostgresServer {
           endSignal: 'SIGQUIT',
           userId,
         });
-        try {
-          await server.waitUntilReady(() => saysReady(data, server.pid), START_LIMIT_MS);
-          return new PostgresServer(port, server, folder);
-        } catch (error) {
-          if (attempt >= PORT_ATTEMPTS || !isPortTaken(error)) throw error;
-        }
-      }
+        await server.waitUntilReady(() => saysReady(data, server.pid), START_LIMIT_MS);
+        return new PostgresServer(port, server, folder);
+      });
     } catch (error) {
       await folder.remove();
       throw error;
@@ -125,8 +119,4 @@ async function saysReady(data: string, pid: number): Promise<boolean> {
     () => [],
   );
   return lines[0] === String(pid) && lines[7]?.trim() === 'ready';
-}
-
-function isPortTaken(error: unknown): boolean {
-  return error instanceof ServerStartError && error.log.includes('Address already in use');
 }

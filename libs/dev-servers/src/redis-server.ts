@@ -1,9 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { freePort } from './free-port.js';
 import { findRedisProgram } from './redis-program.js';
-import { ServerProcess, ServerStartError } from './server-process.js';
+import { ServerProcess } from './server-process.js';
+import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface RedisServerOptions {
@@ -16,7 +16,6 @@ export interface RedisServerOptions {
 }
 
 const START_LIMIT_MS = 10_000;
-const PORT_ATTEMPTS = 5;
 
 /** A redis-server process of our own on 127.0.0.1, to be paused, killed and restarted by tests. */
 export class RedisServer {
@@ -35,19 +34,14 @@ export class RedisServer {
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     const program = await findRedisProgram();
     const temporary = createTemporaryFolder('redis-server-');
+    const startOn = async (port: number): Promise<RedisServer> => {
+      const launch = (): ServerProcess => launchRedis(program, port, temporary.path, options);
+      const server = launch();
+      await waitUntilReady(server, port);
+      return new RedisServer(port, server, launch, temporary);
+    };
     try {
-      for (let attempt = 1; ; attempt += 1) {
-        const port = options.port ?? (await freePort());
-        const launch = (): ServerProcess => launchRedis(program, port, temporary.path, options);
-        const server = launch();
-        try {
-          await waitUntilReady(server, port);
-          return new RedisServer(port, server, launch, temporary);
-        } catch (error) {
-          const mayRetry = options.port === undefined && attempt < PORT_ATTEMPTS;
-          if (!mayRetry || !isPortTaken(error)) throw error;
-        }
-      }
+      return await (options.port === undefined ? startOnFreePort(startOn) : startOn(options.port));
     } catch (error) {
       await temporary.remove();
       throw error;
@@ -138,10 +132,6 @@ function ask(port: number, command: string): Promise<string> {
     socket.on('error', () => socket.destroy());
     socket.on('close', () => resolve(answer));
   });
-}
-
-function isPortTaken(error: unknown): boolean {
-  return error instanceof ServerStartError && error.log.includes('Address already in use');
 }
 
 async function empty(folder: string): Promise<void> {
