@@ -1,13 +1,8 @@
 import type { LockContext } from './lock-context.js';
 import { Section, type LockScopes } from './lock-scope.js';
-import { assertLockKey } from './lock-key.js';
-import {
-  LockAbortedError,
-  LockConfigError,
-  LockKeyError,
-  LockNotAcquiredError,
-} from './lock.errors.js';
-import type { Keys, ResolvedLockOptions } from './lock.options.js';
+import { byBytes } from './key-order.js';
+import { LockAbortedError, LockConfigError, LockNotAcquiredError } from './lock.errors.js';
+import type { ResolvedLockOptions } from './lock.options.js';
 import type { LocalQueues } from './local-queues.js';
 
 /** A wait that could be one half of a deadlock is not longer than this. */
@@ -159,23 +154,4 @@ export class Acquisition {
   #aborted(what: string, key: string, cause: unknown): LockAbortedError {
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
-}
-
-/**
- * Sorted by the bytes of their names, the same in every process whatever its language; each once.
- * @throws LockKeyError if there is no key, or one that is none
- */
-export function inOrder(keys: Keys): string[] {
-  const list = typeof keys === 'string' ? [keys] : (keys as string[]);
-  if (!Array.isArray(list) || list.length === 0) {
-    throw new LockKeyError(
-      `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : String(keys)}; pass a key such as 'stock:42', or several`,
-    );
-  }
-  for (const key of list) assertLockKey(key);
-  return [...new Set(list)].sort(byBytes);
-}
-
-function byBytes(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

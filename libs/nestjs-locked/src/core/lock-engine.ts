@@ -1,4 +1,5 @@
-import { Acquisition, inOrder } from './acquisition.js';
+import { Acquisition } from './acquisition.js';
+import { inOrder } from './key-order.js';
 import { CleanUp } from './clean-up.js';
 import { systemClock, type Clock } from './clock.js';
 import type { Hold } from './hold.js';

@@ -1,4 +1,4 @@
-import { LockConfigError } from './lock.errors.js';
+import { invalidOption } from './invalid-option.js';
 import type { LockHolder } from './lock-info.js';
 import {
   assertInsideTransaction,
@@ -221,34 +221,29 @@ function checkedNumber(name: keyof typeof RULES, value: unknown): number {
   const whole =
     typeof value === 'number' && (Number.isSafeInteger(value) || (infinity && value === Infinity));
   if (!whole || value < min) {
-    throw invalid(name, value, `must be a whole number of at least ${min} (${unit})`);
+    throw invalidOption(name, value, `must be a whole number of at least ${min} (${unit})`);
   }
   return value;
 }
 
 function checkedSwitch(name: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw invalid(name, value, 'must be true or false');
+  if (typeof value !== 'boolean') throw invalidOption(name, value, 'must be true or false');
   return value;
 }
 
 function assertLabel(label: unknown): void {
   if (label === undefined) return;
   if (typeof label === 'string' && label !== '' && label.length <= MAX_LABEL_CHARACTERS) return;
-  throw invalid('label', label, `must be a text of 1 to ${MAX_LABEL_CHARACTERS} characters`);
+  throw invalidOption('label', label, `must be a text of 1 to ${MAX_LABEL_CHARACTERS} characters`);
 }
 
 function assertSignal(signal: unknown): void {
   if (signal === undefined || signal instanceof AbortSignal) return;
-  throw invalid('signal', signal, 'must be an AbortSignal; pass controller.signal');
+  throw invalidOption('signal', signal, 'must be an AbortSignal; pass controller.signal');
 }
 
 function assertOnBusy(onBusy: unknown): void {
   if (onBusy === undefined || onBusy === 'throw' || onBusy === 'skip') return;
   if (typeof onBusy === 'function') return;
-  throw invalid('onBusy', onBusy, "must be 'throw', 'skip' or a function");
-}
-
-function invalid(name: string, value: unknown, rule: string): LockConfigError {
-  const shown = typeof value === 'string' ? `'${value}'` : String(value);
-  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
+  throw invalidOption('onBusy', onBusy, "must be 'throw', 'skip' or a function");
 }

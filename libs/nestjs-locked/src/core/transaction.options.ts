@@ -1,4 +1,4 @@
-import { LockConfigError } from './lock.errors.js';
+import { invalidOption } from './invalid-option.js';
 
 /**
  * What to do with a call that asks for a lock inside an open transaction:
@@ -73,13 +73,13 @@ export function resolveTransactionOptions(options: TransactionOptions): Transact
 /** @throws LockConfigError */
 export function assertInsideTransaction(value: unknown): void {
   if (value === undefined || INSIDE_TRANSACTION.includes(value)) return;
-  throw invalid('insideTransaction', value, "must be 'reject', 'restart' or 'join'");
+  throw invalidOption('insideTransaction', value, "must be 'reject', 'restart' or 'join'");
 }
 
 /** @throws LockConfigError */
 export function assertTableName(table: unknown): asserts table is string {
   if (typeof table === 'string' && TABLE_NAME.test(table)) return;
-  throw invalid(
+  throw invalidOption(
     'fence.table',
     table,
     'must be the plain name of a table, with or without a schema',
@@ -89,13 +89,13 @@ export function assertTableName(table: unknown): asserts table is string {
 function resolveFence(fence: unknown): TransactionRules['fence'] {
   if (fence === undefined) return undefined;
   if (typeof fence !== 'object' || fence === null) {
-    throw invalid('fence', fence, "must be an object such as { table: 'lock_fence' }");
+    throw invalidOption('fence', fence, "must be an object such as { table: 'lock_fence' }");
   }
   const { table = DEFAULT_TABLE, connections } = fence as FenceOptions;
   assertTableName(table);
   if (connections === undefined) return { table };
   if (!Array.isArray(connections) || connections.some((name) => typeof name !== 'string')) {
-    throw invalid('fence.connections', connections, 'must be a list of connection names');
+    throw invalidOption('fence.connections', connections, 'must be a list of connection names');
   }
   return { table, connections };
 }
@@ -104,12 +104,12 @@ function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
   if (timeouts === false) return undefined;
   if (timeouts === true) return {};
   if (typeof timeouts !== 'object' || timeouts === null) {
-    throw invalid('transactionTimeouts', timeouts, 'must be true, false or an object');
+    throw invalidOption('transactionTimeouts', timeouts, 'must be true, false or an object');
   }
   for (const name of TIMEOUTS) {
     const value = (timeouts as TransactionTimeouts)[name];
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) {
-      throw invalid(
+      throw invalidOption(
         `transactionTimeouts.${name}`,
         value,
         'must be whole milliseconds; 0 = no limit',
@@ -117,9 +117,4 @@ function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
     }
   }
   return { ...timeouts };
-}
-
-function invalid(name: string, value: unknown, rule: string): LockConfigError {
-  const shown = typeof value === 'string' ? `'${value}'` : String(value);
-  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
 }

@@ -1,5 +1,6 @@
 import { systemClock } from '../clock.js';
 import type { Hold } from '../hold.js';
+import { byBytes } from '../key-order.js';
 import type { Section } from '../lock-scope.js';
 import {
   LockConfigError,
@@ -143,7 +144,7 @@ export class TransactionScope {
     const own = holds.filter((one) => one.locks === locks).map(({ hold }) => hold);
     const unclaimed = own.filter(({ key }) => !this.#claimsOf(locks).has(key));
     for (const { key } of unclaimed) this.#assertNotClaimedAround(locks, key);
-    return unclaimed.sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
+    return unclaimed.sort((a, b) => byBytes(a.key, b.key));
   }
 
   /** The row would be locked by a transaction that waits for this one to end. @throws LockInTransactionError */
