@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import {
@@ -9,70 +9,42 @@ import {
   Locked,
   type LockOptions,
 } from 'nestjs-locked';
-import { fenceTableSql } from 'nestjs-locked/fence';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
+import { isHeld as isHeldIn } from './locks.js';
+import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { useStock } from './stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
 
-beforeAll(async () => {
-  await postgres.query('CREATE TABLE stock (id text PRIMARY KEY, quantity int NOT NULL)');
-  await postgres.query(fenceTableSql({ dialect: 'postgres' }));
-});
-
-let product: string;
-
-beforeEach(async () => {
-  product = uniqueKey('product');
-  await postgres.query('INSERT INTO stock VALUES ($1, 100)', [product]);
-});
+const stock = useStock(postgres);
 
 const start = (options: Partial<ClsAppOptions> = {}): Promise<ClsApp> =>
   startClsApp({ redisUrl: redis.url, type: 'postgres', settings: postgres.settings, ...options });
 
-const quantity = async (): Promise<number> => {
-  const [row] = await postgres.query<{ quantity: number }>(
-    'SELECT quantity FROM stock WHERE id = $1',
-    [product],
-  );
-  return row?.quantity as number;
-};
-
-/** Reads, waits, writes: without a lock, two at a time lose an update. */
-async function takeOne({ host }: { host: Host }, pauseMs = 5): Promise<void> {
-  const [row] = await host.tx.query<{ quantity: number }[]>(
-    'SELECT quantity FROM stock WHERE id = $1',
-    [product],
-  );
-  await sleep(pauseMs);
-  await host.tx.query('UPDATE stock SET quantity = $2 WHERE id = $1', [
-    product,
-    (row?.quantity as number) - 1,
-  ]);
-}
-
-const isHeld = async (key: string): Promise<boolean> =>
-  (await openAdmin(redis.url).get(`lock:{${key}}`)) !== null;
+const takeOne = ({ host }: { host: Host }, pauseMs?: number): Promise<void> =>
+  stock.takeOne(host.tx, pauseMs);
+const isHeld = (key: string): Promise<boolean> => isHeldIn(redis.url, key);
 
 describe('a lock around the transaction', () => {
   it('is held until COMMIT was answered, also if the transaction outlives the work that opened it', async () => {
     const { host, locks } = await start();
     let transaction: Promise<void> | undefined;
-    await locks.withLock(`stock:${product}`, async () => {
+    await locks.withLock(stock.key, async () => {
       transaction = host.withTransaction(() => takeOne({ host }, 100));
       await sleep(20);
     });
-    expect(await isHeld(`stock:${product}`)).toBe(true);
-    expect(await quantity()).toBe(100);
+    expect(await isHeld(stock.key)).toBe(true);
+    expect(await stock.quantity()).toBe(100);
     await transaction;
-    expect(await quantity()).toBe(99);
+    expect(await stock.quantity()).toBe(99);
     await sleep(20);
-    expect(await isHeld(`stock:${product}`)).toBe(false);
+    expect(await isHeld(stock.key)).toBe(false);
   });
 
   it.each(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const)(
@@ -81,18 +53,18 @@ describe('a lock around the transaction', () => {
       const { host, locks } = await start({ fence: {} });
       await Promise.all(
         Array.from({ length: 20 }, () =>
-          locks.withLock(`stock:${product}`, () =>
+          locks.withLock(stock.key, () =>
             host.withTransaction({ isolationLevel }, () => takeOne({ host })),
           ),
         ),
       );
-      expect(await quantity()).toBe(80);
+      expect(await stock.quantity()).toBe(80);
     },
   );
 
   it('lets nothing be committed after the lease was lost', async () => {
     const { host, locks } = await start();
-    const key = `stock:${product}`;
+    const key = stock.key;
     const sale = locks.withLock(key, () =>
       host.withTransaction(async () => {
         await takeOne({ host });
@@ -101,22 +73,22 @@ describe('a lock around the transaction', () => {
       }),
     );
     await expect(sale).rejects.toBeInstanceOf(LockLostError);
-    expect(await quantity()).toBe(100);
+    expect(await stock.quantity()).toBe(100);
   });
 
   it('tops a lease up that is about to end', async () => {
     const { host, locks } = await start();
-    await locks.withLock(`stock:${product}`, { leaseMs: 2_000, renew: false }, () =>
+    await locks.withLock(stock.key, { leaseMs: 2_000, renew: false }, () =>
       host.withTransaction(async () => {
         await takeOne({ host }, 1_840);
       }),
     );
-    expect(await quantity()).toBe(99);
+    expect(await stock.quantity()).toBe(99);
   });
 
   it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
     const { host, locks } = await start();
-    const sale = locks.withLock(`stock:${product}`, () =>
+    const sale = locks.withLock(stock.key, () =>
       host.withTransaction(async () => {
         await takeOne({ host });
         await host.tx.query('SELECT * FROM nowhere').catch(() => {});
@@ -124,7 +96,7 @@ describe('a lock around the transaction', () => {
       }),
     );
     await expect(sale).rejects.toThrow(/current transaction is aborted/);
-    expect(await quantity()).toBe(100);
+    expect(await stock.quantity()).toBe(100);
   });
 });
 
@@ -135,21 +107,21 @@ describe('a lock asked for inside a transaction', () => {
 
     @Locked('stock:<id>')
     async take(id: string): Promise<void> {
-      expect(id).toBe(product);
+      expect(id).toBe(stock.product);
       await takeOne({ host: this.host });
     }
 
     @Transactional()
     @Locked('stock:<id>')
     async takeInWrongOrder(id: string): Promise<void> {
-      expect(id).toBe(product);
+      expect(id).toBe(stock.product);
       await takeOne({ host: this.host });
     }
 
     @Locked('stock:<id>')
     @Transactional()
     async takeInRightOrder(id: string): Promise<void> {
-      expect(id).toBe(product);
+      expect(id).toBe(stock.product);
       await takeOne({ host: this.host });
     }
   }
@@ -170,19 +142,19 @@ describe('a lock asked for inside a transaction', () => {
     const app = await start({ providers });
     const failure = await app
       .get(Orders)
-      .place(product)
+      .place(stock.product)
       .catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockInTransactionError);
     expect((failure as Error).message).toMatch(
       /^Stock\.take: lock 'stock:.*' was asked for inside an open database transaction \(started \d+ ms ago\)/,
     );
     expect((failure as Error).message).toMatch(/@Locked above @Transactional.*'restart'/);
-    expect(await isHeld(`stock:${product}`)).toBe(false);
-    await expect(app.get(Stock).takeInWrongOrder(product)).rejects.toBeInstanceOf(
+    expect(await isHeld(stock.key)).toBe(false);
+    await expect(app.get(Stock).takeInWrongOrder(stock.product)).rejects.toBeInstanceOf(
       LockInTransactionError,
     );
-    await app.get(Stock).takeInRightOrder(product);
-    expect(await quantity()).toBe(99);
+    await app.get(Stock).takeInRightOrder(stock.product);
+    expect(await stock.quantity()).toBe(99);
   });
 
   it.each([
@@ -192,7 +164,7 @@ describe('a lock asked for inside a transaction', () => {
   ])('is refused by %s', async (_, ask) => {
     const { host, locks } = await start();
     await expect(
-      host.withTransaction(async () => void (await ask(locks, `stock:${product}`))),
+      host.withTransaction(async () => void (await ask(locks, stock.key))),
     ).rejects.toBeInstanceOf(LockInTransactionError);
   });
 
@@ -206,11 +178,11 @@ describe('a lock asked for inside a transaction', () => {
           host.withTransaction({ isolationLevel }, async () => {
             runs++;
             await host.tx.query('SELECT count(*) FROM stock');
-            await locks.withLock(`stock:${product}`, () => takeOne({ host }));
+            await locks.withLock(stock.key, () => takeOne({ host }));
           }),
         ),
       );
-      expect(await quantity()).toBe(80);
+      expect(await stock.quantity()).toBe(80);
       expect(runs).toBeGreaterThan(20);
       expect(runs).toBeLessThanOrEqual(40);
     },
@@ -219,12 +191,12 @@ describe('a lock asked for inside a transaction', () => {
   it('keeps the lock that it took without waiting until COMMIT', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
-      await locks.withLock(`stock:${product}`, () => takeOne({ host }));
-      expect(await isHeld(`stock:${product}`)).toBe(true);
-      await locks.withLock(`stock:${product}`, () => takeOne({ host }));
+      await locks.withLock(stock.key, () => takeOne({ host }));
+      expect(await isHeld(stock.key)).toBe(true);
+      await locks.withLock(stock.key, () => takeOne({ host }));
     });
-    expect(await quantity()).toBe(98);
-    expect(await isHeld(`stock:${product}`)).toBe(false);
+    expect(await stock.quantity()).toBe(98);
+    expect(await isHeld(stock.key)).toBe(false);
   });
 
   it('restarts although the body swallowed the error that was meant to end it', async () => {
@@ -232,9 +204,9 @@ describe('a lock asked for inside a transaction', () => {
     let runs = 0;
     await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
       runs++;
-      await locks.withLock(`stock:${product}`, () => takeOne({ host })).catch(() => {});
+      await locks.withLock(stock.key, () => takeOne({ host })).catch(() => {});
     });
-    expect({ runs, quantity: await quantity() }).toEqual({ runs: 2, quantity: 99 });
+    expect({ runs, quantity: await stock.quantity() }).toEqual({ runs: 2, quantity: 99 });
   });
 
   it('takes keys in the one order everywhere: two that ask in opposite orders both get theirs', async () => {
@@ -247,25 +219,25 @@ describe('a lock asked for inside a transaction', () => {
       });
     const startedAt = performance.now();
     await Promise.all([both(a, b), both(b, a), both(a, b), both(b, a)]);
-    expect(await quantity()).toBe(96);
+    expect(await stock.quantity()).toBe(96);
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
   it('answers a busy key where it was asked for, if somebody there wants to know', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
-    await using other = await locks.acquire(`stock:${product}`);
+    await using other = await locks.acquire(stock.key);
     void other;
     const skipped = await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, () =>
-      locks.withLock(`stock:${product}`, { onBusy: 'skip', waitMs: 50 }, async () => 'sold'),
+      locks.withLock(stock.key, { onBusy: 'skip', waitMs: 50 }, async () => 'sold'),
     );
     expect(skipped).toBeUndefined();
-    const tried = await host.withTransaction(() => locks.tryAcquire(`stock:${product}`));
+    const tried = await host.withTransaction(() => locks.tryAcquire(stock.key));
     expect(tried).toBeNull();
   });
 
   it('waits inside under join, for half of what the transaction has left, and not on an old snapshot', async () => {
     const { host, locks } = await start({ insideTransaction: 'join' });
-    const key = `stock:${product}`;
+    const key = stock.key;
     await Promise.all(
       Array.from({ length: 4 }, () =>
         host.withTransaction({ isolationLevel: 'READ COMMITTED' }, () =>
@@ -273,7 +245,7 @@ describe('a lock asked for inside a transaction', () => {
         ),
       ),
     );
-    expect(await quantity()).toBe(96);
+    expect(await stock.quantity()).toBe(96);
     await expect(
       host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, () =>
         locks.withLock(key, async () => {}),
@@ -291,7 +263,7 @@ describe('a lock asked for inside a transaction', () => {
 
   it('is an ordinary lock under NOT_SUPPORTED, and after the transaction', async () => {
     const { host, locks } = await start();
-    const key = `stock:${product}`;
+    const key = stock.key;
     let late: Promise<string> | undefined;
     await host.withTransaction(async () => {
       await host.withTransaction(Propagation.NotSupported, () =>
@@ -305,7 +277,7 @@ describe('a lock asked for inside a transaction', () => {
 
   it('stays until the outermost transaction has ended, whatever becomes of a savepoint', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
-    const key = `stock:${product}`;
+    const key = stock.key;
     await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
       const savepoint = host.withTransaction(Propagation.Nested, async () => {
         await locks.withLock(key, () => takeOne({ host }));
@@ -315,40 +287,32 @@ describe('a lock asked for inside a transaction', () => {
       expect(await isHeld(key)).toBe(true);
     });
     expect(await isHeld(key)).toBe(false);
-    expect(await quantity()).toBe(100);
+    expect(await stock.quantity()).toBe(100);
   });
 
   it('joins the hold of a lock around the transaction', async () => {
     const { host, locks } = await start();
-    const key = `stock:${product}`;
+    const key = stock.key;
     await locks.withLock(key, () =>
       host.withTransaction(() => locks.withLock(key, () => takeOne({ host }))),
     );
-    expect(await quantity()).toBe(99);
+    expect(await stock.quantity()).toBe(99);
   });
 });
 
 describe('the fence', () => {
-  const fenceOf = async (key: string): Promise<number> => {
-    const [row] = await postgres.query<{ token: string }>(
-      'SELECT token FROM lock_fence WHERE lock_key = $1',
-      [key],
-    );
-    return Number(row?.token);
-  };
-
   it('is claimed before the body runs', async () => {
     const { host, locks } = await start({ fence: {} });
-    const key = `stock:${product}`;
+    const key = stock.key;
     await locks.withLock(key, async (lock) => {
       await host.withTransaction(async () => {});
-      expect(await fenceOf(key)).toBe(lock.fencingToken);
+      expect(await stock.fence()).toBe(lock.fencingToken);
     });
   });
 
   it('refuses a holder when a newer one was there, and the body does not run', async () => {
     const { host, locks } = await start({ fence: {} });
-    const key = `stock:${product}`;
+    const key = stock.key;
     let ran = false;
     const sale = locks.withLock(key, async (lock) => {
       await openAdmin(redis.url).set(`lock:{${key}}`, 'somebody else', 'PX', 5_000);
@@ -364,41 +328,41 @@ describe('the fence', () => {
 
   it('goes on from the number in the database if Redis has lost its own', async () => {
     const { host, locks } = await start({ fence: {} });
-    const key = `stock:${product}`;
+    const key = stock.key;
     const ahead = Date.now() * 1_000 + 3_600_000_000;
     await postgres.query('INSERT INTO lock_fence VALUES ($1, $2)', [key, ahead]);
     await locks.withLock(key, async (lock) => {
       await host.withTransaction(() => takeOne({ host }));
       expect(lock.fencingToken).toBeGreaterThan(ahead);
     });
-    expect(await quantity()).toBe(99);
+    expect(await stock.quantity()).toBe(99);
     await locks.withLock(key, async (lock) => expect(lock.fencingToken).toBeGreaterThan(ahead));
   });
 
   it('refuses a second transaction on the same key inside the first: it would wait for itself', async () => {
     const { host, locks } = await start({ fence: {} });
-    const sale = locks.withLock(`stock:${product}`, () =>
+    const sale = locks.withLock(stock.key, () =>
       host.withTransaction(() => host.withTransaction(Propagation.RequiresNew, async () => {})),
     );
     await expect(sale).rejects.toThrow(/each would wait for the other/);
     const { host: unfenced, locks: locks2 } = await start();
-    await locks2.withLock(`stock:${product}`, () =>
+    await locks2.withLock(stock.key, () =>
       unfenced.withTransaction(() =>
         unfenced.withTransaction(Propagation.RequiresNew, () => takeOne({ host: unfenced })),
       ),
     );
-    expect(await quantity()).toBe(99);
+    expect(await stock.quantity()).toBe(99);
   });
 
   it.each(['READ COMMITTED', 'REPEATABLE READ'] as const)(
     'waits for the transaction of an earlier holder at %s, and reads what it has written',
     async (isolationLevel) => {
       const { host, locks, dataSource } = await start({ fence: {} });
-      const key = `stock:${product}`;
+      const key = stock.key;
       const earlier = dataSource.createQueryRunner();
       await earlier.startTransaction();
       await earlier.query('INSERT INTO lock_fence VALUES ($1, 1)', [key]);
-      await earlier.query('UPDATE stock SET quantity = 50 WHERE id = $1', [product]);
+      await earlier.query('UPDATE stock SET quantity = 50 WHERE id = $1', [stock.product]);
       const sale = locks.withLock(key, () =>
         host.withTransaction({ isolationLevel }, () => takeOne({ host })),
       );
@@ -406,13 +370,13 @@ describe('the fence', () => {
       await earlier.commitTransaction();
       await earlier.release();
       await sale;
-      expect(await quantity()).toBe(49);
+      expect(await stock.quantity()).toBe(49);
     },
   );
 
   it('says what to do when its table is missing', async () => {
     const { host, locks } = await start({ fence: { table: 'nowhere' } });
-    const sale = locks.withLock(`stock:${product}`, () => host.withTransaction(async () => {}));
+    const sale = locks.withLock(stock.key, () => host.withTransaction(async () => {}));
     await expect(sale).rejects.toMatchObject({
       code: 'LOCK_CONFIG_INVALID',
       message: expect.stringMatching(
@@ -423,8 +387,8 @@ describe('the fence', () => {
 
   it('is not used where the database of a connection has no table', async () => {
     const { host, locks } = await start({ fence: { table: 'nowhere', connections: ['other'] } });
-    await locks.withLock(`stock:${product}`, () => host.withTransaction(() => takeOne({ host })));
-    expect(await quantity()).toBe(99);
+    await locks.withLock(stock.key, () => host.withTransaction(() => takeOne({ host })));
+    expect(await stock.quantity()).toBe(99);
   });
 });
 
@@ -439,7 +403,7 @@ describe('time-outs in the database', () => {
 
   it('fit into the lease, and end with the transaction', async () => {
     const { host, locks, dataSource } = await start({ transactionTimeouts: true, poolSize: 1 });
-    await locks.withLock(`stock:${product}`, async (lock) => {
+    await locks.withLock(stock.key, async (lock) => {
       await host.withTransaction(async () => {
         const set = await settings({ host });
         const worst =
@@ -460,7 +424,7 @@ describe('time-outs in the database', () => {
 
   it('are off without a fence, unless asked for, and can be given', async () => {
     const off = await start();
-    await off.locks.withLock(`stock:${product}`, () =>
+    await off.locks.withLock(stock.key, () =>
       off.host.withTransaction(async () =>
         expect(await settings(off)).toMatchObject({ statement_timeout: 0 }),
       ),
@@ -469,7 +433,7 @@ describe('time-outs in the database', () => {
       fence: {},
       transactionTimeouts: { statementMs: 0, idleMs: 77_000 },
     });
-    await given.locks.withLock(`stock:${product}`, () =>
+    await given.locks.withLock(stock.key, () =>
       given.host.withTransaction(async () =>
         expect(await settings(given)).toMatchObject({
           statement_timeout: 0,
@@ -481,18 +445,10 @@ describe('time-outs in the database', () => {
 });
 
 describe('a COMMIT that was not answered', () => {
-  const slowCommit = `CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
-    'BEGIN PERFORM pg_sleep(2); RETURN NULL; END'`;
-
   it('keeps the key until its lease has run out, renewed and passed on to nobody', async () => {
-    await postgres.query(slowCommit);
-    await postgres.query('CREATE TABLE slow (id int)');
-    await postgres.query(
-      `CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
-       FOR EACH ROW EXECUTE FUNCTION slow_commit()`,
-    );
+    await createSlowCommitTable(postgres);
     const { host, locks } = await start();
-    const key = `stock:${product}`;
+    const key = stock.key;
     const options: LockOptions = { leaseMs: 1_500, waitMs: 6_000 };
     const startedAt = performance.now();
     const sale = locks.withLock(key, options, () =>
@@ -503,10 +459,7 @@ describe('a COMMIT that was not answered', () => {
     );
     await sleep(300);
     const next = locks.withLock(key, options, async () => performance.now() - startedAt);
-    await postgres.query(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-       WHERE query = 'COMMIT' AND state = 'active' AND datname = current_database()`,
-    );
+    await killCommits(postgres);
     await expect(sale).rejects.toThrow();
     expect(performance.now() - startedAt).toBeLessThan(1_000);
     expect(await isHeld(key)).toBe(true);
@@ -516,7 +469,7 @@ describe('a COMMIT that was not answered', () => {
   it('is not in doubt if the database refused it', async () => {
     await postgres.query('CREATE TABLE strict (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
     const { host, locks } = await start();
-    const key = `stock:${product}`;
+    const key = stock.key;
     const sale = locks.withLock(key, () =>
       host.withTransaction(async () => {
         await host.tx.query('INSERT INTO strict VALUES (1), (1)');
