@@ -1,3 +1,5 @@
+import { inNeutralContext } from './neutral-context.js';
+
 /** Cancels a timer. Calling it twice, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;
 
@@ -11,7 +13,10 @@ export interface Clock {
   now(): number;
   /** Milliseconds since 1970. Only compared with `now()` to notice that the machine was suspended. */
   wallNow(): number;
-  /** Calls `fire` once, not before `delayMs` have passed. `Infinity` means never; long delays are safe. */
+  /**
+   * Calls `fire` once, not before `delayMs` have passed, and in no request's async context. `Infinity` means never;
+   * long delays are safe.
+   */
   after(delayMs: number, fire: () => void): CancelTimer;
 }
 
@@ -32,7 +37,7 @@ export const systemClock: Clock = {
         Math.min(left, LONGEST_TIMEOUT_MS),
       );
     };
-    arm();
+    inNeutralContext(arm);
     return () => clearTimeout(timer);
   },
 };

@@ -1,4 +1,5 @@
 import type { CancelTimer, Clock } from './clock.js';
+import { inNeutralContext } from './neutral-context.js';
 
 /** Something that wants to be looked at, at a moment of the monotonic clock. */
 export interface Scheduled {
@@ -33,6 +34,7 @@ export class Scheduler {
   #cancelTimer: CancelTimer | undefined;
   #timerAt = Infinity;
   #running = false;
+  #closed = false;
 
   constructor(clock: Clock, round: RoundHooks) {
     this.#clock = clock;
@@ -82,6 +84,10 @@ export class Scheduler {
     const now = this.#clock.now();
     const first = this.#heap[0];
     if (first === undefined || first.dueAt > now) return;
+    inNeutralContext(() => this.#treat(now));
+  }
+
+  #treat(now: number): void {
     this.#running = true;
     try {
       this.#round.before();
@@ -100,6 +106,12 @@ export class Scheduler {
     this.#round.after();
   }
 
+  /** Nothing is due any more, whatever is still scheduled: a closed service keeps no process alive. */
+  close(): void {
+    this.#closed = true;
+    this.#disarm();
+  }
+
   /** How many items are scheduled; 0 means that no timer is armed. */
   get size(): number {
     return this.#heap.length;
@@ -107,7 +119,8 @@ export class Scheduler {
 
   #arm(): void {
     const first = this.#heap[0];
-    if (first === undefined || this.#running || this.#timerAt <= first.dueAt) return;
+    if (first === undefined || this.#running || this.#closed) return;
+    if (this.#timerAt <= first.dueAt) return;
     this.#disarm();
     this.#timerAt = first.dueAt;
     this.#cancelTimer = this.#clock.after(Math.max(0, first.dueAt - this.#clock.now()), () => {

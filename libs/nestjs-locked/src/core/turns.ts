@@ -1,3 +1,4 @@
+import { watchAbort } from './abort-watch.js';
 import type { Clock } from './clock.js';
 
 /**
@@ -17,6 +18,7 @@ export class Turns {
     waitMs: number,
     signal?: AbortSignal,
   ): Promise<'entered' | 'busy' | 'aborted'> {
+    if (signal?.aborted === true) return Promise.resolve('aborted');
     if (!this.#taken) {
       this.#taken = true;
       return Promise.resolve('entered');
@@ -26,13 +28,12 @@ export class Turns {
       const end = (outcome: 'entered' | 'busy' | 'aborted'): void => {
         this.#waiting.delete(go);
         cancel();
-        signal?.removeEventListener('abort', abort);
+        unwatch?.();
         resolve(outcome);
       };
       const go = (): void => end('entered');
-      const abort = (): void => end('aborted');
       const cancel = clock.after(waitMs, () => end('busy'));
-      signal?.addEventListener('abort', abort);
+      const unwatch = signal && watchAbort(signal, () => end('aborted'));
       this.#waiting.add(go);
     });
   }

@@ -1,0 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/**
+ * Runs something in no request's async context.
+ *
+ * A timer, or the handler of a reply, runs in the async context of whoever armed it. Here that is some request, and
+ * what the timer sets off mostly concerns another one. Whatever would look into the context (an abort listener, a
+ * logger, a lock that is asked for, an open transaction) would find that stranger's. So every call that enters the
+ * engine steps out of its context here; the promise it waits for continues in its own.
+ */
+export const inNeutralContext: <R>(work: () => R) => R = AsyncLocalStorage.snapshot();
