@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockAbortedError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import {
+  LockAbortedError,
+  LockLostError,
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { StoreListener } from '../../libs/nestjs-locked/src/core/lock-store.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
@@ -310,7 +316,27 @@ describe('after a suspend of the machine', () => {
     clock.stepWall(SLEPT_MS);
     await clock.advance(50);
     expect(await store.unanswered()).toContain('renew');
+    expect(hold.signal.aborted).toBe(false);
+  });
+
+  it('what may be over is not said to be held before the store has confirmed it', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold, token } = await held();
+    clock.stepWall(29_000);
     expect(hold.isHeld).toBe(true);
+    expect(hold.remainingMs()).toBeLessThanOrEqual(1_000);
+    clock.stepWall(1_001);
+    expect(hold.isHeld).toBe(false);
+    expect(() => hold.assertHeld()).toThrow(LockLostError);
+    const ensured = hold.ensure(5_000);
+    for (let left = (await store.unanswered()).length; left > 0; left--) {
+      const renewal = await store.next('renew');
+      expect(renewal.command.token).toBe(token);
+      renewal.reply(renewed());
+    }
+    await ensured;
+    expect(hold.isHeld).toBe(true);
+    hold.assertHeld();
   });
 
   it('nothing is handed out before the store has confirmed the lease', async () => {
@@ -355,5 +381,220 @@ describe('after a suspend of the machine', () => {
     expect(await store.unanswered()).toEqual(['release']);
     ask.reply(granted(ask.command.token, 800));
     expect((await next).fencingToken).toBe(800);
+  });
+});
+
+describe('an operator takes the key away', () => {
+  const revoke = (store: { listener: StoreListener }, token: string) =>
+    store.listener.message({ kind: 'revoked', name: KEY, token });
+
+  it('from a lease that lingers unused: the next caller asks anew', async () => {
+    const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
+    const { hold, token } = await held();
+    await hold.release();
+    revoke(store, token);
+    void engine.acquire(KEY);
+    expect((await store.next('release')).command.token).toBe(token); // in case it is only believed lost
+    const ask = await store.next('acquire');
+    expect(ask.command.token).not.toBe(token);
+  });
+
+  it('from a lease that is being confirmed for the next caller', async () => {
+    const { store, engine, held } = await startScripted();
+    const { hold, token } = await held({ leaseMs: 2_000 });
+    const second = engine.acquire(KEY, { leaseMs: 60_000 });
+    void hold.release();
+    const renewal = await store.next('renew');
+    revoke(store, token);
+    const ask = await store.next('acquire');
+    expect(ask.command.token).not.toBe(token);
+    renewal.reply(renewed()); // sent by the store before the operator came
+    ask.reply(granted(ask.command.token, 900));
+    expect((await second).fencingToken).toBe(900);
+  });
+
+  it('before the reply that grants it has arrived: that grant is not one', async () => {
+    const { store, engine } = await startScripted();
+    const call = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    revoke(store, ask.command.token);
+    ask.reply(granted(ask.command.token, 100));
+    const again = await store.next('acquire');
+    expect(again.command.token).not.toBe(ask.command.token);
+    again.reply(granted(again.command.token, 900));
+    expect((await call).fencingToken).toBe(900);
+  });
+});
+
+describe('a fixed lease', () => {
+  const fixed = { renew: false, leaseMs: 5_000 } as const;
+
+  it('that was granted by a message has the length that was asked for', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting(fixed);
+    await clock.advance(200);
+    grant(token); // three seconds
+    const confirm = await store.next('renew');
+    expect(confirm.command).toMatchObject({ token, leaseMs: 5_000 });
+    confirm.reply(renewed());
+    expect((await hold).remainingMs()).toBe(5_000 - 50);
+    await clock.advance(4_949);
+    expect((await hold).isHeld).toBe(true);
+    await clock.advance(1);
+    expect((await hold).isHeld).toBe(false);
+  });
+
+  it('is not handed out before it has that length', async () => {
+    const { store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting(fixed);
+    let isTold = false;
+    void hold.then(() => (isTold = true));
+    grant(token);
+    await store.next('renew');
+    await settled();
+    expect(isTold).toBe(false);
+  });
+
+  it('is shorter than the acceptance lease of a grant, if that was asked for', async () => {
+    const { clock, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting({ renew: false, leaseMs: 500 });
+    grant(token);
+    expect((await hold).remainingMs()).toBe(495);
+    await clock.advance(495);
+    expect((await hold).isHeld).toBe(false);
+  });
+
+  it('does not inherit what another caller of this process has asked for', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    const first = engine.acquire(KEY, { leaseMs: 60_000, signal: controller.signal });
+    const second = engine.acquire(KEY, fixed);
+    const ask = await store.next('acquire');
+    controller.abort();
+    await expect(first).rejects.toThrow(LockAbortedError);
+    ask.reply(granted(ask.command.token));
+    const own = await store.next('requeue');
+    expect(own.command).toMatchObject({ token: ask.command.token, leaseMs: 5_000 });
+    own.reply(granted(own.command.newToken, 200));
+    expect((await second).remainingMs()).toBe(5_000 - 50);
+  });
+
+  it('ends in time although a reconnect has asked what became of it', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held(fixed);
+    await clock.advance(1_000);
+    store.listener.reconnected();
+    await clock.advance(1);
+    const look = await store.next('renew');
+    expect(look.command.leaseMs).toBeLessThanOrEqual(3_950);
+    look.reply(renewed());
+    await clock.advance(3_948);
+    expect(hold.isHeld).toBe(true);
+    await clock.advance(1);
+    expect(hold.isHeld).toBe(false);
+  });
+});
+
+describe('a store that says nothing while a lease is confirmed for the next caller', () => {
+  it('is not taken for a busy lock', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held({ leaseMs: 2_000 });
+    const second = engine.withLock(
+      KEY,
+      { leaseMs: 60_000, waitMs: 1_000, onBusy: 'skip' },
+      () => 1,
+    );
+    const third = engine.acquire(KEY, { waitMs: 1_000 });
+    const refused = Promise.all([
+      expect(second).rejects.toThrow(LockStoreError),
+      expect(third).rejects.toThrow(LockStoreError),
+    ]);
+    void hold.release();
+    await store.next('renew');
+    await clock.advance(2_000);
+    await refused;
+  });
+
+  it('who comes second is told that the lock is busy when the first has got it', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held({ leaseMs: 2_000 });
+    const second = engine.acquire(KEY, { leaseMs: 60_000, waitMs: 10_000 });
+    const third = engine.acquire(KEY, { waitMs: 1_000 });
+    const refused = expect(third).rejects.toThrow(LockNotAcquiredError);
+    void hold.release();
+    const renewal = await store.next('renew');
+    await clock.advance(1_500);
+    renewal.reply(renewed());
+    await refused;
+    expect((await second).isHeld).toBe(true);
+  });
+});
+
+describe('a lease that `ensure` has prolonged far', () => {
+  it('is looked at as often as before, so that a theft is noticed', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held();
+    const ensured = hold.ensure(600_000);
+    (await store.next('renew')).reply(renewed());
+    await ensured;
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    await settled();
+    expect(hold.signal.aborted).toBe(true);
+  });
+});
+
+describe('a label', () => {
+  it('is written once for a lease, however often that is handed over', async () => {
+    const { store, engine } = await startScripted();
+    const labels: string[] = [];
+    store.directory.label = async (_, __, label) => void labels.push(label);
+    const calls = ['sale', 'sale', 'sale', 'refund'].map((label) =>
+      engine.withLock(KEY, { label }, () => Promise.resolve()),
+    );
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    (await store.next('release')).reply({ kind: 'released' });
+    await Promise.all(calls);
+    expect(labels).toEqual(['sale', 'refund']);
+  });
+});
+
+describe('a logger that throws', () => {
+  it('does not keep the answers of a renewal from the other leases', async () => {
+    const { clock, store, engine, events } = await startScripted();
+    events.push = () => {
+      throw new Error('the log is full');
+    };
+    const holds = [];
+    for (const key of ['a', 'b', 'c']) {
+      const call = engine.acquire(key);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      holds.push(await call);
+    }
+    await clock.advance(10_000);
+    for (let i = 0; i < 3; i++) (await store.next('renew')).reply({ kind: 'lost' });
+    await settled();
+    expect(holds.map(({ isHeld }) => isHeld)).toEqual([false, false, false]);
+  });
+});
+
+describe('a closed service', () => {
+  it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed', async () => {
+    const { clock, store, engine } = await startScripted();
+    let inside: (() => void) | undefined;
+    const call = engine.withLock(KEY, {}, async () => {
+      for (const hold of engine.heldHere()) hold.commitUnknown();
+      await new Promise<void>((done) => (inside = done));
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    inside?.();
+    await call;
+    await engine.close(0);
+    expect(clock.timers).toBe(0);
   });
 });

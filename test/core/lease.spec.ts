@@ -492,7 +492,7 @@ describe('Lease, held', () => {
   });
 
   it("withLock() gives the work's result or error, whatever becomes of the release", async () => {
-    const { store, engine } = await start();
+    const { clock, store, engine } = await start();
     const failure = new Error('no stock');
     for (const [work, expected] of [
       [() => Promise.resolve('sold'), { status: 'fulfilled', value: 'sold' }],
@@ -503,7 +503,8 @@ describe('Lease, held', () => {
       ask.reply(granted(ask.command.token));
       (await store.next('release')).reply(unknown);
       expect(await call).toEqual([expected]);
-      await settled();
+      await clock.advance(100);
+      (await store.next('release')).reply({ kind: 'released' });
     }
   });
 

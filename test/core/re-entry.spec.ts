@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
 import {
   LockAbortedError,
@@ -220,5 +221,103 @@ describe('close()', () => {
     work.open();
     expect(await call).toBe('finished');
     await closed;
+  });
+});
+
+describe('branches that could wait for each other', () => {
+  const crossed = (engine: LockEngine, waitMs: number, keys: { shared: string; other: string }) =>
+    engine.withLock(keys.shared, {}, () =>
+      Promise.allSettled([
+        engine.withLock(keys.shared, {}, async () => {
+          await settled();
+          await engine.withLock(keys.other, { waitMs }, () => 'both');
+        }),
+        engine.withLock(keys.other, {}, async () => {
+          await settled();
+          await engine.withLock(keys.shared, { waitMs }, () => 'both');
+        }),
+      ]),
+    );
+
+  it('are refused without a limit, whichever of the keys comes first', async () => {
+    const { clock, engine } = start();
+    for (const keys of [
+      { shared: 'a', other: 'b' },
+      { shared: 'b', other: 'a' },
+    ]) {
+      const call = crossed(engine, Infinity, keys);
+      await clock.advance(20_000);
+      const outcomes = await call;
+      const refused = outcomes.filter(({ status }) => status === 'rejected');
+      expect(refused).toHaveLength(1);
+      expect(refused[0]).toMatchObject({ reason: { code: 'LOCK_CONFIG_INVALID' } });
+    }
+  });
+
+  it('wait ten seconds at most, and the error names both keys', async () => {
+    const { clock, engine } = start();
+    const call = crossed(engine, 60_000, { shared: 'a', other: 'b' });
+    for (let i = 0; i < 5; i++) await settled(); // both wait now
+    await clock.advance(10_000);
+    expect((await call)[1]).toMatchObject({
+      reason: { message: expect.stringMatching(/'a'.*possible deadlock: this call holds 'b'/) },
+    });
+  });
+
+  it('may wait without a limit for what their parent held when they parted', async () => {
+    const { engine } = start();
+    const done = await engine.withLock(['a', 'z'], {}, () =>
+      Promise.all([1, 2].map(() => engine.withLock('a', { waitMs: Infinity }, settled))),
+    );
+    expect(done).toHaveLength(2);
+  });
+});
+
+describe('a branch whose turn comes after the hold was lost', () => {
+  it('does not join it: it asks for a hold of its own', async () => {
+    const { clock, engine, other } = start();
+    const seen: boolean[] = [];
+    const tokens = new Set<number>();
+    const call = engine.withLock('k', { renew: false, leaseMs: 1_000 }, (parent) => {
+      tokens.add(parent.fencingToken);
+      return Promise.all([
+        engine.withLock('k', {}, () => parent.ensure(0).then(() => longWork)),
+        engine.withLock('k', {}, async (lock) => {
+          seen.push(lock.isHeld);
+          tokens.add(lock.fencingToken);
+          expect(await other.tryAcquire('k')).toBeNull();
+        }),
+      ]);
+    });
+    let end!: () => void;
+    const longWork = new Promise<void>((done) => (end = done));
+    await settled();
+    await clock.advance(1_500);
+    end();
+    await clock.advance(100);
+    await call;
+    expect(seen).toEqual([true]);
+    expect(tokens.size).toBe(2);
+  });
+});
+
+describe('a signal that many calls wait with', () => {
+  it('gets one listener', async () => {
+    const { engine } = start();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): unknown => warnings.push(warning);
+    process.on('warning', onWarning);
+    const { signal } = new AbortController();
+    await engine.withLock('k', { reentrant: false }, async () => {
+      const calls = Array.from({ length: 30 }, () =>
+        engine.acquire('k', { signal, reentrant: false, waitMs: 60_000 }),
+      );
+      void Promise.all(calls.map((call) => call.then((lock) => lock.release())));
+      await settled();
+      await new Promise(setImmediate);
+    });
+    await settled();
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
   });
 });

@@ -1,5 +1,7 @@
+import { watchAbort } from './abort-watch.js';
 import type { Hold } from './hold.js';
 import type { ResolvedLockOptions } from './lock.options.js';
+import { inNeutralContext } from './neutral-context.js';
 import type { Scheduled } from './scheduler.js';
 
 /** How long a call may take longer than its `waitMs`, for an answer that is on its way. */
@@ -28,12 +30,17 @@ export class Caller implements Scheduled {
   atEnd = false;
   /** When the wait, or the grace at its end, is over. */
   dueAt: number;
+  /** One of several keys: its hold begins when the others are there, too. */
+  readonly isPart: boolean;
   readonly #end: CallerEnd;
+  readonly #forgetSignal: (() => void) | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  constructor(options: ResolvedLockOptions, since: number, end: CallerEnd) {
+  /** @param options their signal has not aborted yet */
+  constructor(options: ResolvedLockOptions, isPart: boolean, since: number, end: CallerEnd) {
     this.options = options;
+    this.isPart = isPart;
     this.since = since;
     this.dueAt = since + options.waitMs;
     if (options.waitMs === 0) this.startGrace(since);
@@ -42,7 +49,9 @@ export class Caller implements Scheduled {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    options.signal?.addEventListener('abort', this.#onAbort, { once: true });
+    const { signal } = options;
+    this.#forgetSignal =
+      signal && watchAbort(signal, () => inNeutralContext(() => this.#end.aborted(this)));
   }
 
   /** The wait is over at `now`; the answer on its way may still come. */
@@ -63,18 +72,12 @@ export class Caller implements Scheduled {
   }
 
   resolve(hold: Hold): void {
-    this.#forgetSignal();
+    this.#forgetSignal?.();
     this.#resolve(hold);
   }
 
   reject(error: Error): void {
-    this.#forgetSignal();
+    this.#forgetSignal?.();
     this.#reject(error);
-  }
-
-  readonly #onAbort = (): void => this.#end.aborted(this);
-
-  #forgetSignal(): void {
-    this.options.signal?.removeEventListener('abort', this.#onAbort);
   }
 }

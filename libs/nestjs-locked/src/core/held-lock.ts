@@ -78,7 +78,7 @@ export class HeldLock implements Lock {
         this.key,
       );
     }
-    this.assertHeld();
+    if (this.#released !== undefined) throw lostError(this.key, 'released');
     await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
   }
 

@@ -1,15 +1,24 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Lease } from './lease.js';
 import { LockLostError, LockStoreError, type LockLostReason } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
+import { inNeutralContext } from './neutral-context.js';
 
 const WHY: Record<LockLostReason, string> = {
-  expired: 'its lease could not be renewed in time, or was a fixed one that has ended',
+  expired:
+    'its lease could not be renewed in time, was a fixed one that has ended, or may have ended while this machine was suspended',
   stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
   'transaction-ended': 'the transaction that kept it is over, and its body still runs',
   released: 'it was released',
 };
+
+/** What `AbortSignal` needs to be aborted, in the async context of those who listen. */
+interface Alarm {
+  readonly controller: AbortController;
+  readonly context: AsyncResource;
+}
 
 /**
  * One call's right to one key, under the lease that was current when it was handed out; with the calls inside of it
@@ -18,43 +27,59 @@ const WHY: Record<LockLostReason, string> = {
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
-  /** On the monotonic clock. */
-  readonly since: number;
   readonly #lease: Lease;
+  #since = Infinity;
   #fencingToken: number;
-  #controller: AbortController | undefined;
+  #alarm: Alarm | undefined;
   #lost: LockLostError | undefined;
   #users = 1;
   #ended: Promise<boolean> | undefined;
   #end!: (ended: Promise<boolean>) => void;
 
-  constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions, since: number) {
+  constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions) {
     this.#lease = lease;
     this.key = lease.name;
     this.#fencingToken = fencingToken;
     this.options = options;
-    this.since = since;
+  }
+
+  /** When the work under it began, on the monotonic clock; Infinity while the call still waits for other keys. */
+  get since(): number {
+    return this.#since;
+  }
+
+  /** All keys of the call are there: its work starts now. */
+  begin(now: number): void {
+    this.#since = now;
+    this.#lease.holdBegins(this, now);
   }
 
   get fencingToken(): number {
     return this.#fencingToken;
   }
 
+  /**
+   * Its listeners run in the async context in which the signal was first asked for, which is that of the work: what
+   * they find there, such as an open transaction, is the work's own, and never that of whoever noticed the loss.
+   */
   get signal(): AbortSignal {
     this.#lease.noticeDeadline();
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#lost !== undefined) this.#controller.abort(this.#lost);
+    if (this.#alarm === undefined) {
+      this.#alarm = { controller: new AbortController(), context: new AsyncResource('Lock') };
+      if (this.#lost !== undefined) this.#alarm.controller.abort(this.#lost);
     }
-    return this.#controller.signal;
+    return this.#alarm.controller.signal;
   }
 
   get isHeld(): boolean {
     return this.remainingMs() > 0;
   }
 
+  /** How long it is certainly held; looks whether the machine has slept meanwhile. */
   remainingMs(): number {
-    return this.#users === 0 || this.#lost !== undefined ? 0 : this.#lease.remainingMs();
+    if (this.#users === 0 || this.#lost !== undefined) return 0;
+    this.#lease.noticeSuspend();
+    return this.#lease.remainingMs();
   }
 
   /** How long it may last, whatever becomes of the lease. */
@@ -66,17 +91,19 @@ export class Hold {
   assertHeld(): void {
     if (this.isHeld) return;
     this.#lease.noticeDeadline();
-    if (this.#lost === undefined) throw lostError(this.key, 'released');
-    throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
+    if (this.#lost !== undefined) {
+      throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
+    }
+    throw lostError(this.key, this.#users === 0 ? 'released' : 'expired');
   }
 
   /** @throws LockLostError · LockStoreError */
   async ensure(ms: number): Promise<void> {
+    if (!this.#lease.isSuspect) this.assertHeld();
+    if (!this.#lease.isSuspect && this.remainingMs() >= ms) return;
+    const cause = await inNeutralContext(() => this.#lease.prolong(this, ms));
     this.assertHeld();
-    if (this.#lease.isTrusted && this.remainingMs() >= ms) return;
-    const cause = await this.#lease.prolong(this, ms);
-    this.assertHeld();
-    if (this.#lease.isTrusted && this.remainingMs() >= ms) return;
+    if (!this.#lease.isSuspect && this.remainingMs() >= ms) return;
     if (this.#lease.holdLeftMs() < ms) throw lostError(this.key, 'max-hold', { cause });
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${ms} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
@@ -90,12 +117,17 @@ export class Hold {
     await this.ensure(Math.max(0, Math.floor(Math.min(ms, this.holdLeftMs()))));
   }
 
+  /** Its lease has its whole length again, from now on. @returns why the store did not answer, if it did not */
+  renewWhole(): Promise<LockStoreError | undefined> {
+    return inNeutralContext(() => this.#lease.renewFor(this, this.options.leaseMs));
+  }
+
   /**
    * The database has seen a higher number than ours. Goes on from there, if the store confirms that we are the holder.
    * @throws LockLostError if we are not · LockStoreError if it does not answer
    */
   async raiseFence(seen: number): Promise<void> {
-    this.#fencingToken = await this.#lease.raiseFence(this, seen);
+    this.#fencingToken = await inNeutralContext(() => this.#lease.raiseFence(this, seen));
   }
 
   /** Nobody knows whether the transaction under it was committed: it is renewed and passed on no more. */
@@ -120,7 +152,7 @@ export class Hold {
       this.#ended ??= new Promise((resolve) => (this.#end = resolve));
       return this.#ended;
     }
-    const ended = this.#lease.endHold(this);
+    const ended = inNeutralContext(() => this.#lease.endHold(this));
     if (this.#ended === undefined) this.#ended = ended;
     else this.#end(ended);
     return this.#ended;
@@ -128,9 +160,9 @@ export class Hold {
 
   /** The first reason stays. */
   lose(reason: LockLostReason): LockLostError {
-    this.#lost ??= lostError(this.key, reason);
-    this.#controller?.abort(this.#lost);
-    return this.#lost;
+    const lost = (this.#lost ??= lostError(this.key, reason));
+    this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
+    return lost;
   }
 }
 

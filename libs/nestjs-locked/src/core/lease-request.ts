@@ -54,6 +54,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #score: number | undefined;
   /** Somebody wanted the key from us: the notice overtook our grant. */
   #wanted = false;
+  /** An operator has taken the key from one of our tokens: the notice overtook the grant in a reply. */
+  #revoked: string | undefined;
 
   constructor(context: LockContext, queue: LocalQueue, leaseMs: number) {
     this.#context = context;
@@ -91,7 +93,9 @@ export class LeaseRequest implements Scheduled, TokenOwner {
         this.#end(this.#asked);
         return this.#queue.notAcquired(this);
       case 'unknown':
-        return this.#abandon(reply);
+        if (reply.isUndone !== true) return this.#abandon(reply);
+        this.#end(this.#asked);
+        return this.#queue.storeFailed(this, reply, this.#score);
       default:
         return unreachable(reply);
     }
@@ -147,10 +151,18 @@ export class LeaseRequest implements Scheduled, TokenOwner {
         this.#pending = undefined;
         return this.#queued(reply);
       case 'unknown':
-        return this.#abandon(reply);
+        return reply.isUndone === true ? this.#stayQueued(reply) : this.#abandon(reply);
       default:
         return unreachable(reply);
     }
+  }
+
+  /** The re-check was not carried out: the place in the queue is what it was. */
+  #stayQueued({ cause }: Unknown): void {
+    this.#forgetPendingUnless(this.#asked.token);
+    this.#queue.storeFails(cause);
+    this.#recheck.failed();
+    this.#rearm();
   }
 
   /** The re-check has been answered, and the token that it introduced did not get the lock: it is not in use. */
@@ -185,7 +197,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       case 'head':
         this.#recheck.notLaterThan(message.ms);
         return this.#rearm();
-      case 'revoked': // a grant that has not reached us is gone again: the next look tells
+      case 'revoked':
+        this.#revoked = message.token;
         return this.lookAgain();
       default:
         return unreachable(message);
@@ -199,6 +212,10 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     if (grant.token === this.#pending?.token) {
       this.#context.tokens.forget(this.#asked.token);
       this.#asked = this.#pending;
+    }
+    if (grant.token === this.#revoked) {
+      this.#end(this.#asked);
+      return this.#queue.over(this, this.#score); // gone before it got here: asks again, from the same place
     }
     this.#state = 'done';
     this.#context.scheduler.cancel(this);

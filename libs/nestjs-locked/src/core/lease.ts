@@ -50,8 +50,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
+  /** For how long the store last promised it, in milliseconds: with the grant, or with a renewal. */
+  #promisedMs: number;
   /** The machine may have slept until then: nothing is handed out before a renewal sent later was answered. */
   #suspectSince: number | undefined;
+  /** For how long it may have slept since the last answer: so much may be gone of what our clock says is left. */
+  #sleptMs = 0;
+  /** What `inspect` shows, as far as it was written under this lease. */
+  #label: string | undefined;
   #hold: Hold | undefined;
   /** Highest fencing token used, and the highest that may be used before the next renewal. */
   #used: number;
@@ -66,6 +72,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#queue = queue;
     this.#grant = grant;
     this.#leaseMs = grant.leaseMs;
+    this.#promisedMs = grant.lengthMs;
     this.#deadline = grant.introducedAt + grant.lengthMs - driftMarginMs(grant.lengthMs);
     this.#renewAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
     this.#used = grant.fence - 1;
@@ -90,7 +97,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   /** How long it is certainly ours, and the present hold may last. */
   remainingMs(): number {
-    return Math.max(0, Math.min(this.#deadline, this.#holdEnd) - this.#context.clock.now());
+    const end = Math.min(this.#deadline - this.#sleptMs, this.#holdEnd);
+    return Math.max(0, end - this.#context.clock.now());
   }
 
   /** How long the present hold may last, whatever becomes of the lease. */
@@ -118,37 +126,51 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
       void this.#release().catch(() => {}); // reported
       return;
     }
-    const { leaseMs, maxHoldMs, renew } = caller.options;
-    // A fixed lease has a length of its own: it is never one that somebody else has begun, or that was cut short.
-    if (!renew && this.#used >= this.#grant.fence) {
+    const { leaseMs, renew, label } = caller.options;
+    // A fixed lease has a length of its own: it is never one that somebody else has begun, or has asked for.
+    if (!renew && (this.#used >= this.#grant.fence || this.#grant.leaseMs !== leaseMs)) {
       void this.#requeue(caller).catch(() => {}); // reported
       return;
     }
     this.#context.noticeSuspend();
     if (this.#state === 'over') return; // it was idle, and given up: the caller has asked anew
-    const needed = renew ? leaseMs * share : leaseMs * 0.5;
-    const remainingMs = this.remainingMs();
-    if (
-      this.#suspectSince !== undefined ||
-      remainingMs === 0 ||
-      remainingMs < needed ||
-      this.#used >= this.#blockEnd
-    ) {
-      return this.#confirm(leaseMs);
-    }
-    const now = this.#context.clock.now();
+    if (!this.#isGoodFor(caller, share)) return this.#confirm(leaseMs);
     this.#leaseMs = leaseMs;
     this.#state = 'held';
-    this.#holdEnd = now + maxHoldMs;
+    this.#holdEnd = Infinity;
     this.#idleUntil = Infinity;
-    if (!renew) this.#renewAt = Infinity;
-    this.#hold = new Hold(this, ++this.#used, caller.options, now);
-    this.#schedule();
-    if (caller.options.label !== undefined) this.#label(caller.options.label);
-    this.#queue.handOut(caller, this.#hold);
+    const hold = new Hold(this, ++this.#used, caller.options);
+    this.#hold = hold;
+    if (caller.isPart) this.#schedule();
+    else hold.begin(this.#context.clock.now());
+    if (label !== undefined) this.#show(label);
+    this.#queue.handOut(caller, hold);
   }
 
-  #label(label: string): void {
+  /** Whether so much of it is certainly left that the caller can begin without asking the store. */
+  #isGoodFor({ options: { leaseMs, renew } }: Caller, share: number): boolean {
+    if (this.#suspectSince !== undefined || this.#used >= this.#blockEnd) return false;
+    if (!renew && this.#promisedMs < leaseMs) return false; // the short lease of a grant that came by message
+    const remainingMs = this.remainingMs();
+    return remainingMs > 0 && remainingMs >= leaseMs * (renew ? share : 0.5);
+  }
+
+  /** From here on the hold has an end: its longest time or, for a fixed one, that of the lease. */
+  holdBegins(hold: Hold, now: number): void {
+    if (this.#hold !== hold || this.#state !== 'held') return;
+    const { maxHoldMs, leaseMs, renew } = hold.options;
+    this.#holdEnd = now + maxHoldMs;
+    if (!renew) {
+      this.#deadline = Math.min(this.#deadline, now + leaseMs - driftMarginMs(leaseMs));
+      this.#renewAt = Infinity;
+    }
+    this.#schedule();
+  }
+
+  /** Written once for each lease, unless the next caller has another one. */
+  #show(label: string): void {
+    if (label === this.#label) return;
+    this.#label = label;
     const { directory } = this.#context.store;
     void directory.label(this.name, this.#grant.token, label).catch(() => {}); // only people miss it
   }
@@ -175,7 +197,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     }
     if (this.#commitUnknown) return this.#runOut();
     const keepMs = hold.since + hold.options.holdAtLeastMs - this.#context.clock.now();
-    if (keepMs > 0) return this.#release(Math.ceil(keepMs));
+    if (keepMs > 0 && keepMs < Infinity) return this.#release(Math.ceil(keepMs));
     const next = this.#queue.first;
     if (next === undefined) return this.#rest(hold);
     if (!this.#mayHandOver(hold, next)) return this.#requeue(next);
@@ -233,8 +255,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   renewCommand(): RenewCommand | undefined {
     if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
-    // A fixed lease is only looked at: a renewal never shortens it.
-    return this.#renewal(this.#hold?.options.renew === false ? 1 : this.#leaseMs);
+    if (!this.#isFixed) return this.#renewal(this.#leaseMs);
+    // Only looked at: what is left of a fixed lease is confirmed, and not more.
+    const leftMs = Math.ceil(this.#deadline - this.#context.clock.now());
+    return this.#renewal(Math.max(1, leftMs));
   }
 
   #renewal(leaseMs: number): RenewCommand {
@@ -254,6 +278,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
           return this.#failToConfirm(reply);
         }
         this.#reportFailure(reply.cause);
+        if (this.#state === 'confirming') this.#queue.storeFails(reply.cause);
         if (this.#endsByItself) return;
         this.#renewAt = this.#context.clock.now() + RENEWAL_RETRY_MS;
         return this.#schedule();
@@ -264,17 +289,28 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   #renewed({ leaseMs }: RenewCommand, sentAt: number, blockEnd: number, waiters: number): void {
     this.#deadline = Math.max(this.#deadline, sentAt + leaseMs - driftMarginMs(leaseMs));
+    this.#promisedMs = leaseMs;
     this.#blockEnd = blockEnd;
     this.#renewalFailed = false;
-    if (sentAt >= (this.#suspectSince ?? Infinity)) this.#suspectSince = undefined;
-    this.#renewAt = this.#endsByItself ? Infinity : renewalDueAt(sentAt, leaseMs);
+    if (sentAt >= (this.#suspectSince ?? Infinity)) {
+      this.#suspectSince = undefined;
+      this.#sleptMs = 0;
+    }
+    // However far `ensure` has prolonged it: that the key was taken from us is noticed as soon as ever.
+    const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
+    this.#renewAt = this.#endsByItself ? Infinity : dueAt;
     this.#noteWaiters(waiters);
     if (this.#state === 'confirming') this.#handOut(this.#queue.first);
     else this.#schedule();
   }
 
   get #endsByItself(): boolean {
-    return this.#commitUnknown || this.#hold?.options.renew === false;
+    return this.#commitUnknown || this.#isFixed;
+  }
+
+  /** Until the work of a fixed hold begins, its lease is kept like any other. */
+  get #isFixed(): boolean {
+    return this.#hold?.options.renew === false && this.#hold.since !== Infinity;
   }
 
   #reportFailure(cause: LockStoreError): void {
@@ -284,9 +320,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#context.report({ type: 'renewal-unknown', key: this.name, remainingMs, cause });
   }
 
-  /** Renews now, for at least so long. @returns why the store did not answer, if it did not */
-  async prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined> {
-    const leaseMs = Math.max(this.#leaseMs, Math.ceil(ms * 1.02) + 100);
+  /** Renews now, so that at least this much is left afterwards. @returns why the store did not answer, if it did not */
+  prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined> {
+    return this.renewFor(hold, Math.max(this.#leaseMs, Math.ceil(ms * 1.02) + 100));
+  }
+
+  /** Renews now. @returns why the store did not answer, if it did not */
+  async renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined> {
     const command = this.#renewal(leaseMs);
     const sentAt = this.#context.clock.now();
     const [reply] = await this.#context.store.renew([command]);
@@ -306,10 +346,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     return ++this.#used;
   }
 
-  /** Whether what is known of it can be relied upon: the machine has not slept since it was last confirmed. */
-  get isTrusted(): boolean {
+  /** The machine may have slept since the store last confirmed the lease. */
+  get isSuspect(): boolean {
     this.#context.noticeSuspend();
-    return this.#suspectSince === undefined;
+    return this.#suspectSince !== undefined;
+  }
+
+  noticeSuspend(): void {
+    this.#context.noticeSuspend();
   }
 
   /** The lease is kept for its hold, and then for nobody; not renewed. */
@@ -414,13 +458,30 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         this.#noteWaiters(1);
         return this.giveUp();
       case 'revoked':
-        if (this.#state === 'held') this.#lose('stolen');
-        return;
+        return this.#revoked();
       case 'grant': // repeated
       case 'head': // late
         return;
       default:
         return unreachable(message);
+    }
+  }
+
+  /** An operator has taken the key away. The store has another value now, so there is nothing to give back. */
+  #revoked(): void {
+    switch (this.#state) {
+      case 'held':
+      case 'idle':
+        return this.#lose('stolen');
+      case 'confirming':
+        return this.#askAgain();
+      case 'doubtful':
+        this.#end();
+        return this.#return.forget();
+      case 'over':
+        return;
+      default:
+        return unreachable(this.#state);
     }
   }
 
@@ -436,9 +497,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#schedule();
   }
 
-  /** The machine may have slept, so that our clock stood still while the lease went on. */
-  suspect(): void {
+  /** The machine may have slept for so long: our clock stood still while the lease went on. */
+  suspect(sleptMs: number): void {
     this.#suspectSince = this.#context.clock.now();
+    this.#sleptMs += sleptMs;
     this.lookAgain();
   }
 

@@ -31,6 +31,7 @@ export class LocalQueue implements CallerEnd, Scheduled {
   #retryMs = FIRST_RETRY_MS;
   /** Where we stood in the store's queue before it failed. */
   #score: number | undefined;
+  #awaitsCleanUp = false;
   #isClosed = false;
 
   constructor(context: LockContext, key: string, onEmpty: (queue: LocalQueue) => void) {
@@ -44,6 +45,18 @@ export class LocalQueue implements CallerEnd, Scheduled {
     return undefined;
   }
 
+  /** Whether a single try that comes now would find somebody here before it. */
+  get isTaken(): boolean {
+    // A request that is on its way for nobody any more answers the one who comes now.
+    if (!this.isEmpty || this.#request?.state === 'waiting') return true;
+    return this.#lease !== undefined && this.#lease.state !== 'idle';
+  }
+
+  /** An attempt to get the lease is under way. */
+  get isAsking(): boolean {
+    return this.#request !== undefined;
+  }
+
   get isEmpty(): boolean {
     return this.#callers.size === 0;
   }
@@ -52,22 +65,24 @@ export class LocalQueue implements CallerEnd, Scheduled {
     return this.#isClosed;
   }
 
-  get request(): LeaseRequest | undefined {
-    return this.#request;
-  }
-
   get lease(): Lease | undefined {
     return this.#lease;
   }
 
-  /** @param acquire sends the first command, if one is needed. @default the store's own */
+  /**
+   * @param isPart whether the call waits for other keys, too
+   * @param acquire sends the first command, if one is needed. @default the store's own
+   */
   enter(
     options: ResolvedLockOptions,
+    isPart: boolean,
     acquire: (command: AcquireCommand) => Promise<AcquireReply> = (command) =>
       this.#context.store.acquire(command),
   ): Promise<Hold> {
-    const caller = new Caller(options, this.#context.clock.now(), this);
-    if (caller.atEnd && this.#isTaken()) {
+    const { signal } = options;
+    if (signal?.aborted === true) return Promise.reject(this.#abortedError(signal));
+    const caller = new Caller(options, isPart, this.#context.clock.now(), this);
+    if (caller.atEnd && this.isTaken) {
       this.#refuse(caller);
       return caller.promise;
     }
@@ -75,11 +90,6 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#context.scheduler.schedule(caller, caller.dueAt);
     this.#proceed(acquire);
     return caller.promise;
-  }
-
-  #isTaken(): boolean {
-    if (!this.isEmpty || this.#request !== undefined) return true;
-    return this.#lease !== undefined && this.#lease.state !== 'idle';
   }
 
   // ---- the callers' side ------------------------------------------------------------------------------------
@@ -91,6 +101,7 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#context.scheduler.schedule(caller, caller.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
+    if (this.#lease?.state === 'confirming') return; // likewise
     if (state === 'waiting' && this.#callers.size === 1) return this.#request?.tryOnceMore();
     this.#refuse(caller);
     this.#settle();
@@ -104,12 +115,14 @@ export class LocalQueue implements CallerEnd, Scheduled {
   }
 
   aborted(caller: Caller): void {
-    const cause: unknown = caller.options.signal?.reason;
     this.#remove(caller);
-    caller.reject(
-      new LockAbortedError(`Waiting for lock '${this.key}' was aborted`, this.key, { cause }),
-    );
+    caller.reject(this.#abortedError(caller.options.signal));
     this.#settle();
+  }
+
+  #abortedError(signal: AbortSignal | undefined): LockAbortedError {
+    const cause: unknown = signal?.reason;
+    return new LockAbortedError(`Waiting for lock '${this.key}' was aborted`, this.key, { cause });
   }
 
   /** The application closes: nobody is served any more, and an unused lease is given back. */
@@ -182,7 +195,9 @@ export class LocalQueue implements CallerEnd, Scheduled {
 
   handOut(caller: Caller, hold: Hold): void {
     this.#remove(caller);
+    this.#failure = undefined;
     caller.resolve(hold);
+    this.#refuseAllAtEnd(); // the answer that they waited for
   }
 
   /** The key is held by another process: whose time is over is told so, the others wait. */
@@ -195,6 +210,11 @@ export class LocalQueue implements CallerEnd, Scheduled {
   notAcquired(request: LeaseRequest): void {
     this.mustWait();
     this.over(request);
+  }
+
+  /** The store does not answer, and is asked again. Whose time is over meanwhile is told so. */
+  storeFails(cause: LockStoreError): void {
+    this.#failure = cause;
   }
 
   #answered(): void {
@@ -255,6 +275,29 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#proceed();
   }
 
+  /** Messages may have been lost, or the server may be another one, or there again. */
+  lookAgain(): void {
+    this.#request?.lookAgain();
+    this.#lease?.lookAgain();
+    if (this.place === undefined) return;
+    this.#context.scheduler.cancel(this);
+    this.#proceed();
+  }
+
+  /** Our next attempt must not meet what an earlier one has left. */
+  #awaitCleanUp(): void {
+    this.#failure ??= new LockStoreError(
+      'Redis has not answered an earlier command for this key yet',
+      this.key,
+    );
+    if (this.#awaitsCleanUp) return;
+    this.#awaitsCleanUp = true;
+    this.#context.cleanUp.whenSettled(this.key, () => {
+      this.#awaitsCleanUp = false;
+      this.#proceed();
+    });
+  }
+
   #proceed(
     acquire = (command: AcquireCommand): Promise<AcquireReply> =>
       this.#context.store.acquire(command),
@@ -267,6 +310,7 @@ export class LocalQueue implements CallerEnd, Scheduled {
       return this.#onEmpty(this);
     }
     if (this.place !== undefined) return; // pausing after a failure
+    if (this.#context.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();
     const score = this.#score;
     this.#score = undefined;
     const { leaseMs } = first.options;

@@ -3,8 +3,9 @@ import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
 import type { LockContext } from './lock-context.js';
 import type { AcquireCommand, AcquireReply } from './lock-store.js';
-import { LockNotAcquiredError } from './lock.errors.js';
+import { LockNotAcquiredError, LockStoreError } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
+import { inNeutralContext } from './neutral-context.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
 export class LocalQueues {
@@ -25,31 +26,48 @@ export class LocalQueues {
     return this.#queues.size;
   }
 
-  /** Waits for one key. */
-  enter(key: string, options: ResolvedLockOptions): Promise<Hold> {
-    return this.#queueOf(key).enter(options);
+  /**
+   * Waits for one key.
+   * @param isPart true if the call wants other keys, too: the hold does not begin before `Hold.begin`
+   */
+  enter(key: string, options: ResolvedLockOptions, isPart: boolean): Promise<Hold> {
+    return inNeutralContext(() => this.#queueOf(key).enter(options, isPart));
   }
 
   /**
-   * Takes several keys with one command if nobody has, or waits for, any of them.
-   * @returns undefined if that is not so; then nothing was taken
+   * Takes several keys with one command, all or none. Where one of them is taken, none is touched, not even for a
+   * moment. The holds do not begin before `Hold.begin`.
+   * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
    */
-  async takeTogether(
-    keys: readonly string[],
-    options: ResolvedLockOptions,
-  ): Promise<Hold[] | undefined> {
-    if (keys.some((key) => this.#queues.has(key))) return undefined;
+  takeTogether(keys: readonly string[], options: ResolvedLockOptions): Promise<Hold[]> {
+    return inNeutralContext(() => this.#takeTogether(keys, { ...options, waitMs: 0 }));
+  }
+
+  async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
+    const taken = keys.find((key) => {
+      const queue = this.#queues.get(key);
+      return queue !== undefined && (queue.isTaken || queue.isAsking);
+    });
+    if (taken !== undefined) throw notAcquired(taken);
+    const stuck = keys.find((key) => this.#context.cleanUp.isStuck(key));
+    if (stuck !== undefined) throw notAnswered(stuck);
     const commands: AcquireCommand[] = [];
     const answers: ((reply: AcquireReply) => void)[] = [];
     const ask = (command: AcquireCommand): Promise<AcquireReply> => {
       commands.push(command);
       return new Promise((answer) => answers.push(answer));
     };
-    const single = { ...options, waitMs: 0 };
-    const holds = keys.map((key) => this.#queueOf(key).enter(single, ask));
-    const replies = await this.#context.store.acquireTogether(commands);
-    answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
-    return allOrNone(await Promise.allSettled(holds));
+    const holds = keys.map((key) => {
+      // The token of an unused lease would stand in the way of the new one. It is released before, in this order.
+      this.#queues.get(key)?.lease?.giveUp();
+      return this.#queueOf(key).enter(once, true, ask);
+    });
+    // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
+    const outcomes = Promise.allSettled(holds);
+    void this.#context.store.acquireTogether(commands).then((replies) => {
+      answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
+    });
+    return allOrNone(await outcomes);
   }
 
   leases(): Lease[] {
@@ -58,10 +76,7 @@ export class LocalQueues {
 
   /** Messages may have been lost, or the server may be another one. */
   lookAgain(): void {
-    for (const { request, lease } of this.#queues.values()) {
-      request?.lookAgain();
-      lease?.lookAgain();
-    }
+    for (const queue of this.#queues.values()) queue.lookAgain();
     this.#context.scheduler.catchUp();
   }
 
@@ -85,16 +100,32 @@ export class LocalQueues {
   };
 }
 
-async function allOrNone(outcomes: PromiseSettledResult<Hold>[]): Promise<Hold[] | undefined> {
-  const holds = outcomes.flatMap((outcome) =>
-    outcome.status === 'fulfilled' ? outcome.value : [],
+/** @throws the most telling reason why one was refused; the others are given back then, and nobody waits for that */
+function allOrNone(outcomes: PromiseSettledResult<Hold>[]): Hold[] {
+  const refusals = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? (outcome.reason as Error) : [],
   );
-  if (holds.length === outcomes.length) return holds;
-  await Promise.allSettled(holds.map((hold) => hold.drop()));
-  for (const outcome of outcomes) {
-    if (outcome.status === 'rejected' && !(outcome.reason instanceof LockNotAcquiredError)) {
-      throw outcome.reason as Error;
-    }
+  const [first] = refusals;
+  if (first === undefined) {
+    return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? outcome.value : []));
   }
-  return undefined;
+  for (const outcome of outcomes) {
+    if (outcome.status === 'fulfilled') void outcome.value.drop().catch(() => {}); // reported
+  }
+  throw refusals.find((error) => !(error instanceof LockNotAcquiredError)) ?? first;
+}
+
+function notAnswered(key: string): LockStoreError {
+  return new LockStoreError(
+    `Cannot lock '${key}': Redis has not answered an earlier command for this key yet`,
+    key,
+  );
+}
+
+function notAcquired(key: string): LockNotAcquiredError {
+  return new LockNotAcquiredError(
+    `Lock '${key}' was not acquired at the first try: somebody else holds it`,
+    key,
+    0,
+  );
 }

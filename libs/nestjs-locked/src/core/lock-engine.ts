@@ -15,6 +15,7 @@ import { LockScopes, type Section } from './lock-scope.js';
 import type { InboxMessage, LockStore, StoreListener } from './lock-store.js';
 import type { Lock } from './lock.js';
 import { LockNotAcquiredError } from './lock.errors.js';
+import { inNeutralContext } from './neutral-context.js';
 import {
   resolveLockOptions,
   type Keys,
@@ -75,8 +76,8 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
       clock,
       scheduler,
       watchdog,
-      report,
-      cleanUp: new CleanUp(store, clock),
+      report: reportSafely(report),
+      cleanUp: new CleanUp(store, clock, scheduler),
       tokens: new TokenRegistry(store.processId),
       jitter: (ms) => random() * ms,
       noticeSuspend: () => this.#noticeSuspend(),
@@ -86,7 +87,7 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
 
   /** @throws LockStoreError · LockConfigError */
   async open(): Promise<void> {
-    this.#opening ??= this.#context.store.open(this);
+    this.#opening ??= inNeutralContext(() => this.#context.store.open(this));
     await this.#opening;
     if (this.#isOpen) return;
     this.#isOpen = true;
@@ -231,7 +232,7 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
 
   /** No new locks; waiters are sent away. Holds stay, and are renewed. */
   drain(): void {
-    this.#queues.close();
+    inNeutralContext(() => this.#queues.close());
   }
 
   /**
@@ -239,18 +240,19 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
    * their work may still be going on.
    */
   close(graceMs: number): Promise<void> {
-    this.#closed ??= this.#close(graceMs);
+    this.#closed ??= inNeutralContext(() => this.#close(graceMs));
     return this.#closed;
   }
 
   async #close(graceMs: number): Promise<void> {
-    this.drain();
+    this.#queues.close();
     if (this.#held.size > 0) await this.#idle(graceMs);
     this.#queues.close(); // those who came because they held another lock
     for (const lease of this.#queues.leases()) lease.abandonHold();
     this.#leaveAmbience();
     await this.#context.cleanUp.close();
     await this.#context.store.close();
+    this.#context.scheduler.close();
   }
 
   #idle(limitMs: number): Promise<void> {
@@ -264,6 +266,10 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   }
 
   message(message: InboxMessage): void {
+    inNeutralContext(() => this.#receive(message));
+  }
+
+  #receive(message: InboxMessage): void {
     const { scheduler, tokens, store } = this.#context;
     scheduler.catchUp();
     const { kind, name, token } = message;
@@ -277,11 +283,14 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   }
 
   reconnected(): void {
-    this.#queues.lookAgain();
+    inNeutralContext(() => {
+      this.#context.cleanUp.lookAgain();
+      this.#queues.lookAgain();
+    });
   }
 
   inboxLost(): void {
-    this.#queues.lookAgain();
+    inNeutralContext(() => this.#queues.lookAgain());
   }
 
   /** For tests: nothing may be left when nobody holds or waits. */
@@ -295,8 +304,20 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   }
 
   #noticeSuspend(): void {
-    if (this.#suspends.hasSlept()) for (const lease of this.#queues.leases()) lease.suspect();
+    const sleptMs = this.#suspends.sleptMs();
+    if (sleptMs > 0) for (const lease of this.#queues.leases()) lease.suspect(sleptMs);
   }
+}
+
+/** A logger that throws must not keep the answers from those who come after. */
+function reportSafely(report: ReportLockEvent): ReportLockEvent {
+  return (event) => {
+    try {
+      report(event);
+    } catch {
+      // Nobody is left to be told: what would tell has failed.
+    }
+  };
 }
 
 /** @throws the error, unless it says that somebody else has the lock and `onBusy` has an answer to that */

@@ -9,6 +9,8 @@ import { Turns } from './turns.js';
  */
 export class Section {
   readonly hold: Hold;
+  /** How deep in its async context it is the current one; undefined if it is kept by a transaction. */
+  depth: number | undefined;
   /** The branches of this level that ask for the key again take turns. */
   readonly turns = new Turns();
   /** The level that this one joined. */
@@ -46,6 +48,7 @@ export class Section {
 }
 
 interface Scope {
+  readonly depth: number;
   readonly sections: ReadonlyMap<string, Section>;
   readonly locks: ReadonlyMap<string, Lock>;
   readonly innermost: Lock;
@@ -78,10 +81,22 @@ export class LockScopes {
     return [...this.ownHolds(), ...kept.map(({ hold }) => hold)].map(({ key }) => key);
   }
 
+  /** The keys that this branch of the context has got by itself after it held this one. */
+  heldSince(section: Section): string[] {
+    const since = this.#ownSections().filter(
+      ({ depth }) => section.depth === undefined || (depth ?? Infinity) > section.depth,
+    );
+    const kept = section.depth === undefined ? [] : this.#kept().filter(isUsable);
+    return [...since, ...kept].map(({ hold }) => hold.key);
+  }
+
   /** What this context has got by itself. */
   ownHolds(): Hold[] {
-    const sections = [...(this.#storage.getStore()?.sections.values() ?? [])];
-    return sections.filter(isUsable).map(({ hold }) => hold);
+    return this.#ownSections().map(({ hold }) => hold);
+  }
+
+  #ownSections(): Section[] {
+    return [...(this.#storage.getStore()?.sections.values() ?? [])].filter(isUsable);
   }
 
   /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
@@ -93,12 +108,15 @@ export class LockScopes {
 
   run<T>(lock: Lock, sections: readonly Section[], work: () => T): T {
     const outer = this.#storage.getStore();
+    const depth = (outer?.depth ?? 0) + 1;
     const scope = {
+      depth,
       sections: new Map(outer?.sections),
       locks: new Map(outer?.locks),
       innermost: lock,
     };
     for (const section of sections) {
+      section.depth ??= depth;
       scope.sections.set(section.hold.key, section);
       scope.locks.set(section.hold.key, lock);
     }

@@ -53,6 +53,13 @@ export class RecheckTimer {
     this.#dueAt = Infinity;
   }
 
+  /** The re-check could not be sent. */
+  failed(): void {
+    this.#dueAt = Infinity;
+    this.#at(Math.min(this.#context.clock.now() + INBOX_DOWN_INTERVAL_MS, this.#notLaterThan));
+    this.#notLaterThan = Infinity;
+  }
+
   /** The lease before us ends after `ms` unless it is confirmed. */
   notLaterThan(ms: number): void {
     const at = this.#context.clock.now() + ms;

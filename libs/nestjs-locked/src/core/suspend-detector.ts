@@ -16,11 +16,11 @@ export class SuspendDetector {
     this.#offset = clock.wallNow() - clock.now();
   }
 
-  /** @returns true once after each time that it happened */
-  hasSlept(): boolean {
+  /** @returns for how long, in milliseconds; once after each time that it happened, 0 otherwise */
+  sleptMs(): number {
     const offset = this.#clock.wallNow() - this.#clock.now();
     const gained = offset - this.#offset;
     this.#offset = offset;
-    return gained > TOLERANCE_MS;
+    return gained > TOLERANCE_MS ? gained : 0;
   }
 }

@@ -1,0 +1,296 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  LockAbortedError,
+  LockLostError,
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { settled } from '../support/fake-clock.js';
+import { startScripted } from '../support/scripted-engine.js';
+import { granted, queued, unknown } from '../support/scripted-store.js';
+
+const busy = { kind: 'busy', remainingMs: 30_000 } as const;
+const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
+const undone = { ...unknown, isUndone: true } as const;
+
+/** An engine whose caller has asked for `a` and `b`, of which the server says that somebody has one. */
+async function waitingForBoth(options: LockOptions = {}) {
+  const scripted = await startScripted();
+  const { store, engine } = scripted;
+  const call = engine.acquire(['a', 'b'], options);
+  call.catch(() => {});
+  (await store.next('together')).reply(busy);
+  (await store.next('together')).reply(busy);
+  const a = await store.next('acquire');
+  expect(a.command).toMatchObject({ name: 'a' });
+  a.reply(granted(a.command.token, 100));
+  const b = await store.next('acquire');
+  expect(b.command).toMatchObject({ name: 'b' });
+  b.reply(queued(b.command.token));
+  await settled();
+  const grantB = () =>
+    store.listener.message({
+      kind: 'grant',
+      name: 'b',
+      token: b.command.token,
+      fence: 500,
+      blockEnd: 1_000_500,
+      waiters: 0,
+      acceptMs: 3_000,
+    });
+  const revokeA = () =>
+    store.listener.message({ kind: 'revoked', name: 'a', token: a.command.token });
+  return { ...scripted, call, a: a.command.token, revokeA, grantB };
+}
+
+describe('several keys, while the command for all of them is on its way', () => {
+  it('an abort is heard at once, and what comes back later is released', async () => {
+    const { store, engine, nothingLeft } = await startScripted();
+    const controller = new AbortController();
+    const call = engine.acquire(['a', 'b'], { signal: controller.signal });
+    const [a, b] = [await store.next('together'), await store.next('together')];
+    controller.abort();
+    await expect(call).rejects.toThrow(LockAbortedError);
+    a.reply(granted(a.command.token));
+    b.reply(granted(b.command.token));
+    for (const { command } of [a, b]) {
+      const release = await store.next('release');
+      expect(release.command).toMatchObject({ token: command.token, keepMs: 0 });
+      release.reply({ kind: 'released' });
+    }
+    await nothingLeft();
+  });
+
+  it('a closing application ends the call', async () => {
+    const { store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b']);
+    await store.next('together');
+    engine.drain();
+    await expect(call).rejects.toThrow(LockAbortedError);
+  });
+
+  it('a store that says nothing for a second ends a single try', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b'], { waitMs: 0 });
+    const refused = expect(call).rejects.toThrow(LockStoreError);
+    await store.next('together');
+    await clock.advance(1_000);
+    await refused;
+  });
+});
+
+describe('a single try of several keys', () => {
+  it('touches none of them when another process has one', async () => {
+    const { store, engine, nothingLeft } = await startScripted();
+    const call = engine.tryAcquire(['a', 'b']);
+    (await store.next('together')).reply(busy);
+    (await store.next('together')).reply(busy);
+    expect(await call).toBeNull();
+    await nothingLeft();
+  });
+
+  it('sends nothing when this process has one of them', async () => {
+    const { store, engine, held } = await startScripted();
+    await held();
+    expect(await engine.tryAcquire(['a', 'stock:42'])).toBeNull();
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('takes a key whose lease lingers here: that is released in front of the command', async () => {
+    const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
+    const { hold, token } = await held();
+    await hold.release();
+    const call = engine.tryAcquire(['a', 'stock:42']);
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
+    release.reply({ kind: 'released' });
+    for (const name of ['a', 'stock:42']) {
+      const ask = await store.next('together');
+      expect(ask.command.name).toBe(name);
+      ask.reply(granted(ask.command.token));
+    }
+    expect((await call)?.keys).toEqual(['a', 'stock:42']);
+  });
+
+  it('that is refused keeps no key for `holdAtLeastMs`', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    const call = engine.acquire(['a', 'b'], {
+      holdAtLeastMs: 60_000,
+      signal: controller.signal,
+      waitMs: 0,
+    });
+    const [a, b] = [await store.next('together'), await store.next('together')];
+    a.reply(granted(a.command.token));
+    b.reply(unknown);
+    await expect(call).rejects.toThrow(LockStoreError);
+    const sent = [await store.next('leave'), await store.next('release')] as const;
+    expect(sent[1].command).toMatchObject({ name: 'a', keepMs: 0 });
+  });
+
+  it('joins the keys that its call holds, and asks for the others only', async () => {
+    const { store, engine } = await startScripted();
+    const call = engine.withLock('a', {}, () =>
+      engine.withLock(['a', 'b', 'c'], { waitMs: 0 }, (lock) => lock.keys),
+    );
+    const a = await store.next('acquire');
+    a.reply(granted(a.command.token));
+    for (const name of ['b', 'c']) {
+      const ask = await store.next('together');
+      expect(ask.command.name).toBe(name);
+      ask.reply(granted(ask.command.token));
+    }
+    for (let i = 0; i < 3; i++) (await store.next('release')).reply({ kind: 'released' });
+    expect(await call).toEqual(['a', 'b', 'c']);
+  });
+});
+
+describe('several keys, waited for', () => {
+  it('are asked for again, within the wait, when the store refuses or says nothing', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b'], { waitMs: 10_000 });
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(undone);
+    (await store.next('acquire')).reply(undone);
+    await clock.advance(100);
+    for (const name of ['a', 'b']) {
+      const ask = await store.next('acquire');
+      expect(ask.command.name).toBe(name);
+      ask.reply(granted(ask.command.token));
+      await settled();
+    }
+    expect((await call).isHeld).toBe(true);
+  });
+
+  it('a key that was taken from us meanwhile is taken again before the work starts', async () => {
+    const { store, call, a, revokeA, grantB } = await waitingForBoth();
+    revokeA();
+    grantB();
+    const backB = await store.next('release');
+    expect(backB.command.name).toBe('b');
+    expect((await store.next('release')).command.token).toBe(a); // in case it is only believed lost
+    const again = await store.next('acquire');
+    expect(again.command.name).toBe('a');
+    expect(again.command.token).not.toBe(a);
+    again.reply(granted(again.command.token, 900));
+    backB.reply({ kind: 'released' });
+    const second = await store.next('acquire');
+    expect(second.command.name).toBe('b');
+    second.reply(granted(second.command.token, 901));
+    const lock = await call;
+    expect(lock.isHeld).toBe(true);
+    expect(lock.fencingTokenOf('a')).toBe(900);
+  });
+
+  it('a key that is lost at the very end of the wait is a LockLostError', async () => {
+    const { clock, store, call, revokeA } = await waitingForBoth({ waitMs: 2_000 });
+    await clock.advance(2_000);
+    const lastTry = await store.next('leave');
+    revokeA();
+    lastTry.reply(granted(lastTry.command.tokens[0]));
+    await expect(call).rejects.toThrow(LockLostError);
+    expect((await store.next('release')).command).toMatchObject({ name: 'b' });
+  });
+
+  it('`maxHoldMs` counts from the start of the work', async () => {
+    const { clock, store, call, grantB } = await waitingForBoth({ maxHoldMs: 1_000 });
+    await clock.advance(1_400);
+    grantB();
+    const lock = await call;
+    expect(lock.isHeld).toBe(true);
+    await clock.advance(900);
+    expect(lock.isHeld).toBe(true);
+    for (let left = (await store.unanswered()).length; left > 0; left--) {
+      (await store.next('renew')).reply(renewed);
+    }
+    await clock.advance(100);
+    expect(lock.isHeld).toBe(false);
+    expect(lock.signal.reason).toMatchObject({ reason: 'max-hold' });
+  });
+
+  it('fixed leases are kept while they are waited for, and have their whole length when the work starts', async () => {
+    const { clock, store, call, grantB } = await waitingForBoth({ renew: false, leaseMs: 3_000 });
+    await clock.advance(1_000);
+    (await store.next('renew')).reply(renewed); // `a` is kept alive
+    await clock.advance(500);
+    grantB();
+    const confirmed = await store.next('renew'); // the grant by message is shorter than what was asked for
+    expect(confirmed.command).toMatchObject({ name: 'b', leaseMs: 3_000 });
+    confirmed.reply(renewed);
+    for (const name of ['a', 'b']) {
+      const whole = await store.next('renew');
+      expect(whole.command).toMatchObject({ name, leaseMs: 3_000 });
+      whole.reply(renewed);
+    }
+    const lock = await call;
+    expect(lock.remainingMs()).toBe(3_000 - 30);
+    await clock.advance(2_969);
+    expect(lock.isHeld).toBe(true);
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(1);
+    expect(lock.isHeld).toBe(false);
+  });
+
+  it('an error does not wait for the clean-up', async () => {
+    const { clock, store, call } = await waitingForBoth({ waitMs: 2_000 });
+    await clock.advance(2_000);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await expect(call).rejects.toThrow(LockNotAcquiredError);
+    expect((await store.next('release')).command).toMatchObject({ name: 'a' }); // not answered
+  });
+
+  it('an abort gives back what was taken', async () => {
+    const controller = new AbortController();
+    const { store, call, a } = await waitingForBoth({ signal: controller.signal });
+    controller.abort();
+    await expect(call).rejects.toThrow(LockAbortedError);
+    expect((await store.next('leave')).command).toMatchObject({ name: 'b' });
+    expect((await store.next('release')).command).toMatchObject({ token: a });
+  });
+});
+
+describe('an abort in the tick in which the lock is handed over', () => {
+  it('is seen before the work starts', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    let ran = false;
+    const call = engine.withLock('k', { signal: controller.signal }, () => (ran = true));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    void Promise.resolve().then(() => controller.abort());
+    await expect(call).rejects.toThrow(LockAbortedError);
+    expect(ran).toBe(false);
+    expect((await store.next('release')).command.token).toBe(ask.command.token);
+  });
+
+  it('is seen by the next key of the same call', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    const call = engine.acquire(['a', 'b'], { signal: controller.signal });
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+    const a = await store.next('acquire');
+    controller.abort();
+    a.reply(granted(a.command.token));
+    await expect(call).rejects.toThrow(LockAbortedError);
+    expect((await store.next('release')).command).toMatchObject({ name: 'a' });
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('is seen by a branch that gets its turn', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    let ran = 0;
+    const call = engine.withLock('k', {}, () =>
+      Promise.allSettled([
+        engine.withLock('k', {}, () => controller.abort()),
+        engine.withLock('k', { signal: controller.signal }, () => (ran += 1)),
+      ]),
+    );
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    (await store.next('release')).reply({ kind: 'released' });
+    expect((await call)[1]).toMatchObject({ reason: { code: 'LOCK_ABORTED' } });
+    expect(ran).toBe(0);
+  });
+});
