@@ -14,9 +14,15 @@ export interface Lock extends AsyncDisposable {
   readonly fencingToken: number;
   /** The fencing token of one of several keys. @throws LockKeyError if it is not among `keys` */
   fencingTokenOf(key: string): number;
-  /** Aborts when the hold is lost; its `reason` is the `LockLostError`. Pass it to whatever can be cancelled. */
+  /**
+   * Aborts when the hold is lost; its `reason` is the `LockLostError`. Pass it to whatever can be cancelled. Its
+   * listeners run in the async context in which `signal` was first read: as a rule that of the work.
+   */
   readonly signal: AbortSignal;
-  /** Reads the monotonic clock, no round trip: true while the lease is certainly ours. */
+  /**
+   * Reads the clock, no round trip: true while the lease is certainly ours. After a suspend of the machine it can be
+   * false for a moment and true again, when Redis has confirmed the lease.
+   */
   readonly isHeld: boolean;
   /** Milliseconds for which the lease is certainly ours if it is not renewed any more; 0 when it is not. */
   remainingMs(): number;
@@ -40,7 +46,8 @@ export interface Lock extends AsyncDisposable {
   /**
    * Ends the hold, once the calls that joined it have ended, and the transaction in which it was taken. Idempotent:
    * later calls give the first one's answer.
-   * @returns false if the lock was no longer ours.
+   * @returns false if the lock is known to have been ours no longer. A key that somebody has deleted in Redis is
+   * noticed by a renewal or by the release itself, not when the lock is only passed on to the next caller here.
    * @throws LockStoreError if Redis did not answer: the lease then ends by itself.
    */
   release(): Promise<boolean>;
