@@ -1,0 +1,132 @@
+import type { Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import type { LockDirectory } from '../../libs/nestjs-locked/src/core/lock-directory.js';
+import type {
+  AcquireCommand,
+  InboxMessage,
+  LeaveCommand,
+  LockStore,
+  RecheckCommand,
+  ReleaseCommand,
+  RenewCommand,
+  RequeueCommand,
+  StoreListener,
+  Unknown,
+} from '../../libs/nestjs-locked/src/core/lock-store.js';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+
+const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
+const undone: Unknown = { ...unknown, isUndone: true };
+
+/** A store behind a bad line: slow, silent at times, replies and messages get lost. Order is kept, as by TCP. */
+export class UnreliableStore implements LockStore {
+  readonly processId: string;
+  readonly commandTimeoutMs = 700;
+  readonly directory: LockDirectory;
+  readonly #inner: LockStore;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  #listener: StoreListener | undefined;
+  #sentUntil = 0;
+  #repliedUntil = 0;
+  #toldUntil = 0;
+  /** Nothing goes through before. */
+  silentUntil = 0;
+  /** Commands are refused before they are carried out. */
+  refusing = false;
+  isReliable = false;
+
+  constructor(inner: LockStore, clock: Clock, random: () => number) {
+    this.#inner = inner;
+    this.#clock = clock;
+    this.#random = random;
+    this.processId = inner.processId;
+    this.directory = inner.directory;
+  }
+
+  get inboxReady(): boolean {
+    return this.#inner.inboxReady;
+  }
+
+  async open(listener: StoreListener): Promise<void> {
+    this.#listener = listener;
+    await this.#inner.open({ ...bound(listener), message: (message) => this.#tell(message) });
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  reconnect(): void {
+    this.#listener?.reconnected();
+  }
+
+  acquire = (command: AcquireCommand) =>
+    this.#through(() => this.#inner.acquire(command), unknown, undone);
+  recheck = (command: RecheckCommand) =>
+    this.#through(() => this.#inner.recheck(command), unknown, undone);
+  release = (command: ReleaseCommand) =>
+    this.#through(() => this.#inner.release(command), unknown, undone);
+  requeue = (command: RequeueCommand) =>
+    this.#through(() => this.#inner.requeue(command), unknown, undone);
+  leave = (command: LeaveCommand) =>
+    this.#through(() => this.#inner.leave(command), unknown, undone);
+  acquireTogether = (commands: readonly AcquireCommand[]) =>
+    this.#through(
+      () => this.#inner.acquireTogether(commands),
+      commands.map(() => unknown),
+      commands.map(() => undone),
+    );
+  renew = (commands: readonly RenewCommand[]) =>
+    this.#through(
+      () => this.#inner.renew(commands),
+      commands.map(() => unknown),
+      commands.map(() => undone),
+    );
+
+  #through<Reply, Lost>(
+    run: () => Promise<Reply>,
+    lost: Lost,
+    refused: Lost,
+  ): Promise<Reply | Lost> {
+    const clock = this.#clock;
+    return new Promise((resolve) => {
+      const cancel = clock.after(this.commandTimeoutMs, () => resolve(lost));
+      const answer = (reply: Reply | Lost): void => {
+        this.#repliedUntil = Math.max(this.#repliedUntil, clock.now() + this.#latency());
+        clock.after(this.#repliedUntil - clock.now(), () => {
+          cancel();
+          resolve(reply);
+        });
+      };
+      if (this.refusing) return answer(refused);
+      this.#sentUntil = Math.max(this.#sentUntil, this.silentUntil, clock.now() + this.#latency());
+      clock.after(this.#sentUntil - clock.now(), () => {
+        void run().then((reply) => {
+          if (this.isReliable || this.#random() > 0.02) answer(reply);
+        });
+      });
+    });
+  }
+
+  #tell(message: InboxMessage): void {
+    // What an operator does is told with certainty here: a lost notice is noticed by the next renewal only.
+    if (!this.isReliable && message.kind !== 'revoked' && this.#random() < 0.03) return;
+    const from = message.kind === 'revoked' ? 0 : this.silentUntil;
+    this.#toldUntil = Math.max(this.#toldUntil, from, this.#clock.now() + this.#latency());
+    this.#clock.after(this.#toldUntil - this.#clock.now(), () => this.#listener?.message(message));
+  }
+
+  #latency(): number {
+    if (this.isReliable) return 1;
+    return this.#random() < 0.03 ? 50 + this.#random() * 400 : this.#random() * 3;
+  }
+}
+
+function bound(listener: StoreListener): StoreListener {
+  return {
+    message: (message) => listener.message(message),
+    reconnected: () => listener.reconnected(),
+    inboxLost: () => listener.inboxLost(),
+    mayEvict: (policy) => listener.mayEvict(policy),
+  };
+}
