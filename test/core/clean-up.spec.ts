@@ -7,7 +7,7 @@ import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
 
-const undone = { ...unknown, isUndone: true } as const;
+const undone = { ...unknown, neverRan: true } as const;
 
 describe('what a failed command may have left', () => {
   it('is taken back once for a key, however many calls for it fail', async () => {

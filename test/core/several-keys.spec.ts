@@ -12,7 +12,7 @@ import { granted, queued, unknown } from '../support/scripted-store.js';
 
 const busy = { kind: 'busy', remainingMs: 30_000 } as const;
 const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
-const undone = { ...unknown, isUndone: true } as const;
+const undone = { ...unknown, neverRan: true } as const;
 
 /** An engine whose caller has asked for `a` and `b`, of which the server says that somebody has one. */
 async function waitingForBoth(options: LockOptions = {}) {

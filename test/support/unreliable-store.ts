@@ -15,7 +15,7 @@ import type {
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 
 const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
-const undone: Unknown = { ...unknown, isUndone: true };
+const undone: Unknown = { ...unknown, neverRan: true };
 
 /** A store behind a bad line: slow, silent at times, replies and messages get lost. Order is kept, as by TCP. */
 export class UnreliableStore implements LockStore {

@@ -93,7 +93,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
         this.#end(this.#asked);
         return this.#queue.notAcquired(this);
       case 'unknown':
-        if (reply.isUndone !== true) return this.#abandon(reply);
+        if (reply.neverRan !== true) return this.#abandon(reply);
         this.#end(this.#asked);
         return this.#queue.storeFailed(this, reply, this.#score);
       default:
@@ -151,7 +151,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
         this.#pending = undefined;
         return this.#queued(reply);
       case 'unknown':
-        return reply.isUndone === true ? this.#stayQueued(reply) : this.#abandon(reply);
+        return reply.neverRan === true ? this.#stayQueued(reply) : this.#abandon(reply);
       default:
         return unreachable(reply);
     }
