@@ -28,7 +28,7 @@ export default {
   projects: [
     {
       displayName: 'esm',
-      testEnvironment: 'node',
+      testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
       testMatch: ['<rootDir>/test/**/*.spec.ts'],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
@@ -36,7 +36,7 @@ export default {
     },
     {
       displayName: 'cjs',
-      testEnvironment: 'node',
+      testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
       testMatch: ['<rootDir>/test/**/*.cjs-spec.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.[cm]?[tj]s$': swc('commonjs') },

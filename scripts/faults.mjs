@@ -114,12 +114,16 @@ function runJest(resultFile, report) {
   });
 }
 
-/** A file that could not be loaded is one failed row. */
+/** A file that failed although none of its tests did is one failed row. */
 function rowsOf(file, records) {
-  if (file.assertionResults.length === 0) {
-    return [{ what: file.name, must: 'can be loaded', measured: '', passed: false }];
-  }
-  return file.assertionResults.map((test) => {
+  const rows = rowsOfTests(file.assertionResults, records);
+  if (file.status !== 'failed' || rows.some((row) => !row.passed && !row.skipped)) return rows;
+  const must = rows.length === 0 ? 'can be loaded' : 'nothing goes wrong beside its tests';
+  return [...rows, { what: file.name, must, measured: '', passed: false }];
+}
+
+function rowsOfTests(tests, records) {
+  return tests.map((test) => {
     const record = records.get(test.fullName);
     const took = `took ${seconds(test.duration ?? 0)}`;
     const passed = test.status === 'passed';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runCommand } from '../support/run-command.js';
+import { runCommand, UNGUARDED } from '../support/run-command.js';
 import { entryPoints, LIBRARY } from './entry-points.js';
 import { TemporaryProject } from './temporary-project.js';
 
@@ -13,7 +13,7 @@ let project: TemporaryProject;
 beforeAll(async () => {
   // Without `prepack`, which would build again under the feet of other tests.
   const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
-  const { stdout } = await runCommand('npm', pack, LIBRARY);
+  const { stdout } = await runCommand('npm', pack, LIBRARY, UNGUARDED);
   const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }];
   files = packed.files.map(({ path }) => path);
 

@@ -152,12 +152,10 @@ describe('waiting', () => {
 });
 
 async function run<Task extends keyof Results>(task: Task, count: number): Promise<Results[Task]> {
-  const env = { ...process.env };
-  delete env['NODE_OPTIONS']; // jest's own are not for the children
   const { stdout, stderr } = await promisify(execFile)(
     process.execPath,
     ['--expose-gc', WORKER, task, server.url, String(count)],
-    { env, maxBuffer: 2 ** 26 },
+    { maxBuffer: 2 ** 26 },
   );
   expect(stderr.slice(0, 1_000)).toBe('');
   return JSON.parse(stdout) as Results[Task];

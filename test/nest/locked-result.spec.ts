@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { ReadableStream } from 'node:stream/web';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { StreamableFile } from '@nestjs/common';
 import {
@@ -32,7 +33,10 @@ beforeEach(() => {
   locks = new RecordingLocks();
 });
 
-const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+/** A release takes one turn of the event loop, streams a few. A timer may overtake both when the machine is busy. */
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 10; turn += 1) await immediate();
+};
 const LOCKED_ONCE = ['lock k', 'unlock k'];
 
 /** Whether the lock is held at this moment. */

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Controller, Get, Injectable, Module } from '@nestjs/common';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Locked, LockService, RedisLockModule, type Lock } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { startHttp, startNest } from '../support/nest-app.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -76,10 +77,6 @@ describe('an application that closes', () => {
     await eventually(async () => expect(await connections()).toBe(before));
   });
 
-  it('waits for holders outside of requests, too, and lets a global module close its client after that', async () => {
-    expect(await eventsOfClosing()).toEqual(['work done', 'free', 'client closed']);
-  });
-
   it('after shutdownMs tells work that does not end, and leaves its lease to run out', async () => {
     const app = await startNest({
       imports: [RedisLockModule.forRoot({ connection, shutdownMs: 50 })],
@@ -114,42 +111,69 @@ describe('an application that closes', () => {
   });
 });
 
-/** What happens, in order, when an application closes whose locks use the client of another module. */
-async function eventsOfClosing(): Promise<string[]> {
-  const events: string[] = [];
-  const client = new Redis(connection);
-  const key = uniqueKey();
-
-  @Module({ providers: [{ provide: Redis, useValue: client }], exports: [Redis] })
-  class RedisModule implements OnApplicationShutdown {
-    async onApplicationShutdown(): Promise<void> {
-      if (client.status === 'end') return; // closed once more, after the test
-      if ((await redis.exists(`lock:{${key}}`)) === 0) events.push('free');
-      events.push('client closed');
-      client.disconnect();
-    }
-  }
+describe('an application whose Redis client another module closes', () => {
+  const hooks = ['onModuleDestroy', 'beforeApplicationShutdown', 'onApplicationShutdown'] as const;
   // Nest closes global modules last, in reverse order of import, and the lock module is one.
-  const redisModule = { module: RedisModule, global: true };
-  const app = await startNest({
-    imports: [
-      redisModule,
-      RedisLockModule.forRootAsync({
-        imports: [redisModule],
-        inject: [Redis],
-        useFactory: (connection: Redis) => ({ connection, leaseMs: LEASE_MS }),
-      }),
-    ],
-  });
-  let begin = (): void => {};
-  const hasBegun = new Promise<void>((resolve) => (begin = resolve));
-  const work = app.get(LockService).withLock(key, async () => {
-    begin();
-    await sleep(100);
-    events.push('work done');
-  });
-  await hasBegun;
-  await app.close();
-  await work;
-  return events;
+  const places = ['not global', 'global, imported first', 'global, imported last'] as const;
+  const cases = hooks.flatMap((hook) => places.map((place) => [hook, place] as const));
+
+  it.each(cases)(
+    'in %s (%s): what has ended is free at once, waiters are sent away',
+    async (hook, place) => {
+      const before = await connections();
+      const client = new Redis(connection);
+      const closed = makeGate();
+      const [inRequest, outside, lingering] = [uniqueKey(), uniqueKey(), uniqueKey()];
+
+      @Module({})
+      class ForeignModule {
+        async [hook](): Promise<void> {
+          if (client.status === 'end') return; // the application is closed once more, after the test
+          await client.quit();
+          closed.open();
+        }
+      }
+      @Controller()
+      class SlowController {
+        @Get()
+        @Locked(() => inRequest)
+        async slow(): Promise<string> {
+          entered.open();
+          await Promise.race([closed.opened, sleep(200)]); // only the last hook waits for requests
+          return 'finished';
+        }
+      }
+      const entered = makeGate();
+      const foreign = { module: ForeignModule, global: place !== 'not global' };
+      const locking = RedisLockModule.forRoot({ connection: client, lingerMs: 60_000 });
+      const { app, url } = await startHttp({
+        imports: place === 'global, imported last' ? [locking, foreign] : [foreign, locking],
+        controllers: [SlowController],
+      });
+      const locks = app.get(LockService);
+      await locks.withLock(lingering, () => {});
+      const lock = await locks.acquire(outside);
+      const waiter = expect(locks.acquire(outside)).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+      const answer = fetch(url, { headers: { connection: 'close' } });
+      await entered.opened;
+      expect(await taken(inRequest, outside, lingering)).toBe(3);
+
+      const from = performance.now();
+      const closing = app.close();
+      await waiter;
+      await Promise.race([closed.opened, sleep(1_000)]); // it is closed before the locks, or after them
+      expect(await lock.release()).toBe(true);
+      await closing;
+
+      expect(performance.now() - from).toBeLessThan(5_000);
+      expect(await (await answer).text()).toBe('finished');
+      expect(await taken(inRequest, outside, lingering)).toBe(0);
+      await eventually(async () => expect(await connections()).toBe(before));
+    },
+  );
+});
+
+/** How many of these keys somebody holds. */
+function taken(...keys: string[]): Promise<number> {
+  return redis.exists(keys.map((key) => `lock:{${key}}`));
 }

@@ -145,11 +145,6 @@ process.on('message', async (/** @type {any} */ { id, command, args }) => {
 });
 // The parent is gone, or wants us to go.
 process.on('disconnect', () => process.exit());
-for (const event of /** @type {const} */ (['unhandledRejection', 'uncaughtException'])) {
-  process.on(event, (/** @type {unknown} */ error) =>
-    send({ event: 'failed', message: `${event}: ${describe(error).message}` }),
-  );
-}
 
 /** @param {LockWorkerEvent} event */
 function send(event) {

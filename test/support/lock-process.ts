@@ -95,9 +95,7 @@ export interface LockWorkerCommands {
 
 export type LockWorkerEvent =
   | { readonly event: 'entered'; readonly entered: Entered }
-  | { readonly event: 'lost'; readonly attempt: number; readonly lost: Loss }
-  /** An unhandled rejection or an uncaught exception. */
-  | { readonly event: 'failed'; readonly message: string };
+  | { readonly event: 'lost'; readonly attempt: number; readonly lost: Loss };
 
 type Answer =
   | { readonly id: number; readonly result: unknown }
@@ -167,14 +165,14 @@ export class LockProcess {
   private constructor() {
     this.child = fork(WORKER, {
       execArgv: ['--expose-gc'],
-      env: withoutNodeOptions(),
       serialization: 'advanced', // carries Infinity and undefined
     });
     LockProcess.running.add(this);
     const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid: this.pid, signal: 'SIGKILL' });
     this.exited = new Promise((resolve) => {
-      this.child.on('exit', () => {
+      this.child.on('exit', (code, signal) => {
         cancelCleanUp();
+        if (code !== 0 && signal !== 'SIGKILL') this.fail(`it ended by itself: ${code ?? signal}`);
         LockProcess.running.delete(this);
         LockProcess.idle.delete(this);
         this.rejectCalls(new LockProcessError(`process ${this.pid} has ended`, undefined));
@@ -199,18 +197,23 @@ export class LockProcess {
 
   /**
    * Closes every application, and kills the processes that are paused or do not answer.
-   * @throws Error when one of them had an unhandled rejection or an uncaught exception, or kept something
+   * @throws Error when one of them ended by itself, or kept something
    */
   static async closeAll(): Promise<void> {
     const busy = [...LockProcess.running].filter((running) => !LockProcess.idle.has(running));
     await Promise.all(busy.map((running) => running.retire()));
-    const failures = LockProcess.failures.splice(0);
-    if (failures.length > 0) throw new Error(failures.join('\n'));
+    LockProcess.assertNoFailures();
   }
 
-  /** Kills every process. */
+  /** Kills every process. @throws Error when one of them ended by itself */
   static async endAll(): Promise<void> {
     await Promise.all([...LockProcess.running].map((running) => running.kill()));
+    LockProcess.assertNoFailures();
+  }
+
+  private static assertNoFailures(): void {
+    const failures = LockProcess.failures.splice(0);
+    if (failures.length > 0) throw new Error(failures.join('\n'));
   }
 
   get pid(): number {
@@ -311,8 +314,6 @@ export class LockProcess {
         return this.attempts.get(message.entered.attempt)?.entered.resolve(message.entered);
       case 'lost':
         return this.attempts.get(message.attempt)?.lost.resolve(message.lost);
-      case 'failed':
-        return this.fail(message.message);
       default:
         return message satisfies never;
     }
@@ -354,11 +355,4 @@ function deferred<T>(): Deferred<T> {
   });
   promise.catch(() => {});
   return { promise, resolve, reject };
-}
-
-/** Jest's own options are not for the children. */
-function withoutNodeOptions(): NodeJS.ProcessEnv {
-  const env = { ...process.env };
-  delete env['NODE_OPTIONS'];
-  return env;
 }

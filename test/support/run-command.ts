@@ -6,20 +6,21 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** Runs a program to its end; its failure is a result, not an error. Jest's own NODE_OPTIONS are not passed on. */
+/** For programs that are not ours, which may warn of what they like, and for those that fail on purpose. */
+export const UNGUARDED = { NODE_OPTIONS: '' };
+
+/** Runs a program to its end; its failure is a result, not an error. */
 export function runCommand(
   program: string,
   args: readonly string[],
   cwd: string,
   env: Record<string, string> = {},
 ): Promise<CommandResult> {
-  const inherited = { ...process.env };
-  delete inherited['NODE_OPTIONS'];
   return new Promise((resolve) => {
     execFile(
       program,
       args,
-      { cwd, env: { ...inherited, ...env }, timeout: 120_000, maxBuffer: 1e8 },
+      { cwd, env: { ...process.env, ...env }, timeout: 120_000, maxBuffer: 1e8 },
       (error, stdout, stderr) =>
         resolve({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr }),
     );

@@ -42,12 +42,14 @@ export class SaleProcess {
   #lastId = 0;
 
   private constructor() {
-    const env = { ...process.env };
-    delete env['NODE_OPTIONS']; // jest's
-    this.#child = fork(WORKER, { execArgv: [], env });
+    this.#child = fork(WORKER, { execArgv: [] });
     const pid = this.#child.pid as number;
     const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: 'SIGKILL' });
-    this.#child.once('exit', cancelCleanUp);
+    this.#child.once('exit', () => {
+      cancelCleanUp();
+      const error = { message: `the process has ended: ${this.#ending}` };
+      for (const [id, answer] of this.#calls) answer({ id, error });
+    });
     this.#child.on('message', (message: Message) => {
       if ('event' in message) return this.#onCommitting();
       this.#calls.get(message.id)?.(message);
@@ -100,8 +102,14 @@ export class SaleProcess {
     });
   }
 
+  /** Undefined while it runs. */
+  get #ending(): string | number | undefined {
+    return this.#child.signalCode ?? this.#child.exitCode ?? undefined;
+  }
+
+  /** @throws Error if it has ended by itself */
   async #end(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (this.#ending !== undefined) throw new Error(`The process has ended: ${this.#ending}`);
     const exited = new Promise((resolve) => this.#child.once('exit', resolve));
     this.#child.kill('SIGKILL');
     await exited;

@@ -5,7 +5,9 @@ import {
   type ArgumentsHost,
   type ExceptionFilter,
 } from '@nestjs/common';
+import { throwError, type Observable } from 'rxjs';
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../core/lock.errors.js';
+import { sendWsException } from './ws-exception.js';
 
 type Refusal = LockNotAcquiredError | LockStoreError | LockAbortedError;
 
@@ -16,6 +18,13 @@ interface HttpResponse {
   send(body: object): unknown;
 }
 
+/** What a client is told that does not speak HTTP. */
+interface Answer {
+  readonly code: Refusal['code'];
+  readonly message: string;
+  readonly retryAfterMs: number;
+}
+
 export interface LockExceptionFilterOptions {
   /** The status when somebody else holds the lock. @default 423 (Locked) */
   readonly busyStatus?: number;
@@ -24,10 +33,17 @@ export interface LockExceptionFilterOptions {
 }
 
 /**
- * Answers 423 when the lock was held by somebody else for the whole wait, and 503 when Redis did not answer or the
- * wait was ended because the application shuts down, all with `Retry-After`. Everything else goes its usual way.
+ * Answers when the lock was held by somebody else for the whole wait, when Redis did not answer, and when the wait was
+ * ended because the application shuts down. Everything else goes its usual way. No answer contains the key.
+ *
+ * - HTTP: 423 or 503, with `Retry-After`.
+ * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer: a
+ *   handler of events that must not miss one uses `onBusy` or catches the error.
+ * - WebSocket: an `exception` event with the same content.
+ * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`; its `cause` is ours.
  *
  * @example providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }]
+ * @example @UseFilters(LockExceptionFilter) // gateways: Nest does not use global filters there
  */
 @Catch(LockNotAcquiredError, LockStoreError, LockAbortedError)
 export class LockExceptionFilter implements ExceptionFilter<Refusal> {
@@ -40,17 +56,46 @@ export class LockExceptionFilter implements ExceptionFilter<Refusal> {
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
-  catch(error: Refusal, host: ArgumentsHost): void {
-    if (host.getType() !== 'http') throw error;
-    const isBusy = error instanceof LockNotAcquiredError;
-    const statusCode = isBusy ? this.#busyStatus : HttpStatus.SERVICE_UNAVAILABLE;
-    // Without the key: it may say more about others than a client should know.
-    const message = isBusy ? 'In use, try again' : 'Locks are unavailable, try again';
-    host
-      .switchToHttp()
-      .getResponse<HttpResponse>()
+  /** @throws the error itself where Nest knows a kind of request that we do not */
+  catch(error: Refusal, host: ArgumentsHost): Observable<never> | undefined {
+    const answer = this.#answerTo(error);
+    switch (host.getType<string>()) {
+      case 'http':
+        this.#respond(answer, host.switchToHttp().getResponse<HttpResponse>());
+        return undefined;
+      case 'rpc':
+        return throwError(() => answer);
+      case 'ws':
+        if (sendWsException(host.switchToWs().getClient<object>(), answer)) return undefined;
+        throw error;
+      case 'graphql':
+        throw graphqlError(answer, error);
+      default:
+        throw error;
+    }
+  }
+
+  #answerTo({ code }: Refusal): Answer {
+    return {
+      code,
+      // Without the key: it may say more about others than a client should know.
+      message:
+        code === 'LOCK_NOT_ACQUIRED' ? 'In use, try again' : 'Locks are unavailable, try again',
+      retryAfterMs: this.#retryAfterSeconds * 1_000,
+    };
+  }
+
+  #respond({ code, message }: Answer, response: HttpResponse): void {
+    const statusCode =
+      code === 'LOCK_NOT_ACQUIRED' ? this.#busyStatus : HttpStatus.SERVICE_UNAVAILABLE;
+    response
       .status(statusCode)
       .header('Retry-After', String(this.#retryAfterSeconds))
-      .send({ statusCode, code: error.code, message });
+      .send({ statusCode, code, message });
   }
+}
+
+/** GraphQL servers show the message of any error, and take `extensions` over. */
+function graphqlError({ message, code, retryAfterMs }: Answer, cause: Refusal): Error {
+  return Object.assign(new Error(message, { cause }), { extensions: { code, retryAfterMs } });
 }

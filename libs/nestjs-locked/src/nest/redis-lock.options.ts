@@ -5,8 +5,8 @@ import type { RedisClient } from '../redis/redis-client.js';
 /** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {
   /**
-   * Where Redis is: a URL, options for a new client (closed with the application), or an ioredis 5 or 6 client,
-   * which stays yours: nothing is set on it, and you close it. A second connection is opened for messages.
+   * Where Redis is: a URL, options as ioredis takes them, or an ioredis 5 or 6 client. The locks open two connections
+   * of their own. A client stays yours: nothing is set on it, and you close it when you like, also before the locks.
    */
   readonly connection: string | RedisOptions | RedisClient;
   /** Before every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
