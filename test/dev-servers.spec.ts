@@ -18,6 +18,7 @@ import {
   provideMariaDb,
   providePostgres,
   provideRedis,
+  RedisReplicaSet,
   RedisServer,
 } from 'dev-servers';
 import { Redis } from 'ioredis';
@@ -121,6 +122,27 @@ describe('RedisServer', () => {
 
     await expect(startRedis({ port })).rejects.toThrow(/Address already in use/);
   });
+});
+
+describe('RedisReplicaSet', () => {
+  test('has a master that a replica follows, fails over when told to, and leaves no process behind', async () => {
+    const set = await RedisReplicaSet.start();
+    cleanUps.push(() => set.stop());
+    const [first, second] = set.servers;
+    expect(await set.master()).toBe(first);
+    const through = new Redis({ sentinels: set.sentinels, name: set.name });
+    cleanUps.push(() => through.disconnect());
+    await through.set('key', 'value');
+    expect(await through.wait(1, 5_000)).toBe(1);
+    expect(await client(second.url).get('key')).toBe('value');
+
+    expect(await set.failOver()).toBe(second);
+    expect(await set.master()).toBe(second);
+    expect(await client(second.url).set('key', 'other')).toBe('OK');
+
+    await set.stop();
+    expect(set.servers.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
+  }, 60_000);
 });
 
 describe('PostgresServer', () => {

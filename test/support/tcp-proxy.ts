@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 /** A way to a server that can fall silent without closing anything, as a broken network does. */
 export class TcpProxy {
   readonly #server: Server;
-  readonly #targetPort: number;
+  #targetPort: number;
   /** In order of arrival. */
   readonly #links = new Set<Link>();
   #newAreSilent = false;
@@ -26,6 +26,11 @@ export class TcpProxy {
 
   get url(): string {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Connections to come lead to another server; present ones stay where they are. */
+  leadTo(targetPort: number): void {
+    this.#targetPort = targetPort;
   }
 
   /** Nothing passes any more on the newest connection, nor, if asked for, on those to come. */

@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { join } from 'node:path';
+import { askRedis } from './ask-redis.js';
 import { findRedisProgram } from './redis-program.js';
 import { ServerProcess } from './server-process.js';
 import { startOnFreePort } from './start-on-free-port.js';
@@ -116,22 +116,9 @@ function launchRedis(
 async function waitUntilReady(server: ServerProcess, port: number): Promise<void> {
   const ownLine = `\nprocess_id:${server.pid}\r`;
   await server.waitUntilReady(
-    async () => (await ask(port, 'INFO server')).includes(ownLine),
+    async () => (await askRedis(port, 'INFO server')).includes(ownLine),
     START_LIMIT_MS,
   );
-}
-
-/** The first answer to one inline command; '' when there is none within a second. */
-function ask(port: number, command: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    let answer = '';
-    socket.setTimeout(1_000, () => socket.destroy());
-    socket.on('connect', () => socket.end(`${command}\r\n`));
-    socket.on('data', (data) => (answer += data.toString()));
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => resolve(answer));
-  });
 }
 
 async function empty(folder: string): Promise<void> {

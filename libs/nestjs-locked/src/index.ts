@@ -50,5 +50,5 @@ export type {
   RedisLockOptionsFactory,
 } from './nest/redis-lock.options.js';
 export type { RedisOptions } from './redis/open-redis.js';
-export type { RedisClient, RedisSubscriber } from './redis/redis-client.js';
+export type { RedisClient, RedisConnection } from './redis/redis-client.js';
 export type { ScriptClient } from './redis/redis-script.js';

@@ -1,5 +1,11 @@
 import type { InboxMessage } from '../core/lock-store.js';
 
+/** What we publish to our own inbox. */
+export interface ProbeMessage {
+  readonly kind: 'probe';
+  readonly id: string;
+}
+
 /**
  * Reads what the scripts publish. The name comes last because it is the only part that may contain blanks.
  *
@@ -7,11 +13,11 @@ import type { InboxMessage } from '../core/lock-store.js';
  *     w <token> <name>
  *     h <token> <ms> <name>
  *     r <token> <name>
+ *     probe <id>
  *
- * @returns undefined for anything else: whoever may publish can write what he likes
+ * @returns undefined for anything else: whoever may publish can write what they like
  */
-export function parseInboxMessage(text: string): InboxMessage | 'probe' | undefined {
-  if (text === 'probe') return 'probe';
+export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | undefined {
   const [kind, token, ...rest] = text.split(' ');
   if (token === undefined) return undefined;
   switch (kind) {
@@ -38,6 +44,8 @@ export function parseInboxMessage(text: string): InboxMessage | 'probe' | undefi
         ? { kind: 'head', token, ms, name: rest.slice(1).join(' ') }
         : undefined;
     }
+    case 'probe':
+      return { kind: 'probe', id: token };
     case undefined:
     default:
       return undefined;

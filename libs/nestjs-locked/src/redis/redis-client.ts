@@ -1,16 +1,34 @@
 import type { ScriptClient } from './redis-script.js';
 
 /**
- * The few things we ask of a Redis client. Clients of ioredis 5 and of ioredis 6 both fit.
- *
- * A client that you pass in stays yours: no command is defined on it, no setting changed, and it is not closed.
+ * What `connection` may be, besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to
+ * get in, and nothing else is done with it: the locks use connections of their own, made by `duplicate`. So it stays
+ * yours in every respect. It may be busy with a blocking command, a subscription or a transaction, select another
+ * database, not be connected at all, or be closed before the locks are.
  */
-export interface RedisClient extends ScriptClient {
-  /** For instance `ready`, `wait`, `reconnecting`. */
+export interface RedisClient {
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly connectionName?: string | null | undefined;
+    readonly sentinels?: readonly object[] | null | undefined;
+    /** Read again before every reconnect, for passwords that change. */
+    readonly username?: string | null | undefined;
+    readonly password?: string | null | undefined;
+    readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null | undefined;
+  };
+  /** A connection of our own to the same server, with these options instead of the client's. */
+  duplicate(override: object): RedisConnection;
+}
+
+/** A connection of our own: the few things we ask of it. Connections of ioredis 5 and of ioredis 6 both fit. */
+export interface RedisConnection extends ScriptClient {
+  /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
   readonly status: string;
-  readonly options: { readonly keyPrefix?: string | undefined };
-  /** Called only for a client that waits to be connected (`lazyConnect`). */
+  readonly options: object;
   connect(): Promise<unknown>;
+  /** @param reconnect true: drop the connection and make a new one */
+  disconnect(reconnect?: boolean): void;
+  script(subcommand: 'LOAD', script: string): Promise<unknown>;
   info(section: string): Promise<string>;
   get(key: string): Promise<string | null>;
   set(key: string, value: string, mode: 'PX', milliseconds: number): Promise<unknown>;
@@ -22,20 +40,9 @@ export interface RedisClient extends ScriptClient {
     count: 'COUNT',
     size: number,
   ): Promise<[cursor: string, keys: string[]]>;
-  /** A connection of our own to the same server, for the inbox. */
-  duplicate(override: object): RedisSubscriber;
-  on(event: 'ready', listener: () => void): unknown;
-  off(event: 'ready', listener: () => void): unknown;
-}
-
-/** The inbox connection. */
-export interface RedisSubscriber {
-  readonly status: string;
   subscribe(channel: string): Promise<unknown>;
   ping(): Promise<unknown>;
-  /** @param reconnect true: drop the connection and make a new one */
-  disconnect(reconnect?: boolean): void;
-  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
 }

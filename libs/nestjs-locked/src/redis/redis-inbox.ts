@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js';
-import type { RedisClient, RedisSubscriber } from './redis-client.js';
-import { reconnectDelay } from './open-redis.js';
+import { OwnConnection } from './own-connection.js';
+import type { RedisClient } from './redis-client.js';
 import { withinLimit } from './time-limit.js';
 
 export interface RedisInboxOptions {
@@ -19,39 +19,40 @@ export interface RedisInboxListener {
   failed(error: unknown): void;
 }
 
+/** A refused subscription is refused again at once: not in a tight loop. */
+const RESUBSCRIBE_MS = 1_000;
+
 /**
- * One subscription per process, on a connection of its own, to the master. It is renewed by hand after every
- * reconnect, because the acknowledgement matters: only then do messages arrive again.
+ * One subscription per process, on a connection of its own. It is renewed by hand after every reconnect, because the
+ * acknowledgement matters: only then do messages arrive again.
  */
 export class RedisInbox {
   readonly #options: RedisInboxOptions;
   readonly #listener: RedisInboxListener;
-  readonly #connection: RedisSubscriber;
+  readonly #connection: OwnConnection;
   #ready = false;
   #closed = false;
-  #cancelPing: () => void = () => {};
-  #generation = 0;
+  #cancelTimer: () => void = () => {};
+  #connections = 0;
 
   constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
+    const { channel, clock, timeLimitMs } = options;
     this.#options = options;
     this.#listener = listener;
-    this.#connection = client.duplicate({
-      role: 'master',
-      lazyConnect: false,
-      enableOfflineQueue: true,
-      maxRetriesPerRequest: null,
-      autoResubscribe: false,
-      autoResendUnfulfilledCommands: false,
-      retryStrategy: reconnectDelay,
-      // A server that accepts the connection and then says nothing is left, too.
-      socketTimeout: options.timeLimitMs,
-      connectionName: options.channel,
-    });
-    this.#connection.on('error', (error) => this.#failed(error));
-    this.#connection.on('close', () => this.#lost());
-    this.#connection.on('ready', () => void this.#subscribe(++this.#generation));
-    this.#connection.on('message', (channel, message) => {
-      if (channel === options.channel) listener.message(message);
+    this.#connection = new OwnConnection(
+      client,
+      { name: channel, clock, timeLimitMs },
+      {
+        ready: () => void this.#subscribe(++this.#connections).catch(() => {}), // a listener's error, not ours
+        closed: () => {
+          this.#connections++;
+          this.#lost();
+        },
+        failed: (error) => this.#failed(error),
+      },
+    );
+    this.#connection.redis.on('message', (from, message) => {
+      if (from === channel) listener.message(message);
     });
   }
 
@@ -59,28 +60,41 @@ export class RedisInbox {
     return this.#ready;
   }
 
+  /** Counts connections: whether it is still the same one. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** Drops the connection and makes a new one. */
+  reconnect(): void {
+    this.#lost();
+    if (!this.#closed) this.#connection.reconnect();
+  }
+
   close(): void {
     this.#closed = true;
     this.#lost();
-    this.#connection.disconnect();
+    this.#connection.close();
   }
 
-  /** @param generation of the connection: what becomes of an older one does not matter */
-  async #subscribe(generation: number): Promise<void> {
-    const isCurrent = (): boolean => generation === this.#generation && !this.#closed;
+  /** @param connection what becomes of an older one does not matter */
+  async #subscribe(connection: number): Promise<void> {
+    const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
     try {
       await this.#limited('subscribe to the inbox', () =>
-        this.#connection.subscribe(this.#options.channel),
+        this.#connection.redis.subscribe(this.#options.channel),
       );
       if (!isCurrent()) return;
       this.#ready = true;
+      this.#connection.proved();
       this.#armPing();
-      this.#listener.subscribed();
     } catch (error) {
       if (!isCurrent()) return;
       this.#failed(error);
-      this.#reconnectLater();
+      this.#cancelTimer = this.#options.clock.after(RESUBSCRIBE_MS, () => this.reconnect());
+      return;
     }
+    this.#listener.subscribed();
   }
 
   #failed(error: unknown): void {
@@ -88,37 +102,29 @@ export class RedisInbox {
   }
 
   #armPing(): void {
-    this.#cancelPing = this.#options.clock.after(
+    this.#cancelTimer = this.#options.clock.after(
       this.#options.pingEveryMs,
-      () => void this.#ping(),
+      () => void this.#ping(this.#connections).catch(() => {}),
     );
   }
 
-  async #ping(): Promise<void> {
+  async #ping(connection: number): Promise<void> {
+    const isCurrent = (): boolean => connection === this.#connections && this.#ready;
     try {
-      await this.#limited('ping the inbox', () => this.#connection.ping());
-      if (this.#ready) this.#armPing();
+      await this.#limited('ping the inbox', () => this.#connection.redis.ping());
+      if (isCurrent()) this.#armPing();
     } catch (error) {
+      if (!isCurrent()) return;
       this.#failed(error);
-      if (this.#ready) this.#reconnect();
+      this.reconnect();
     }
   }
 
   #lost(): void {
-    this.#cancelPing();
+    this.#cancelTimer();
     if (!this.#ready) return;
     this.#ready = false;
     if (!this.#closed) this.#listener.lost();
-  }
-
-  /** A refused subscription is refused again at once: not in a tight loop. */
-  #reconnectLater(): void {
-    this.#cancelPing = this.#options.clock.after(1_000, () => this.#reconnect());
-  }
-
-  #reconnect(): void {
-    this.#lost();
-    if (!this.#closed) this.#connection.disconnect(true);
   }
 
   #limited(action: string, command: () => Promise<unknown>): Promise<unknown> {

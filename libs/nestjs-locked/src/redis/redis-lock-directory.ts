@@ -2,20 +2,21 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Clock } from '../core/clock.js';
 import type { LockDirectory, LockRecord } from '../core/lock-directory.js';
-import type { RedisClient } from './redis-client.js';
+import type { CommandConnection } from './command-connection.js';
+import type { RedisConnection } from './redis-client.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { RedisScript } from './redis-script.js';
 import { isLeaseToken, readInspectReply } from './script-replies.js';
 import { inspectScript } from './scripts/inspect.lua.js';
 import { revokeScript } from './scripts/revoke.lua.js';
-import { withinLimit } from './time-limit.js';
 
 export interface RedisLockDirectoryOptions {
-  readonly client: RedisClient;
+  readonly commands: CommandConnection;
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly processId: string;
-  readonly timeLimitMs: number;
+  /** What the connection puts before the keys of its commands. */
+  readonly connectionPrefix: string;
 }
 
 /** Labels and what processes say of themselves are kept for so long; the latter are written again in time. */
@@ -35,61 +36,62 @@ export class RedisLockDirectory implements LockDirectory {
 
   /** Writes which process this is, now and again before it is forgotten. */
   async present(): Promise<void> {
-    const { client, clock, keys, processId } = this.#options;
+    const { clock, keys, processId } = this.#options;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
     this.#isPresent = true;
     const self = JSON.stringify({ host: hostname(), pid: process.pid });
-    await this.#limited('introduce this process', () =>
-      client.set(keys.processOf(processId), self, 'PX', KEPT_MS),
+    await this.#run('introduce this process', (redis) =>
+      redis.set(keys.processOf(processId), self, 'PX', KEPT_MS),
     );
   }
 
   async leave(): Promise<void> {
     if (!this.#isPresent) return;
     this.#isPresent = false;
-    const { client, keys, processId } = this.#options;
+    const { commands, keys, processId } = this.#options;
     this.#cancelRefresh();
-    // Whoever cannot be told now finds out when the entry ends.
-    await this.#limited('forget this process', () => client.del(keys.processOf(processId))).catch(
+    // If that is not possible now, the entry ends by itself.
+    if (!commands.isReady) return;
+    await this.#run('forget this process', (redis) => redis.del(keys.processOf(processId))).catch(
       () => {},
     );
   }
 
   async label(name: string, token: string, label: string): Promise<void> {
-    const { client, keys } = this.#options;
-    await this.#limited(`label '${name}'`, () =>
-      client.set(keys.labelOf(name), `${token} ${label}`, 'PX', KEPT_MS),
+    const { keys } = this.#options;
+    await this.#run(`label '${name}'`, (redis) =>
+      redis.set(keys.labelOf(name), `${token} ${label}`, 'PX', KEPT_MS),
     );
   }
 
   async inspect(name: string): Promise<LockRecord | undefined> {
-    const { client, keys } = this.#options;
-    const reply = await this.#run(inspectScript, [...keys.of(name), keys.labelOf(name)], [], name);
+    const { keys } = this.#options;
+    const all = [...keys.of(name), keys.labelOf(name)];
+    const reply = await this.#runScript(inspectScript, all, [], name);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
     const text = isLeaseToken(found.value)
-      ? await this.#limited(`inspect '${name}'`, () =>
-          client.get(keys.processOf(found.value.slice(0, 32))),
+      ? await this.#run(`inspect '${name}'`, (redis) =>
+          redis.get(keys.processOf(found.value.slice(0, 32))),
         )
       : null;
     return { name, ...found, process: processRecord(text) };
   }
 
   async *list(pattern: string): AsyncIterable<string> {
-    const { client, keys } = this.#options;
+    const { keys, connectionPrefix } = this.#options;
     // ioredis puts its own prefix before the keys of commands, but not before a pattern, nor takes it off results.
-    const ownPrefix = client.options.keyPrefix ?? '';
-    const match = `${escaped(ownPrefix + keys.prefix)}{${pattern}}`;
+    const match = `${escaped(connectionPrefix + keys.prefix)}{${pattern}}`;
     const seen = new Set<string>();
     let cursor = '0';
     do {
       const from = cursor;
-      const [next, page] = await this.#limited('list locks', () =>
-        client.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE),
+      const [next, page] = await this.#run('list locks', (redis) =>
+        redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE),
       );
       for (const key of page) {
-        const name = keys.nameOf(key.slice(ownPrefix.length));
+        const name = keys.nameOf(key.slice(connectionPrefix.length));
         if (name === undefined || seen.has(name)) continue;
         seen.add(name); // SCAN may give a key twice
         yield name;
@@ -101,22 +103,28 @@ export class RedisLockDirectory implements LockDirectory {
   async revoke(name: string): Promise<boolean> {
     const { keys } = this.#options;
     const args = [keys.inboxPrefix, 0, randomUUID()];
-    return Number(await this.#run(revokeScript, keys.of(name), args, name)) === 1;
+    return Number(await this.#runScript(revokeScript, keys.of(name), args, name)) === 1;
   }
 
-  #run(
+  #runScript(
     script: RedisScript,
     keys: readonly string[],
     args: readonly (string | number)[],
     name: string,
   ): Promise<unknown> {
-    return this.#limited(`${script.name} '${name}'`, (isWanted) =>
-      script.run(this.#options.client, keys, args, isWanted),
+    return this.#run(`${script.name} '${name}'`, (redis, mayRepeat) =>
+      script.run(redis, keys, args, mayRepeat),
     );
   }
 
-  #limited<T>(action: string, command: (isWanted: () => boolean) => Promise<T>): Promise<T> {
-    return withinLimit(this.#options.clock, this.#options.timeLimitMs, action, command);
+  /** @throws LockStoreError */
+  async #run<T>(
+    action: string,
+    send: (redis: RedisConnection, mayRepeat: () => Promise<boolean>) => Promise<T>,
+  ): Promise<T> {
+    const outcome = await this.#options.commands.run({ action, names: [], send });
+    if (outcome.kind === 'failed') throw outcome.cause;
+    return outcome.reply as T;
   }
 }
 

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/lease-timing.js';
@@ -20,10 +19,15 @@ import type {
   StoreListener,
   Unknown,
 } from '../core/lock-store.js';
+import { quotedList } from '../core/quoted.js';
+import { CommandConnection, type CommandOutcome } from './command-connection.js';
+import { InboxProof } from './inbox-proof.js';
 import { parseInboxMessage } from './inbox-message.js';
 import type { RedisClient } from './redis-client.js';
-import { quotedList } from '../core/quoted.js';
+import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
+import { RedisKeys } from './redis-keys.js';
+import { RedisLockDirectory } from './redis-lock-directory.js';
 import type { RedisScript } from './redis-script.js';
 import {
   readAcquireReply,
@@ -33,58 +37,83 @@ import {
   readRequeueReply,
   readTogetherReply,
 } from './script-replies.js';
-import { RedisHandshake } from './redis-handshake.js';
-import { RedisKeys } from './redis-keys.js';
-import { RedisLockDirectory } from './redis-lock-directory.js';
 import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
+import { inspectScript } from './scripts/inspect.lua.js';
 import { leaveScript } from './scripts/leave.lua.js';
+import { probeScript } from './scripts/probe.lua.js';
 import { recheckScript } from './scripts/recheck.lua.js';
 import { releaseScript } from './scripts/release.lua.js';
 import { renewScript } from './scripts/renew.lua.js';
-import { withinLimit } from './time-limit.js';
+import { revokeScript } from './scripts/revoke.lua.js';
+import type { ServerInfo } from './server-info.js';
 
 export interface RedisLockStoreOptions {
+  /** What our own connections are made like. */
   readonly client: RedisClient;
   readonly clock: Clock;
   /** Before every key and channel, e.g. `lock:`. */
   readonly keyPrefix: string;
   /** The service's lease: time limits and the acceptance lease follow from it. */
   readonly leaseMs: number;
-  /** Called once, after the store has stopped using the client. */
+  /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
 
-/** Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. */
+const SCRIPTS = [
+  acquireScript,
+  acquireTogetherScript,
+  inspectScript,
+  leaveScript,
+  probeScript,
+  recheckScript,
+  releaseScript,
+  renewScript,
+  revokeScript,
+];
+
+/** How long to wait after Redis could not say whether messages arrive, before it is asked again. */
+const PROOF_RETRY_MS = 1_000;
+
+/**
+ * Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. Both are
+ * ours, and of the client only its options are used.
+ */
 export class RedisLockStore implements LockStore {
   readonly processId = randomBytes(16).toString('hex');
   readonly commandTimeoutMs: number;
-  readonly #client: RedisClient;
-  readonly #clock: Clock;
-  readonly #keys: RedisKeys;
   readonly directory: RedisLockDirectory;
-  readonly #acceptMs: number;
   readonly #options: RedisLockStoreOptions;
+  readonly #keys: RedisKeys;
+  readonly #acceptMs: number;
+  readonly #commands: CommandConnection;
+  readonly #proof: InboxProof;
   #inbox: RedisInbox | undefined;
   #listener: StoreListener | undefined;
-  /** Counts connections: a command during which it changed may have run twice. */
-  #connections = 0;
-  readonly #inFlight = new Set<Promise<unknown>>();
+  #server: ServerInfo | undefined;
+  /** What the listener was told last. */
+  #evictionPolicy: string | undefined;
+  #cancelProof: () => void = () => {};
 
   constructor(options: RedisLockStoreOptions) {
+    const { client, clock, keyPrefix, leaseMs } = options;
     this.#options = options;
-    this.#client = options.client;
-    this.#clock = options.clock;
-    this.#keys = new RedisKeys(options.keyPrefix);
-    this.#acceptMs = acceptanceLeaseMs(options.leaseMs);
-    this.commandTimeoutMs = Math.min(5_000, Math.ceil(options.leaseMs / 3));
-    this.directory = new RedisLockDirectory({
-      client: options.client,
-      clock: options.clock,
-      keys: this.#keys,
-      processId: this.processId,
-      timeLimitMs: this.commandTimeoutMs,
+    this.#keys = new RedisKeys(keyPrefix);
+    this.#acceptMs = acceptanceLeaseMs(leaseMs);
+    this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
+    const timeLimitMs = this.commandTimeoutMs;
+    const { processId } = this;
+    const keys = this.#keys;
+    this.#commands = new CommandConnection({
+      name: client.options.connectionName ?? `${keyPrefix}commands:${processId}`,
+      clock,
+      timeLimitMs,
+      scripts: SCRIPTS,
     });
+    const commands = this.#commands;
+    this.#proof = new InboxProof({ commands, clock, keys, processId, timeLimitMs });
+    const connectionPrefix = client.options.keyPrefix ?? '';
+    this.directory = new RedisLockDirectory({ commands, clock, keys, processId, connectionPrefix });
   }
 
   get inboxReady(): boolean {
@@ -92,32 +121,113 @@ export class RedisLockStore implements LockStore {
   }
 
   async open(listener: StoreListener): Promise<void> {
-    const handshake = new RedisHandshake(this.#client, this.#clock, this.#keys, this.processId);
-    this.#inbox = this.#inboxOf(listener, handshake);
+    const { client, clock } = this.#options;
+    const { prefix, inboxPrefix } = this.#keys;
+    const rights = `~${client.options.keyPrefix ?? ''}${prefix}* &${inboxPrefix}*`;
+    const handshake = new RedisHandshake(clock, rights);
+    this.#openCommands(handshake);
+    this.#openInbox(handshake, listener);
     try {
-      const evictionPolicy = await handshake.prove();
+      await handshake.step('connect', handshake.isConnected);
+      await handshake.step('subscribe to the inbox', handshake.isSubscribed);
+      await handshake.step('receive a message in the inbox', handshake.isProved);
       await this.directory.present();
-      if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
     } catch (error) {
       await this.close();
       throw error;
     }
     this.#listener = listener;
-    this.#client.on('ready', this.#onReady);
+    this.#tellEviction();
   }
 
   /** Waits for the commands on their way, each within its time limit: what they got must be given back. */
   async close(): Promise<void> {
-    this.#client.off('ready', this.#onReady);
-    while (this.#inFlight.size > 0) {
-      await Promise.allSettled(this.#inFlight);
-      await immediate(); // what their replies set in motion
-    }
+    await this.#commands.idle();
     await this.directory.leave();
+    this.#cancelProof();
+    this.#proof.close();
+    this.#commands.close();
     this.#inbox?.close();
     this.#inbox = undefined;
     await this.#options.closeClient();
   }
+
+  // ---- connections ------------------------------------------------------------------------------------------
+
+  #openCommands(handshake: RedisHandshake): void {
+    this.#commands.open(this.#options.client, {
+      admitted: (server) => {
+        this.#server = server;
+        handshake.connected();
+        if (this.#inbox !== undefined) this.#prove(handshake, this.#inbox);
+        if (this.#listener === undefined) return;
+        this.#listener.reconnected();
+        this.#tellEviction();
+        this.directory.present().catch(() => {}); // the server may be another one; only people miss it
+      },
+      failed: (error) => handshake.failed(error),
+    });
+  }
+
+  #openInbox(handshake: RedisHandshake, listener: StoreListener): void {
+    const options = {
+      channel: this.#keys.inboxPrefix + this.processId,
+      clock: this.#options.clock,
+      timeLimitMs: this.commandTimeoutMs,
+      pingEveryMs: safetyIntervalMs(this.#options.leaseMs),
+    };
+    this.#inbox = new RedisInbox(this.#options.client, options, {
+      subscribed: () => {
+        handshake.subscribed();
+        this.#prove(handshake, this.#commands);
+        this.#listener?.reconnected();
+      },
+      lost: () => this.#listener?.inboxLost(),
+      failed: (error) => handshake.failed(error),
+      message: (text) => {
+        const message = parseInboxMessage(text);
+        if (message?.kind === 'probe') this.#proof.arrived(message.id);
+        else if (message !== undefined) listener.message(message);
+      },
+    });
+  }
+
+  /**
+   * One of the two connections is new. If it leads to another server than the older one, because an address has moved,
+   * that one is made anew as well: waiters whose inbox is elsewhere would be passed over.
+   */
+  #prove(handshake: RedisHandshake, older: CommandConnection | RedisInbox): void {
+    const [commands, inbox] = [this.#commands, this.#inbox];
+    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // proved when both are there
+    const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
+    void this.#proof.run().then((outcome) => {
+      if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
+      switch (outcome.kind) {
+        case 'arrived':
+          return handshake.proved();
+        case 'missing':
+          return older.reconnect();
+        case 'failed':
+          handshake.failed(outcome.cause.cause ?? outcome.cause);
+          this.#cancelProof();
+          this.#cancelProof = this.#options.clock.after(PROOF_RETRY_MS, () =>
+            this.#prove(handshake, older),
+          );
+          return;
+        default:
+          return outcome satisfies never;
+      }
+    });
+  }
+
+  #tellEviction(): void {
+    const policy = this.#server?.evictionPolicy;
+    if (policy === this.#evictionPolicy) return;
+    this.#evictionPolicy = policy;
+    if (policy !== undefined) this.#listener?.mayEvict(policy);
+  }
+
+  // ---- commands ---------------------------------------------------------------------------------------------
 
   acquire({ name, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
     const args = [token, leaseMs, nowait ? 1 : 0, score ?? ''];
@@ -132,22 +242,22 @@ export class RedisLockStore implements LockStore {
     const tokens = commands.map(({ token }) => token);
     const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
     const names = commands.map(({ name }) => name);
-    try {
-      const keys = names.flatMap((name) => this.#keys.of(name));
-      const args = [leaseMs, ...tokens];
-      const action = `acquire ${quotedList(names)}`;
-      return readTogetherReply(await this.#send(acquireTogetherScript, keys, args, action), tokens);
-    } catch (error) {
-      return commands.map(() => unknownBecause(error));
-    }
+    const outcome = await this.#send(
+      acquireTogetherScript,
+      names,
+      [leaseMs, ...tokens],
+      `acquire ${quotedList(names)}`,
+    );
+    const replies = read(outcome, (reply) => readTogetherReply(reply, tokens));
+    return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
   async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
-    const connection = this.#connections;
-    const args = [token, used, '', 0, keepMs];
-    const reply = await this.#run(releaseScript, name, args, readReleaseReply);
-    // ioredis repeats unanswered commands on a new connection: "not yours" may then be the answer to the second one.
-    return reply.kind === 'lost' && connection !== this.#connections ? { kind: 'released' } : reply;
+    const outcome = await this.#sendOne(releaseScript, name, [token, used, '', 0, keepMs]);
+    const reply = read(outcome, readReleaseReply);
+    // "Not yours" may be the answer to the second time that it was sent.
+    const isRepetition = outcome.kind === 'answered' && outcome.mayHaveRunBefore;
+    return reply.kind === 'lost' && isRepetition ? { kind: 'released' } : reply;
   }
 
   requeue({ name, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
@@ -159,90 +269,73 @@ export class RedisLockStore implements LockStore {
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    const keys = commands.flatMap((command) => this.#keys.of(command.name));
+    const names = commands.map(({ name }) => name);
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
-    try {
-      return readRenewReply(
-        await this.#send(renewScript, keys, args, `renew ${commands.length} leases`),
-      );
-    } catch (error) {
-      return commands.map(() => unknownBecause(error));
-    }
+    const outcome = await this.#send(renewScript, names, args, `renew ${names.length} leases`);
+    const replies = read(outcome, readRenewReply);
+    return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
   async #run<Reply>(
     script: RedisScript,
     name: string,
     args: readonly (string | number)[],
-    read: (reply: unknown) => Reply,
+    readReply: (reply: unknown) => Reply,
   ): Promise<Reply | Unknown> {
-    try {
-      const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
-      return read(await this.#send(script, this.#keys.of(name), all, `${script.name} '${name}'`));
-    } catch (error) {
-      return unknownBecause(error);
-    }
+    return read(await this.#sendOne(script, name, args), readReply);
+  }
+
+  #sendOne(
+    script: RedisScript,
+    name: string,
+    args: readonly (string | number)[],
+  ): Promise<CommandOutcome> {
+    const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
+    return this.#send(script, [name], all, `${script.name} '${name}'`);
   }
 
   #send(
     script: RedisScript,
-    keys: readonly string[],
+    names: readonly string[],
     args: readonly (string | number)[],
     action: string,
-  ): Promise<unknown> {
-    const command = withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
-      script.run(this.#client, keys, args, isWanted),
-    ).finally(() => this.#inFlight.delete(command));
-    this.#inFlight.add(command);
-    return command;
-  }
-
-  readonly #onReady = (): void => {
-    this.#connections++;
-    this.#listener?.reconnected();
-    void this.directory.present().catch(() => {}); // the server may be another one; only people miss it
-  };
-
-  #inboxOf(listener: StoreListener, handshake: RedisHandshake): RedisInbox {
-    return new RedisInbox(
-      this.#client,
-      {
-        channel: this.#keys.inboxPrefix + this.processId,
-        clock: this.#clock,
-        timeLimitMs: this.commandTimeoutMs,
-        pingEveryMs: safetyIntervalMs(this.#options.leaseMs),
-      },
-      {
-        subscribed: () => {
-          handshake.subscribed();
-          this.#listener?.reconnected();
-        },
-        lost: () => this.#listener?.inboxLost(),
-        failed: (error) => handshake.failed(error),
-        message: (text) => {
-          const message = parseInboxMessage(text);
-          if (message === 'probe') handshake.probed();
-          else if (message !== undefined) listener.message(message);
-        },
-      },
-    );
+  ): Promise<CommandOutcome> {
+    const keys = names.flatMap((name) => this.#keys.of(name));
+    return this.#commands.run({
+      action,
+      names,
+      send: (redis, mayRepeat) => script.run(redis, keys, args, mayRepeat),
+    });
   }
 }
 
-function unknownBecause(error: unknown): Unknown {
-  if (error instanceof LockStoreError && error.message.includes('WRONGTYPE')) {
-    const message = `${error.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another name or keyPrefix`;
-    return {
-      kind: 'unknown',
-      cause: new LockStoreError(message, undefined, { cause: error }),
-      isLasting: true,
-    };
+/** What Redis has answered is read; anything else is not known, and why. */
+function read<Reply>(
+  outcome: CommandOutcome,
+  readReply: (reply: unknown) => Reply,
+): Reply | Unknown {
+  if (outcome.kind === 'failed') {
+    const { cause, neverRan } = outcome;
+    if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
+    return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
   }
-  const cause =
-    error instanceof LockStoreError
-      ? error
-      : new LockStoreError(`Cannot read the answer of Redis: ${String(error)}`, undefined, {
-          cause: error,
-        });
-  return { kind: 'unknown', cause };
+  try {
+    return readReply(outcome.reply);
+  } catch (cause) {
+    const message = `Cannot read the answer of Redis: ${String(cause)}`;
+    return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };
+  }
+}
+
+function wrongType(cause: LockStoreError): Unknown {
+  const message = `${cause.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another name or keyPrefix`;
+  return {
+    kind: 'unknown',
+    cause: new LockStoreError(message, undefined, { cause }),
+    isLasting: true,
+  };
+}
+
+function isUnknown<T extends object>(replies: T | Unknown): replies is Unknown {
+  return 'kind' in replies;
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isUnknownScript } from './reply-error.js';
 
 /** What running a script asks of a Redis client. */
 export interface ScriptClient {
@@ -18,24 +19,20 @@ export class RedisScript {
   }
 
   /**
-   * @param isWanted asked before the script is sent whole: if the caller has stopped waiting by then, it must not
-   * run behind the commands that clean up after it.
+   * @param mayRepeat asked before the script is sent whole: not if the caller has stopped waiting, because it must not
+   * run behind the commands that clean up after it; and not before its turn among other commands
    */
   async run(
     client: ScriptClient,
     keys: readonly string[],
     args: readonly (string | number)[],
-    isWanted: () => boolean,
+    mayRepeat: () => boolean | Promise<boolean>,
   ): Promise<unknown> {
     try {
       return await client.evalsha(this.sha, keys.length, ...keys, ...args);
     } catch (error) {
-      if (!isUnknownScript(error) || !isWanted()) throw error;
+      if (!isUnknownScript(error) || !(await mayRepeat())) throw error;
       return await client.eval(this.lua, keys.length, ...keys, ...args);
     }
   }
-}
-
-function isUnknownScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }

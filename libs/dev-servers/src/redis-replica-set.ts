@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askRedis } from './ask-redis.js';
+import { RedisSentinel } from './redis-sentinel.js';
+import { RedisServer } from './redis-server.js';
+
+export interface RedisReplicaSetOptions {
+  /** A server that has not answered the sentinels for so long is considered down. Default: 2,000. */
+  readonly downAfterMs?: number;
+}
+
+const SENTINELS = 3;
+const QUORUM = 2;
+/** Sentinels find each other by messages that each sends every two seconds. */
+const SETTLE_LIMIT_MS = 30_000;
+
+/** A master, its replica, and three sentinels that watch both; all on 127.0.0.1. */
+export class RedisReplicaSet {
+  /** Under this name the sentinels know the master. */
+  readonly name = 'main';
+
+  private constructor(
+    /** Both servers; the first one was the master at the start. */
+    readonly servers: readonly [RedisServer, RedisServer],
+    private readonly watchers: readonly RedisSentinel[],
+  ) {}
+
+  /**
+   * Starts the five processes, and waits until the replica has its master's data and each sentinel knows all others.
+   *
+   * @throws Error when there is no redis-server, or one does not start
+   */
+  static async start({
+    downAfterMs = 2_000,
+  }: RedisReplicaSetOptions = {}): Promise<RedisReplicaSet> {
+    const started: { stop(): Promise<void> }[] = [];
+    const noteStart = async <S extends { stop(): Promise<void> }>(
+      start: Promise<S>,
+    ): Promise<S> => {
+      const server = await start;
+      started.push(server);
+      return server;
+    };
+    try {
+      const args = ['--repl-diskless-sync-delay', '0'];
+      const master = await noteStart(RedisServer.start({ args }));
+      const following = ['--replicaof', '127.0.0.1', String(master.port)];
+      const replica = await noteStart(RedisServer.start({ args: [...args, ...following] }));
+      await until('the replica follows', async () =>
+        (await askRedis(replica.port, 'INFO replication')).includes('master_link_status:up'),
+      );
+      const options = { name: 'main', masterPort: master.port, quorum: QUORUM, downAfterMs };
+      const sentinels = await Promise.all(
+        Array.from({ length: SENTINELS }, () => noteStart(RedisSentinel.start(options))),
+      );
+      const set = new RedisReplicaSet([master, replica], sentinels);
+      await until('the sentinels know each other', () => set.isComplete());
+      return set;
+    } catch (error) {
+      await Promise.all(started.map((server) => server.stop()));
+      throw error;
+    }
+  }
+
+  /** Addresses of the sentinels, as clients take them. */
+  get sentinels(): { readonly host: string; readonly port: number }[] {
+    return this.watchers.map(({ port }) => ({ host: '127.0.0.1', port }));
+  }
+
+  /**
+   * A planned failover, as before maintenance: both servers are well. Comes back when every sentinel names the new
+   * master. The old one is told to follow it about ten seconds later, and takes commands until then.
+   *
+   * @returns the new master
+   */
+  async failOver(): Promise<RedisServer> {
+    const before = await this.master();
+    const [first] = this.watchers as [RedisSentinel];
+    const answer = await askRedis(first.port, `SENTINEL FAILOVER ${this.name}`);
+    if (!answer.startsWith('+OK')) throw new Error(`The failover was refused: ${answer}`);
+    const after = this.servers.find((server) => server !== before) as RedisServer;
+    await until('every sentinel names the new master', async () => {
+      const ports = await Promise.all(this.watchers.map((sentinel) => this.masterPort(sentinel)));
+      return ports.every((port) => port === after.port);
+    });
+    return after;
+  }
+
+  /** The master that the first sentinel names. */
+  async master(): Promise<RedisServer> {
+    const port = await this.masterPort(this.watchers[0] as RedisSentinel);
+    const master = this.servers.find((server) => server.port === port);
+    if (master === undefined) throw new Error('The sentinel does not answer');
+    return master;
+  }
+
+  /** Ends everything; a second call does nothing. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.watchers, ...this.servers].map((server) => server.stop()));
+  }
+
+  private async masterPort(sentinel: RedisSentinel): Promise<number> {
+    const answer = await askRedis(sentinel.port, `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`);
+    return Number(/\r\n(\d+)\r\n$/.exec(answer)?.[1]);
+  }
+
+  private async isComplete(): Promise<boolean> {
+    const knows = async ({ port }: RedisSentinel): Promise<boolean> => {
+      const answer = await askRedis(port, `SENTINEL MASTER ${this.name}`);
+      const numberOf = (field: string): number =>
+        Number(new RegExp(`\\r\\n${field}\\r\\n\\$\\d+\\r\\n(\\d+)`).exec(answer)?.[1]);
+      return numberOf('num-slaves') === 1 && numberOf('num-other-sentinels') === SENTINELS - 1;
+    };
+    return (await Promise.all(this.watchers.map(knows))).every(Boolean);
+  }
+}
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + SETTLE_LIMIT_MS;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`It took too long until ${what}`);
+    await sleep(50);
+  }
+}

@@ -1,0 +1,80 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { askRedis } from './ask-redis.js';
+import { findRedisProgram } from './redis-program.js';
+import { ServerProcess } from './server-process.js';
+import { startOnFreePort } from './start-on-free-port.js';
+import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
+
+export interface RedisSentinelOptions {
+  /** Name of the master, as clients ask for it. */
+  readonly name: string;
+  readonly masterPort: number;
+  /** So many sentinels must agree that the master is down. */
+  readonly quorum: number;
+  /** A server that has not answered for so long is considered down. */
+  readonly downAfterMs: number;
+}
+
+const START_LIMIT_MS = 10_000;
+
+/** A sentinel on 127.0.0.1: every redis-server can be one. */
+export class RedisSentinel {
+  private constructor(
+    readonly port: number,
+    private readonly process: ServerProcess,
+    private readonly temporary: TemporaryFolder,
+  ) {}
+
+  /** @throws Error when there is no redis-server, or it does not start */
+  static async start(options: RedisSentinelOptions): Promise<RedisSentinel> {
+    const program = await findRedisProgram();
+    const temporary = createTemporaryFolder('redis-sentinel-');
+    const folder = temporary.path;
+    const startOn = async (port: number): Promise<RedisSentinel> => {
+      const file = join(folder, `sentinel-${port}.conf`);
+      writeFileSync(file, configuration(port, folder, options));
+      const process = new ServerProcess({
+        program,
+        args: [file, '--sentinel'],
+        folder,
+        logFile: join(folder, 'sentinel.log'),
+        endSignal: 'SIGKILL',
+      });
+      const isReady = async (): Promise<boolean> => (await askRedis(port, 'PING')).includes('PONG');
+      await process.waitUntilReady(isReady, START_LIMIT_MS);
+      return new RedisSentinel(port, process, temporary);
+    };
+    try {
+      return await startOnFreePort(startOn);
+    } catch (error) {
+      await temporary.remove();
+      throw error;
+    }
+  }
+
+  /** Kills the sentinel without warning (SIGKILL) and waits until it is gone. */
+  async kill(): Promise<void> {
+    await this.process.end();
+  }
+
+  /** Ends the sentinel for good and removes its folder; a second call does nothing. */
+  async stop(): Promise<void> {
+    await this.process.end();
+    await this.temporary.remove();
+  }
+}
+
+/** A sentinel keeps what it finds out in this file. */
+function configuration(port: number, folder: string, options: RedisSentinelOptions): string {
+  const { name, masterPort, quorum, downAfterMs } = options;
+  return [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${folder}`,
+    `sentinel monitor ${name} 127.0.0.1 ${masterPort} ${quorum}`,
+    `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
+    `sentinel failover-timeout ${name} 10000`,
+    '',
+  ].join('\n');
+}
