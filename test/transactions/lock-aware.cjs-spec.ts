@@ -11,6 +11,8 @@ import {
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -35,16 +37,21 @@ describe('a lock around the transaction', () => {
   it('is held until COMMIT was answered, also if the transaction outlives the work that opened it', async () => {
     const { host, locks } = await start();
     let transaction: Promise<void> | undefined;
+    const [begun, end] = [makeGate(), makeGate()];
     await locks.withLock(stock.key, async () => {
-      transaction = host.withTransaction(() => takeOne({ host }, 100));
-      await sleep(20);
+      transaction = host.withTransaction(async () => {
+        begun.open();
+        await end.opened;
+        await takeOne({ host });
+      });
+      await begun.opened;
     });
     expect(await isHeld(stock.key)).toBe(true);
     expect(await stock.quantity()).toBe(100);
+    end.open();
     await transaction;
     expect(await stock.quantity()).toBe(99);
-    await sleep(20);
-    expect(await isHeld(stock.key)).toBe(false);
+    await eventually(async () => expect(await isHeld(stock.key)).toBe(false));
   });
 
   it.each(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const)(
