@@ -32,6 +32,7 @@ class ScriptedDatabase implements DatabaseSession {
   readonly answers: ClaimOutcome[] = [];
   level = 'read committed';
 
+  async begin(): Promise<void> {}
   async claim(_table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
     this.claims.push(claims);
     return this.answers.shift() ?? { kind: 'claimed' };
@@ -60,7 +61,7 @@ async function start(options: LockServiceOptions = {}) {
     { limitMs, ...description }: Partial<TransactionDescription> & { limitMs?: number } = {},
   ): Promise<R> =>
     ambientCoordinator().run<R>(
-      { isRestartable: true, isAmbient: () => true, session: () => database, ...description },
+      { isAmbient: () => true, session: () => database, ...description },
       async (enter) => {
         const run = enter({}, body);
         run.catch(() => {});
@@ -162,7 +163,7 @@ describe('a transaction', () => {
   it('cannot be restarted if it was opened by hand, and says so', async () => {
     const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
     const running = transaction(() => engine.withLock(key, {}, async () => {}), {
-      isRestartable: false,
+      notRestartable: 'by-hand',
     });
     await expect(running).rejects.toThrow(/opened by hand/);
   });

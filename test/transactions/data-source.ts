@@ -7,7 +7,7 @@ export async function openDataSource(
   type: 'postgres' | 'mysql',
   { host, port, user, password, database }: ConnectionSettings,
   poolSize = 5,
-  more: Pick<DataSourceOptions, 'isolationLevel'> = {},
+  more: Pick<DataSourceOptions, 'isolationLevel' | 'entities' | 'extra'> = {},
 ): Promise<DataSource> {
   const options: DataSourceOptions = {
     type,

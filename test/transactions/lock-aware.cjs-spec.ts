@@ -1,20 +1,34 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import {
+  ClsPluginTransactional,
+  Propagation,
+  Transactional,
+  TransactionHost,
+} from '@nestjs-cls/transactional';
+import { ClsModule } from 'nestjs-cls';
 import {
   LockFencedError,
   LockInTransactionError,
   LockLostError,
+  LockNotAcquiredError,
   LockService,
   Locked,
+  RedisLockModule,
   type LockOptions,
 } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
+import { startNest } from '../support/nest-app.js';
 import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
+import { openDataSource } from './data-source.js';
 import { isHeld as isHeldIn } from './locks.js';
 import { createSlowCommitTable, killCommits } from './slow-commit.js';
 import { useStock } from './stock.js';
@@ -35,16 +49,21 @@ describe('a lock around the transaction', () => {
   it('is held until COMMIT was answered, also if the transaction outlives the work that opened it', async () => {
     const { host, locks } = await start();
     let transaction: Promise<void> | undefined;
+    const [begun, end] = [makeGate(), makeGate()];
     await locks.withLock(stock.key, async () => {
-      transaction = host.withTransaction(() => takeOne({ host }, 100));
-      await sleep(20);
+      transaction = host.withTransaction(async () => {
+        begun.open();
+        await end.opened;
+        await takeOne({ host });
+      });
+      await begun.opened;
     });
     expect(await isHeld(stock.key)).toBe(true);
     expect(await stock.quantity()).toBe(100);
+    end.open();
     await transaction;
     expect(await stock.quantity()).toBe(99);
-    await sleep(20);
-    expect(await isHeld(stock.key)).toBe(false);
+    await eventually(async () => expect(await isHeld(stock.key)).toBe(false));
   });
 
   it.each(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const)(
@@ -259,6 +278,68 @@ describe('a lock asked for inside a transaction', () => {
       host.withTransaction(timeout, () => locks.withLock(key, async () => {})),
     ).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
     expect(performance.now() - startedAt).toBeLessThan(1_500);
+  });
+
+  it('waits inside under join for half of the time that Prisma gives a transaction, unless it is told', async () => {
+    /** The part of Prisma's client that tells how long its transactions may last. */
+    const prismaLike = (dataSource: DataSource, transactionOptions: object): object => ({
+      $transaction: (body: (tx: unknown) => Promise<unknown>) => dataSource.transaction(body),
+      _engineConfig: { transactionOptions },
+    });
+    const dataSource = await openDataSource('postgres', postgres.settings);
+    const waited = async (transactionOptions: object): Promise<number> => {
+      const connection = prismaLike(dataSource, transactionOptions) as {
+        $transaction: (body: (tx: EntityManager) => Promise<unknown>) => Promise<unknown>;
+      };
+      const adapter = lockAware({
+        connection,
+        optionsFactory: ({ $transaction }: typeof connection) => ({
+          wrapWithTransaction: (
+            _: object,
+            body: () => Promise<unknown>,
+            setTx: (tx: object) => void,
+          ) =>
+            $transaction((tx) => {
+              setTx(tx);
+              return body();
+            }),
+          getFallbackInstance: () => dataSource.manager,
+        }),
+      });
+      const app = await startNest({
+        imports: [
+          ClsModule.forRoot({
+            plugins: [new ClsPluginTransactional({ adapter: adapter as never })],
+          }),
+          RedisLockModule.forRoot({ connection: redis.url, insideTransaction: 'join' }),
+        ],
+      });
+      const host = app.get<TransactionHost>(TransactionHost);
+      const locks = app.get(LockService);
+      await using other = await locks.acquire(stock.key);
+      void other;
+      const startedAt = performance.now();
+      const waiting = host.withTransaction(() => locks.withLock(stock.key, async () => {}));
+      await expect(waiting).rejects.toBeInstanceOf(LockNotAcquiredError);
+      return performance.now() - startedAt;
+    };
+    const byDefault = await waited({});
+    expect(byDefault).toBeGreaterThan(2_000);
+    expect(byDefault).toBeLessThan(4_500);
+    expect(await waited({ timeout: 400 })).toBeLessThan(1_500);
+  });
+
+  it('joins what the suspended transaction keeps, under NOT_SUPPORTED', async () => {
+    const { host, locks } = await start({ insideTransaction: 'join' });
+    const order: string[] = [];
+    await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+      await locks.withLock(stock.key, async () => void order.push('kept'));
+      await host.withTransaction(Propagation.NotSupported, () =>
+        locks.withLock(stock.key, { waitMs: 300 }, async () => void order.push('joined')),
+      );
+      expect(await isHeld(stock.key)).toBe(true);
+    });
+    expect([order, await isHeld(stock.key)]).toEqual([['kept', 'joined'], false]);
   });
 
   it('is an ordinary lock under NOT_SUPPORTED, and after the transaction', async () => {

@@ -206,13 +206,9 @@ describe.each(ORMS)('%s', (_, { adapter, runs }) => {
   });
 
   it('asks the database for the isolation of a transaction that was opened without one', async () => {
-    const { locks, host, tx } = await start({ insideTransaction: 'restart' });
-    let runs = 0;
-    await host.withTransaction(async () => {
-      runs++;
-      await locks.withLock(stock.key, () => stock.takeOne(tx()));
-    });
-    expect([runs, await stock.quantity()]).toEqual([1, 99]);
+    const { locks, host, tx } = await start({ insideTransaction: 'join' });
+    await host.withTransaction(() => locks.withLock(stock.key, () => stock.takeOne(tx())));
+    expect(await stock.quantity()).toBe(99);
   });
 
   it('commits nothing after the lease was lost', async () => {

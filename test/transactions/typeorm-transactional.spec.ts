@@ -9,7 +9,7 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as setImmediatePromise, setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import {
   addTransactionalDataSource,
@@ -18,11 +18,15 @@ import {
   IsolationLevel,
   Propagation,
   runInTransaction,
+  runOnTransactionCommit,
+  runOnTransactionComplete,
+  runOnTransactionRollback,
   StorageDriver,
   Transactional,
 } from 'typeorm-transactional';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
 import { giveAway, isHeld, startLocks } from './locks.js';
@@ -94,10 +98,10 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
 
   beforeEach(async () => {
     dataSource = await openDataSource('postgres', postgres.settings);
-    if (when === 'before') lockAware(dataSource);
+    if (when === 'before') lockAware(dataSource, { runInTransaction });
     addTransactionalDataSource(dataSource);
     afterTest(() => deleteDataSourceByName('default'));
-    if (when === 'after') lockAware(dataSource);
+    if (when === 'after') lockAware(dataSource, { runInTransaction });
   });
 
   const start = async (
@@ -196,6 +200,65 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     expect([await held(), await stock.quantity()]).toEqual([false, 94]);
   });
 
+  it('lets the hooks of a run that was rolled back not fire as those of the commit', async () => {
+    const { locks } = await start({ insideTransaction: 'restart' });
+    let runs = 0;
+    const hooks: string[] = [];
+    await runInTransaction(async () => {
+      const run = ++runs;
+      runOnTransactionCommit(() => hooks.push(`mail of run ${run}`));
+      runOnTransactionRollback(() => hooks.push(`undo run ${run}`));
+      runOnTransactionComplete((error) => hooks.push(`end of run ${run}: ${error?.name}`));
+      await locks.withLock(stock.key, () => stock.takeOne(dataSource));
+    });
+    await setImmediatePromise();
+    expect(hooks).toEqual([
+      'undo run 1',
+      'end of run 1: TransactionRestart',
+      'mail of run 2',
+      'end of run 2: undefined',
+    ]);
+  });
+
+  it('runs the hooks of a new transaction inside for each time that it is committed', async () => {
+    const { locks } = await start({ insideTransaction: 'restart' });
+    const hooks: string[] = [];
+    await runInTransaction(async () => {
+      await runInTransaction(async () => runOnTransactionCommit(() => hooks.push('inner')), {
+        propagation: Propagation.REQUIRES_NEW,
+      });
+      runOnTransactionCommit(() => hooks.push('outer'));
+      await locks.withLock(stock.key, () => stock.takeOne(dataSource));
+    });
+    await setImmediatePromise();
+    expect(hooks).toEqual(['inner', 'inner', 'outer']);
+  });
+
+  it('leaves nothing that goes on in a run that was given up a way into the database', async () => {
+    const { locks } = await start({ insideTransaction: 'restart' });
+    const over = makeGate();
+    let runs = 0;
+    const late: Promise<string>[] = [];
+    await runInTransaction(async () => {
+      if (runs++ === 0) {
+        const sell = async (): Promise<void> => {
+          await over.opened;
+          await stock.takeOne(dataSource);
+        };
+        late.push(
+          sell().then(
+            () => 'sold',
+            (error: Error) => error.name,
+          ),
+        );
+      }
+      await locks.withLock(stock.key, () => stock.takeOne(dataSource));
+    });
+    over.open();
+    expect(await Promise.all(late)).toEqual(['TransactionRestart']);
+    expect([runs, await stock.quantity()]).toEqual([2, 99]);
+  });
+
   it('sees a transaction that is opened without the decorator, also inside of another', async () => {
     const { locks } = await start();
     const asking = (): Promise<void> => locks.withLock(stock.key, async () => {});
@@ -203,5 +266,19 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     await expect(runInTransaction(() => dataSource.transaction(asking))).rejects.toBeInstanceOf(
       LockInTransactionError,
     );
+  });
+});
+
+describe('lockAware without the hooks of typeorm-transactional', () => {
+  it('refuses to restart its transactions: hooks of the first run would fire', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    addTransactionalDataSource(dataSource);
+    afterTest(() => deleteDataSourceByName('default'));
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+    const sale = runInTransaction(() => locks.withLock(stock.key, () => stock.takeOne(dataSource)));
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(sale).rejects.toThrow(/pass { runInTransaction } of typeorm-transactional/);
+    await locks.withLock(stock.key, () => runInTransaction(() => stock.takeOne(dataSource)));
+    expect(await stock.quantity()).toBe(99);
   });
 });

@@ -3,30 +3,36 @@ import type { Lock } from './lock.js';
 import { LockConfigError, LockKeyError } from './lock.errors.js';
 import type { LockScopes, Section } from './lock-scope.js';
 
+/** Runs the work in the open transaction of the context, if there is one. */
+export type RunInTransaction = <T>(
+  holds: readonly Hold[],
+  work: () => T | Promise<T>,
+) => Promise<T>;
+
 /** What a call is given: all the keys it asked for, acquired or joined. */
 export class HeldLock implements Lock {
   readonly #sections: readonly Section[];
   readonly #scopes: LockScopes;
   readonly #onReleased: () => void;
-  readonly #onRun: (holds: readonly Hold[]) => Promise<void>;
+  readonly #runInTransaction: RunInTransaction;
   #signal: AbortSignal | undefined;
   #released: Promise<boolean> | undefined;
 
   /**
    * @param sections one for each key, in the order in which they were taken; at least one
    * @param onReleased called when the release has been answered
-   * @param onRun called when they become the current ones of a context
+   * @param runInTransaction for when they become the current ones of a context
    */
   constructor(
     sections: readonly Section[],
     scopes: LockScopes,
     onReleased: () => void,
-    onRun: (holds: readonly Hold[]) => Promise<void>,
+    runInTransaction: RunInTransaction,
   ) {
     this.#sections = sections;
     this.#scopes = scopes;
     this.#onReleased = onReleased;
-    this.#onRun = onRun;
+    this.#runInTransaction = runInTransaction;
   }
 
   get key(): string {
@@ -35,6 +41,10 @@ export class HeldLock implements Lock {
 
   get keys(): readonly string[] {
     return this.#sections.map(({ hold }) => hold.key);
+  }
+
+  get holds(): readonly Hold[] {
+    return this.#sections.map(({ hold }) => hold);
   }
 
   get fencingToken(): number {
@@ -84,8 +94,9 @@ export class HeldLock implements Lock {
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
     this.assertHeld();
-    await this.#onRun(this.#sections.map(({ hold }) => hold));
-    return await this.#scopes.run(this, this.#sections, work);
+    return this.#runInTransaction(this.holds, async () =>
+      this.#scopes.run(this, this.#sections, work),
+    );
   }
 
   /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */

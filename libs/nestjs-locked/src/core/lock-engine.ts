@@ -1,3 +1,4 @@
+import { AcquiredLocks } from './acquired-locks.js';
 import { Acquisition } from './acquisition.js';
 import { inOrder } from './key-order.js';
 import { CleanUp } from './clean-up.js';
@@ -24,7 +25,12 @@ import {
   type ResolvedServiceOptions,
   type WithLockOptions,
 } from './lock.options.js';
-import { currentTransaction, joinAmbience, type TransactionalLocks } from './open-transaction.js';
+import {
+  currentTransaction,
+  joinAmbience,
+  keptSections,
+  type TransactionalLocks,
+} from './open-transaction.js';
 import { Scheduler } from './scheduler.js';
 import { SuspendDetector } from './suspend-detector.js';
 import type { TransactionRules } from './transaction.options.js';
@@ -35,6 +41,10 @@ export interface LockEngineOptions {
   readonly store: LockStore;
   readonly options: ResolvedServiceOptions;
   readonly report: ReportLockEvent;
+  /** Of this service, where there are several. */
+  readonly name?: string;
+  /** What keys begin with in the store. Undefined: the default. */
+  readonly keyPrefix?: string;
   /** @default systemClock */
   readonly clock?: Clock;
   /** @default Math.random */
@@ -45,7 +55,8 @@ export interface LockEngineOptions {
 export class LockEngine implements LockRunner, StoreListener, TransactionalLocks {
   readonly #context: LockContext;
   readonly #queues: LocalQueues;
-  readonly #scopes = new LockScopes(() => currentTransaction()?.keptSections(this) ?? []);
+  readonly #scopes = new LockScopes(() => keptSections(this));
+  readonly #acquired = new AcquiredLocks();
   readonly #suspends: SuspendDetector;
   readonly #holders: HolderLookup;
   #opening: Promise<void> | undefined;
@@ -55,14 +66,21 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   readonly #held = new Set<HeldLock>();
   #onIdle: () => void = () => {};
   #closed: Promise<void> | undefined;
+  /** The same in every process, where it is the same service. */
+  readonly orderedBy: string;
+  readonly #keyPrefix: string | undefined;
 
   constructor({
     store,
     options,
     report,
+    name = '',
+    keyPrefix,
     clock = systemClock,
     random = Math.random,
   }: LockEngineOptions) {
+    this.orderedBy = `${keyPrefix ?? ''} ${name}`;
+    this.#keyPrefix = keyPrefix;
     const watchdog = new Watchdog(store, clock);
     const scheduler = new Scheduler(clock, {
       before: () => this.#noticeSuspend(),
@@ -97,23 +115,41 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
     const resolved = resolveLockOptions(options, this.#context.options);
+    const acquiring = this.#acquire(keys, resolved);
+    this.#noteAcquired(acquiring, resolved);
+    return acquiring;
+  }
+
+  async #acquire(keys: Keys, options: ResolvedLockOptions): Promise<HeldLock> {
     try {
-      return this.#track(await this.#take(keys, resolved, 'acquire'));
+      return this.#track(await this.#take(keys, options, 'acquire'));
     } catch (error) {
-      throw await this.#named(error, resolved);
+      throw await this.#named(error, options);
     }
   }
 
   /** @param options `waitMs` is 0 unless given @returns null if somebody else has it */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
     const once = { ...options, waitMs: options?.waitMs ?? 0 };
+    const resolved = resolveLockOptions(once, this.#context.options);
+    const acquiring = this.#tryAcquire(keys, resolved);
+    this.#noteAcquired(acquiring, resolved);
+    return acquiring;
+  }
+
+  async #tryAcquire(keys: Keys, options: ResolvedLockOptions): Promise<HeldLock | null> {
     try {
-      const resolved = resolveLockOptions(once, this.#context.options);
-      return this.#track(await this.#take(keys, resolved, 'tryAcquire'));
+      return this.#track(await this.#take(keys, options, 'tryAcquire'));
     } catch (error) {
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
+  }
+
+  /** Only a fence counts on being claimed; a lock for the application's life is none for a transaction. */
+  #noteAcquired(acquiring: Promise<HeldLock | null>, { maxHoldMs }: ResolvedLockOptions): void {
+    if (this.transactionRules.fence === undefined || maxHoldMs === Infinity) return;
+    this.#acquired.note(acquiring);
   }
 
   async withLock<T>(
@@ -137,7 +173,9 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
     const lock = this.#track(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
     try {
-      return await this.#scopes.run(lock, sections, () => work(lock));
+      const transaction = currentTransaction();
+      const run = async (): Promise<T> => this.#scopes.run(lock, sections, () => work(lock));
+      return await (transaction === undefined ? run() : transaction.during(lock.keys, run));
     } finally {
       await this.#leave(lock);
     }
@@ -194,6 +232,15 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
     return this.#scopes.ownHolds();
   }
 
+  acquiredHere(): readonly Hold[] {
+    return this.#acquired.here();
+  }
+
+  /** As it is, or as no key is written: services with different prefixes may share a table. */
+  fenceKey(key: string): string {
+    return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
+  }
+
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]> {
     return new Acquisition(this.#context, this.#queues, this.#scopes, keys, options).take();
   }
@@ -217,11 +264,21 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
       this.#held.delete(lock);
       if (this.#held.size === 0) this.#onIdle();
     };
-    const onRun = async (holds: readonly Hold[]): Promise<void> =>
-      currentTransaction()?.adopt(this, holds, 'lock.run');
-    const lock = new HeldLock(sections, this.#scopes, onReleased, onRun);
+    const lock = new HeldLock(sections, this.#scopes, onReleased, (holds, work) =>
+      this.#runInTransaction(holds, work),
+    );
     this.#held.add(lock);
     return lock;
+  }
+
+  async #runInTransaction<T>(holds: readonly Hold[], work: () => T | Promise<T>): Promise<T> {
+    const transaction = currentTransaction();
+    if (transaction === undefined) return work();
+    await transaction.adopt(this, holds, 'lock.run');
+    return transaction.during(
+      holds.map(({ key }) => key),
+      work,
+    );
   }
 
   async #leave(lock: HeldLock): Promise<void> {

@@ -16,8 +16,14 @@ export interface LockRequest {
 export interface TransactionalLocks {
   readonly transactionRules: TransactionRules;
   readonly report: ReportLockEvent;
+  /** Transactions take and claim the keys of several services in the order of these texts. */
+  readonly orderedBy: string;
+  /** How a fence table calls the key. */
+  fenceKey(key: string): string;
   /** The holds that the present async context has got by itself, without those that its transaction keeps. */
   heldHere(): readonly Hold[];
+  /** What it has got from `acquire` and not given back, as far as that is known; nothing of it is current. */
+  acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;
   /** Takes the keys, runs the work with them as the current ones, releases. */
@@ -32,22 +38,24 @@ export interface TransactionalLocks {
 export interface OpenTransaction {
   /**
    * Takes locks inside the transaction, if that is safe, and keeps them until it has ended.
-   * @throws LockInTransactionError if it is not safe
+   * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins anew with the locks
    */
   take(locks: TransactionalLocks, request: LockRequest): Promise<readonly Section[]>;
   /**
    * Keeps holds that somebody else has acquired until the transaction has ended, and guards its commit with them.
-   * @throws LockInTransactionError if the transaction may have read before they were acquired
+   * @throws as `take`
    */
   adopt(locks: TransactionalLocks, holds: readonly Hold[], caller: string): Promise<void>;
-  /** What it, and the transactions around it, keep for this service. */
-  keptSections(locks: TransactionalLocks): readonly Section[];
+  /** Runs the work of a locked call: the transaction does not end before it. @throws as `take` */
+  during<T>(keys: readonly string[], work: () => T | Promise<T>): Promise<T>;
 }
 
 /** Knows the open transactions of this process. Without an adapter for an ORM there is none. */
 export interface TransactionCoordinator {
   /** The innermost open transaction of the present async context. */
   current(): OpenTransaction | undefined;
+  /** What the open transactions of this context keep for the service, those that are suspended here included. */
+  kept(locks: TransactionalLocks): readonly Section[];
 }
 
 interface Ambience {
@@ -64,6 +72,11 @@ const ambience = ((globalThis as { [AMBIENCE]?: Ambience })[AMBIENCE] ??= { lock
 /** Undefined if there is none, or nobody can tell because no adapter is in use. */
 export function currentTransaction(): OpenTransaction | undefined {
   return ambience.coordinator?.current();
+}
+
+/** @returns nothing without an adapter */
+export function keptSections(locks: TransactionalLocks): readonly Section[] {
+  return ambience.coordinator?.kept(locks) ?? [];
 }
 
 /** Whether an adapter makes transactions known at all. */

@@ -4,9 +4,10 @@ import { invalidOption } from './invalid-option.js';
  * What to do with a call that asks for a lock inside an open transaction:
  *
  * - 'reject': LockInTransactionError on the first call, contended or not.
- * - 'restart': if the lock is not free at once, roll back, wait with no transaction open, and run the
- *   transaction again from its beginning with the lock held. Its body may run more than once.
- * - 'join': wait inside the transaction, for at most half of the time that it has left.
+ * - 'restart': roll back, wait with no transaction open, and run the transaction again from its beginning with the
+ *   lock held, even if it is free: the same as the lock around the transaction. The body runs twice, or more often.
+ * - 'join': wait inside the transaction, for at most half of the time that it has left. What the transaction has read
+ *   before is not protected: it may be older than the lock.
  */
 export type InsideTransaction = 'reject' | 'restart' | 'join';
 
@@ -21,7 +22,10 @@ export interface FenceOptions {
   readonly connections?: readonly string[];
 }
 
-/** How long the database lets a transaction under a lock be. Milliseconds, 0 = no limit. */
+/**
+ * How long the database lets a transaction under a lock be. Milliseconds, 0 = as the database has it. A stricter limit
+ * of the role or session stays.
+ */
 export interface TransactionTimeouts {
   /** Between two statements. @default from the lease: 8 s of 30 s */
   readonly idleMs?: number;
@@ -112,7 +116,7 @@ function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
       throw invalidOption(
         `transactionTimeouts.${name}`,
         value,
-        'must be whole milliseconds; 0 = no limit',
+        'must be whole milliseconds; 0 = as the database has it',
       );
     }
   }

@@ -1,4 +1,5 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
+import type { LockLifecycle } from './lock-lifecycle.js';
 import { lockProviders } from './lock.providers.js';
 import { redisLocks } from './redis-locks.js';
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
@@ -14,7 +15,8 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
   .setExtras<RedisLockModuleExtras>({ isGlobal: true }, (definition, { name, isGlobal = true }) => {
-    const { providers, exports } = lockProviders(name, redisLocks, [OPTIONS_TOKEN]);
+    const makeLocks = (options: RedisLockModuleOptions): LockLifecycle => redisLocks(options, name);
+    const { providers, exports } = lockProviders(name, makeLocks, [OPTIONS_TOKEN]);
     return {
       ...definition,
       global: isGlobal,

@@ -12,7 +12,7 @@ const DEFAULT_KEY_PREFIX = 'lock:';
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
 /** Makes the locks that the options ask for; connects to nothing yet. @throws LockConfigError */
-export function redisLocks(moduleOptions: RedisLockModuleOptions): LockLifecycle {
+export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
@@ -27,7 +27,13 @@ export function redisLocks(moduleOptions: RedisLockModuleOptions): LockLifecycle
     closeClient: () => redis.close(),
   });
   const log = new LockLog();
-  const engine = new LockEngine({ store, options, report: (event) => log.report(event) });
+  const engine = new LockEngine({
+    store,
+    options,
+    ...(name === undefined ? {} : { name }),
+    ...(keyPrefix === DEFAULT_KEY_PREFIX ? {} : { keyPrefix }),
+    report: (event) => log.report(event),
+  });
   return new LockLifecycle(engine, shutdownMs);
 }
 

@@ -5,6 +5,7 @@ import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.
 import type { TransactionQuery } from '../../core/transactions/database-session.js';
 import { assertDialect, sessionOf, type SqlDialect } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
+import { guardedTx } from '../../core/transactions/guarded-tx.js';
 import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
@@ -58,22 +59,32 @@ function lockAwareMethods(
   const describe = (txOptions: unknown): TransactionDescription => ({
     ...known(txOptions, connection),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
-    isRestartable: true,
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
     depth: () => depth.getStore() ?? 0,
     session: (tx) => sessionFor(tx, options),
   });
+  const guarded = (given: object): object => {
+    const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));
+    return tx;
+  };
   const wrapped: AdapterMethods = {
     ...methods,
-    wrapWithTransaction: (txOptions: unknown, body: Body, setTx: SetTx) => {
-      let tx: object = {};
-      const noteTx: SetTx = (given?: object) => {
-        if (given !== undefined && given !== null) tx = given;
-        setTx(given);
-      };
-      return coordinator.run<unknown>(describe(txOptions), (enter) =>
-        depth.run(0, () => methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx)),
-      );
+    wrapWithTransaction: (txOptions: unknown, body: Body, setTx: SetTx) =>
+      coordinator.run<unknown>(describe(txOptions), (enter) => {
+        let tx: object = {};
+        const noteTx: SetTx = (given?: object) => {
+          if (given !== undefined && given !== null) tx = guarded(given);
+          setTx(given === undefined || given === null ? given : tx);
+        };
+        const open = (): Promise<unknown> =>
+          methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx);
+        const isGivenUp = (): boolean => coordinator.isGivenUp(tx);
+        return depth.run(0, () => inOwnContext(open, setTx, isGivenUp));
+      }),
+    // What goes on in a run that was given up finds no way into the database.
+    getFallbackInstance: () => {
+      coordinator.assertGoesOn();
+      return methods.getFallbackInstance() as unknown;
     },
   };
   const { wrapWithNestedTransaction } = methods;
@@ -91,6 +102,25 @@ function lockAwareMethods(
     };
   }
   return wrapped;
+}
+
+/**
+ * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it: what
+ * still goes on in an earlier run must not meet the transaction of a later one. A run that was not given up leaves
+ * its store as the transaction host would.
+ */
+function inOwnContext<R>(
+  open: () => Promise<R>,
+  setTx: SetTx,
+  isGivenUp: () => boolean,
+): Promise<R> {
+  return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, async () => {
+    try {
+      return await open();
+    } finally {
+      if (!isGivenUp()) setTx(undefined);
+    }
+  });
 }
 
 interface OptionNames {
@@ -117,10 +147,23 @@ function known(
   const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
   const { options } = (connection ?? {}) as { readonly options?: OptionNames };
   const isolation = isolationLevel ?? options?.isolationLevel;
+  const timeoutMs = timeout ?? prismaTimeoutMs(connection);
   return {
     ...(typeof isolation === 'string' ? { isolation } : {}),
-    ...(typeof timeout === 'number' ? { timeoutMs: timeout } : {}),
+    ...(typeof timeoutMs === 'number' ? { timeoutMs } : {}),
   };
+}
+
+/** Prisma ends a transaction after 5 s unless somebody has said otherwise. */
+const PRISMA_TIMEOUT_MS = 5_000;
+
+function prismaTimeoutMs(connection: unknown): unknown {
+  const { $transaction, _engineConfig } = (connection ?? {}) as {
+    readonly $transaction?: unknown;
+    readonly _engineConfig?: { readonly transactionOptions?: OptionNames };
+  };
+  if (typeof $transaction !== 'function') return undefined;
+  return _engineConfig?.transactionOptions?.timeout ?? PRISMA_TIMEOUT_MS;
 }
 
 function sessionFor(tx: object, { dialect = knownDialect(tx), query }: LockAwareOptions) {

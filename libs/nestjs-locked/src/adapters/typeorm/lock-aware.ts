@@ -3,7 +3,9 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import {
   ambientCoordinator,
   type AmbientCoordinator,
+  type EnterTransaction,
 } from '../../core/transactions/ambient-coordinator.js';
+import { guardRunner, isGuardableRunner } from '../../core/transactions/guarded-runner.js';
 import { dialectOf, sessionOf } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { watchRunner } from './watched-runner.js';
@@ -11,10 +13,19 @@ import { watchRunner } from './watched-runner.js';
 export interface LockAwareOptions {
   /** Tells several data sources apart: for messages, and for `fence.connections`. @default 'default' */
   readonly connectionName?: string;
+  /**
+   * That of typeorm-transactional, if its `@Transactional` opens the transactions: a transaction that is restarted
+   * has hooks of its own in each run then, so that `runOnTransactionCommit` of a run that was rolled back does not
+   * fire. Without it, such a transaction is not restarted.
+   */
+  runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
 }
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Body = (manager: EntityManager) => Promise<unknown>;
+
+/** Where typeorm-transactional notes the name under which it knows a data source. */
+const TRANSACTIONAL_NAME = '@transactional/data-source';
 
 /** Of data sources that are lock-aware already. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
@@ -44,13 +55,15 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
 class LockAwareDataSource {
   readonly #dataSource: DataSource;
   readonly #connection: string;
+  readonly #runInTransaction: LockAwareOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
   /** The query runner that is created or started now belongs to a transaction that is seen already. */
   #opensWithCallback = false;
 
-  constructor(dataSource: DataSource, { connectionName = 'default' }: LockAwareOptions) {
+  constructor(dataSource: DataSource, options: LockAwareOptions) {
     this.#dataSource = dataSource;
-    this.#connection = connectionName;
+    this.#connection = options.connectionName ?? 'default';
+    this.#runInTransaction = options.runInTransaction?.bind(options);
   }
 
   install(): void {
@@ -67,13 +80,50 @@ class LockAwareDataSource {
       if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
-      return this.#coordinator.run(this.#describe(isolation, true), (enter) =>
-        this.#openingWithCallback(() =>
-          original(...given, (inner: EntityManager) => enter(inner, () => body(inner))),
+      const guarded = (
+        inner: EntityManager,
+        enter: EnterTransaction<unknown>,
+      ): Promise<unknown> => {
+        this.#guard(inner);
+        return enter(inner, () => body(inner));
+      };
+      const obstacle = this.#hooksObstacle();
+      return this.#coordinator.run(this.#describe(isolation, obstacle), (enter) =>
+        this.#withNewHooks(() =>
+          this.#openingWithCallback(() =>
+            original(...given, (inner: EntityManager) => guarded(inner, enter)),
+          ),
         ),
       );
     };
     manager.transaction = transaction;
+  }
+
+  /** After the transaction the runner is released, and refuses by itself, or its owner uses it for other things. */
+  #guard(manager: EntityManager): void {
+    const { queryRunner } = manager;
+    if (!isGuardableRunner(queryRunner)) return;
+    guardRunner(queryRunner, (sql) => {
+      if (this.#coordinator.isOpen(manager)) this.#coordinator.assertTakes(manager, sql);
+      else this.#coordinator.assertGoesOn();
+    });
+  }
+
+  get #transactionalName(): string | undefined {
+    return (this.#dataSource as { [TRANSACTIONAL_NAME]?: string })[TRANSACTIONAL_NAME];
+  }
+
+  #hooksObstacle(): 'hooks' | undefined {
+    const isKnown = this.#transactionalName !== undefined;
+    return isKnown && this.#runInTransaction === undefined ? 'hooks' : undefined;
+  }
+
+  /** Hooks belong to the call of typeorm-transactional around, which does not know that there are several runs. */
+  #withNewHooks(run: () => Promise<unknown>): Promise<unknown> {
+    const connectionName = this.#transactionalName;
+    if (this.#runInTransaction === undefined || connectionName === undefined) return run();
+    // With SUPPORTS it opens none, and makes new hooks where there is none around.
+    return this.#runInTransaction(run, { connectionName, propagation: 'SUPPORTS' });
   }
 
   /** TypeORM creates and starts the query runner before it first waits for anything. */
@@ -89,12 +139,14 @@ class LockAwareDataSource {
   #installRunners(): void {
     const original = this.#dataSource.createQueryRunner.bind(this.#dataSource);
     this.#dataSource.createQueryRunner = (...args) => {
+      // Whoever has no runner yet gets one here, typeorm-transactional's repositories after their transaction included.
+      this.#coordinator.assertGoesOn();
       const runner = original(...args);
       if (!this.#opensWithCallback) {
         watchRunner(runner, {
           isSeen: () => this.#opensWithCallback,
-          open: (isolation) =>
-            this.#coordinator.open(this.#describe(isolation, false), runner.manager),
+          open: (isolation, start) =>
+            this.#coordinator.open(this.#describe(isolation, 'by-hand'), runner.manager, start),
         });
         this.#installCallbackForm(runner.manager);
       }
@@ -102,7 +154,10 @@ class LockAwareDataSource {
     };
   }
 
-  #describe(isolation: Isolation, isRestartable: boolean): TransactionDescription {
+  #describe(
+    isolation: Isolation,
+    notRestartable: TransactionDescription['notRestartable'],
+  ): TransactionDescription {
     const { options } = this.#dataSource;
     const level = isolation ?? ('isolationLevel' in options ? options.isolationLevel : undefined);
     const dialect = dialectOf(options.type);
@@ -110,7 +165,7 @@ class LockAwareDataSource {
     return {
       connection: this.#connection,
       ...(typeof level === 'string' ? { isolation: level } : {}),
-      isRestartable,
+      ...(notRestartable === undefined ? {} : { notRestartable }),
       isAmbient: (tx) => {
         const contextual = this.#contextualRunner();
         const { queryRunner } = tx as EntityManager;

@@ -8,8 +8,8 @@ type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 export interface RunnerWatch {
   /** Whether the transaction that begins now is followed by somebody else. */
   readonly isSeen: () => boolean;
-  /** Begins a scope. */
-  readonly open: (isolation: Isolation) => TransactionScope;
+  /** Begins a scope, with `start` to open its transaction. */
+  readonly open: (isolation: Isolation, start: () => Promise<void>) => Promise<TransactionScope>;
 }
 
 /**
@@ -27,9 +27,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const begin = async (isolation: Isolation): Promise<void> => {
     const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
-    await start(isolation);
-    if (isOthers || ++depth > 1) return;
-    scope = open(isolation);
+    if (isOthers || depth > 0) {
+      await start(isolation);
+      if (!isOthers) depth++;
+      return;
+    }
+    scope = await open(isolation, () => start(isolation));
+    depth = 1;
     try {
       await scope.begin();
     } catch (error) {

@@ -12,7 +12,7 @@ export interface FenceClaim {
   readonly token: number;
 }
 
-/** What a transaction may take, in milliseconds; 0 = no limit, undefined = left as it is. */
+/** What a transaction may take at most, in milliseconds; 0 and undefined = as the database has it. */
 export interface TransactionBounds {
   readonly idleMs?: number;
   readonly statementMs?: number;
@@ -29,8 +29,10 @@ export type ClaimOutcome =
   /** The transaction of an earlier holder is still open. */
   | { readonly kind: 'blocked'; readonly cause: unknown };
 
-/** What is said to a database inside a transaction that a lock guards. One for each kind of database. */
+/** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */
 export interface DatabaseSession {
+  /** Before anything else in the transaction. */
+  begin(): Promise<void>;
   /**
    * Writes the tokens, refuses if a higher one is there, and keeps other claims of the same keys waiting until the
    * transaction has ended; arms the bounds. Rejects with errors that are none of the outcomes.

@@ -17,8 +17,8 @@ export interface FenceTableOptions {
 export function fenceTableSql({ dialect, table = 'lock_fence' }: FenceTableOptions): string {
   assertDialect(dialect);
   assertTableName(table);
-  // Keys have 512 bytes at most, and compare by their bytes.
-  const key = dialect === 'mysql' ? 'VARBINARY(512)' : 'text';
+  // Keys have 512 bytes at most, besides the prefix of their service, and compare by their bytes.
+  const key = dialect === 'mysql' ? 'VARBINARY(767)' : 'text';
   return `CREATE TABLE IF NOT EXISTS ${table} (lock_key ${key} PRIMARY KEY, token bigint NOT NULL)`;
 }
 

@@ -6,9 +6,10 @@ import {
   LockLostError,
   LockNotAcquiredError,
 } from '../lock.errors.js';
+import type { TransactionalLocks } from '../open-transaction.js';
 import { unreachable } from '../unreachable.js';
 import type { ClaimOutcome, DatabaseSession, TransactionBounds } from './database-session.js';
-import { isMissingTable } from './sql-error.js';
+import { isMissingTable, sqlErrorCode } from './sql-error.js';
 
 /** A fence that lags behind the database is raised; somebody else can raise it again meanwhile. */
 const MAX_CLAIMS = 3;
@@ -45,18 +46,41 @@ export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> 
 export async function claimFence(
   session: DatabaseSession,
   table: string,
+  locks: TransactionalLocks,
   holds: readonly Hold[],
   bounds: TransactionBounds | undefined,
 ): Promise<void> {
   const startedAt = systemClock.now();
   for (let attempt = 1; ; attempt++) {
-    const claims = holds.map(({ key, fencingToken }) => ({ key, token: fencingToken }));
+    const claims = holds.map(({ key, fencingToken }) => ({
+      key: locks.fenceKey(key),
+      token: fencingToken,
+    }));
     const outcome = await session.claim(table, claims, bounds).catch((error: unknown) => {
-      throw isMissingTable(error) ? noTable(table, error) : error;
+      throw understood(error, table);
     });
     if (outcome.kind === 'claimed') return;
-    await overcome(outcome, holds, attempt < MAX_CLAIMS, startedAt);
+    const holdOf = (fenceKey: string): Hold =>
+      holds.find(({ key }) => locks.fenceKey(key) === fenceKey) as Hold;
+    await overcome(outcome, holds, holdOf, attempt < MAX_CLAIMS, startedAt);
   }
+}
+
+/** SQLSTATE of PostgreSQL, error number of MySQL: a transaction that may not write. */
+const READ_ONLY: readonly unknown[] = ['25006', 1792];
+
+function understood(error: unknown, table: string): unknown {
+  if (isMissingTable(error)) return noTable(table, error);
+  if (READ_ONLY.includes(sqlErrorCode(error))) return readOnly(table, error);
+  return error;
+}
+
+function readOnly(table: string, cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The fence cannot be claimed in a read-only transaction, because the claim is written into '${table}': open the transaction for writing, or outside of the lock`,
+    undefined,
+    { cause },
+  );
 }
 
 function noTable(table: string, cause: unknown): LockConfigError {
@@ -71,16 +95,17 @@ function noTable(table: string, cause: unknown): LockConfigError {
 async function overcome(
   outcome: Exclude<ClaimOutcome, { kind: 'claimed' }>,
   holds: readonly Hold[],
+  holdOf: (fenceKey: string) => Hold,
   mayRaise: boolean,
   startedAt: number,
 ): Promise<void> {
   switch (outcome.kind) {
     case 'fenced': {
-      const { key, newest } = outcome;
-      const hold = holds.find((candidate) => candidate.key === key) as Hold;
+      const { newest } = outcome;
+      const hold = holdOf(outcome.key);
       const fenced = new LockFencedError(
-        `Lock '${key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
-        key,
+        `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
+        hold.key,
         hold.fencingToken,
         newest,
       );
@@ -96,14 +121,23 @@ async function overcome(
     case 'conflict':
       throw new ClaimConflict('The transaction has to begin anew', { cause: outcome.cause });
     case 'blocked': {
-      const { key } = holds[0] as Hold;
-      throw new LockNotAcquiredError(
-        `Lock '${key}' is ours, but the database still has the transaction of an earlier holder open`,
-        key,
-        Math.round(systemClock.now() - startedAt),
+      const keys = holds.map(({ key }) => key);
+      const waitedMs = Math.round(systemClock.now() - startedAt);
+      const error = new LockNotAcquiredError(
+        `${named(keys)} ours, but the database still has the transaction of an earlier holder open, after ${waitedMs} ms`,
+        keys[0] as string,
+        waitedMs,
       );
+      error.cause = outcome.cause;
+      throw error;
     }
     default:
       return unreachable(outcome);
   }
+}
+
+/** The database does not tell which of several rows it has waited for. */
+function named(keys: readonly string[]): string {
+  const list = keys.map((key) => `'${key}'`).join(', ');
+  return keys.length === 1 ? `Lock ${list} is` : `The locks ${list} are`;
 }

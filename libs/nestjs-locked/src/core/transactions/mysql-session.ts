@@ -13,6 +13,10 @@ const DEADLOCK = 1213;
 /** MariaDB with innodb_snapshot_isolation: the row has changed since the snapshot. */
 const CHECKREAD = 1020;
 const UNKNOWN_VARIABLE = 1193;
+const NO_SUCH_SAVEPOINT = 1305;
+/** SAVEPOINT as a prepared statement, which is all that some drivers send. */
+const NOT_PREPARABLE = 1295;
+const SAVEPOINT = 'nestjs_locked';
 
 /**
  * MySQL 8 and MariaDB 10.5, and later. They have no time-outs for one transaction: those of a session would stay on
@@ -20,9 +24,20 @@ const UNKNOWN_VARIABLE = 1193;
  */
 export class MySqlSession implements DatabaseSession {
   readonly #query: TransactionQuery;
+  #hasSavepoint = false;
 
   constructor(query: TransactionQuery) {
     this.#query = query;
+  }
+
+  /** A savepoint goes with its transaction: if it is there at the end, so is the transaction that began with it. */
+  async begin(): Promise<void> {
+    try {
+      await this.#query(`SAVEPOINT ${SAVEPOINT}`, []);
+      this.#hasSavepoint = true;
+    } catch (error) {
+      if (sqlErrorCode(error) !== NOT_PREPARABLE) throw error;
+    }
   }
 
   /**
@@ -58,17 +73,32 @@ export class MySqlSession implements DatabaseSession {
 
   /** A statement that failed with a deadlock took the whole transaction with it; what came after it stood alone. */
   async beforeCommit(): Promise<void> {
-    let rows;
+    if (await this.#isGone()) {
+      throw new Error(
+        'The database has ended the transaction before its COMMIT: a deadlock has rolled it back and the error was swallowed, or a statement has committed it (DDL does)',
+      );
+    }
+  }
+
+  async #isGone(): Promise<boolean> {
     try {
-      rows = rowsOf(await this.#query('SELECT @@in_transaction AS inTransaction', []));
+      if (!this.#hasSavepoint) return await this.#isAutonomous();
+      await this.#query(`RELEASE SAVEPOINT ${SAVEPOINT}`, []);
+      return false;
     } catch (error) {
-      if (sqlErrorCode(error) === UNKNOWN_VARIABLE) return; // MySQL does not tell
+      if (sqlErrorCode(error) === NO_SUCH_SAVEPOINT) return true;
       throw error;
     }
-    if (Number(rows[0]?.['inTransaction']) === 0) {
-      throw new Error(
-        'The database has rolled the transaction back after a failed statement whose error was swallowed',
-      );
+  }
+
+  /** Only MariaDB tells. */
+  async #isAutonomous(): Promise<boolean> {
+    try {
+      const rows = rowsOf(await this.#query('SELECT @@in_transaction AS inTransaction', []));
+      return Number(rows[0]?.['inTransaction']) === 0;
+    } catch (error) {
+      if (sqlErrorCode(error) === UNKNOWN_VARIABLE) return false;
+      throw error;
     }
   }
 

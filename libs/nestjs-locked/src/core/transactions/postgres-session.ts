@@ -10,7 +10,8 @@ import { sqlErrorCode } from './sql-error.js';
 
 const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
-const LOCK_NOT_AVAILABLE = '55P03';
+/** Both mean that somebody else has the row for too long: the wait for it, or the statement that waits, was ended. */
+const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
 /** PostgreSQL 12 and later. All settings end with the transaction, so that they are right behind a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
@@ -19,6 +20,8 @@ export class PostgresSession implements DatabaseSession {
   constructor(query: TransactionQuery) {
     this.#query = query;
   }
+
+  async begin(): Promise<void> {}
 
   /**
    * One statement. The upsert takes the row's lock even if its WHERE refuses the row, and keeps it until the
@@ -48,7 +51,7 @@ export class PostgresSession implements DatabaseSession {
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === SERIALIZATION_FAILURE || code === DEADLOCK) return { kind: 'conflict', cause };
-      if (code === LOCK_NOT_AVAILABLE) return { kind: 'blocked', cause };
+      if (WAITED_TOO_LONG.includes(code)) return { kind: 'blocked', cause };
       throw cause;
     }
     const refused = claims.find(({ key }) => !claimed.has(key));
@@ -69,12 +72,10 @@ export class PostgresSession implements DatabaseSession {
 
   /** Any statement would do to learn that the transaction was aborted: COMMIT itself would not say so. */
   async beforeCommit(idleMs: number | undefined): Promise<void> {
-    await this.#query(
-      idleMs === undefined
-        ? 'SHOW transaction_isolation'
-        : `SET LOCAL idle_in_transaction_session_timeout = ${Math.floor(idleMs)}`,
-      [],
-    );
+    const params = new Parameters();
+    const [setting] = settingsOf(idleMs === undefined ? {} : { idleMs }, params);
+    const sql = setting === undefined ? 'SHOW transaction_isolation' : `SELECT ${setting}`;
+    await this.#query(sql, params.values);
   }
 
   async isolation(): Promise<string> {
@@ -98,20 +99,35 @@ class Parameters {
 
 /** Expressions of type text that set what is given. */
 function settingsOf(bounds: TransactionBounds, params: Parameters): string[] {
-  const { idleMs, statementMs, lockMs, totalMs } = bounds;
-  const set = (name: string, ms: number | undefined): string[] =>
-    ms === undefined ? [] : [`set_config('${name}', ${params.add(String(ms))}::text, true)`];
+  const { idleMs = 0, statementMs = 0, lockMs = 0, totalMs = 0 } = bounds;
+  const set = (name: string, ms: number): string[] =>
+    ms === 0
+      ? []
+      : [`set_config('${name}', ${smaller(name, params.add(String(Math.floor(ms))))}, true)`];
   return [
     ...set('idle_in_transaction_session_timeout', idleMs),
     ...set('statement_timeout', statementMs),
     ...set('lock_timeout', lockMs),
-    ...(totalMs === undefined ? [] : [totalSetting(totalMs, params)]),
+    ...(totalMs === 0 ? [] : [totalSetting(params.add(String(Math.floor(totalMs))))]),
   ];
 }
 
+/** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is none. */
+function smaller(name: string, ms: string): string {
+  return `LEAST(NULLIF(${msOf(name)}, 0), ${ms}::text::float8)::bigint::text`;
+}
+
+/** PostgreSQL shows its settings with units that an interval has, too: `500ms`, `10s`, `1min`. */
+function msOf(name: string): string {
+  return `EXTRACT(epoch FROM current_setting('${name}', true)::interval)::float8 * 1000`;
+}
+
 /** Exists since PostgreSQL 17, and one that runs already is only replaced after it was switched off. */
-function totalSetting(totalMs: number, params: Parameters): string {
-  return `CASE WHEN current_setting('server_version_num')::int >= 170000 THEN
-    set_config('transaction_timeout', '0', true)
-    || set_config('transaction_timeout', ${params.add(String(totalMs))}::text, true) ELSE '' END`;
+function totalSetting(ms: string): string {
+  return `(SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
+      AND (present.ms = 0 OR given.ms < present.ms)
+    THEN set_config('transaction_timeout', '0', true)
+      || set_config('transaction_timeout', given.ms::bigint::text, true) ELSE '' END
+    FROM (SELECT ${msOf('transaction_timeout')} AS ms OFFSET 0) AS present,
+      (SELECT ${ms}::text::float8 AS ms OFFSET 0) AS given)`;
 }

@@ -1,24 +1,28 @@
-import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
-import { LockInTransactionError, LockNotAcquiredError } from '../lock.errors.js';
 import { systemClock } from '../clock.js';
+import { byBytes } from '../key-order.js';
+import { LockInTransactionError, LockNotAcquiredError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
+import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
+import { TransactionRun, type RunMemory } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
 
-/** Rolls a transaction back that is going to be run again. Not for catching: whoever does is overruled at the commit. */
-export class TransactionRestart extends Error {
-  constructor(keys: readonly string[]) {
-    super(
-      `The transaction is rolled back and run again with ${keys.map((key) => `'${key}'`).join(', ')} locked (insideTransaction: 'restart'); do not catch this`,
-    );
-    this.name = 'TransactionRestart';
-  }
+/** A key that was asked for inside the transaction: the runs after that hold it from their beginning. */
+interface Wanted {
+  readonly locks: TransactionalLocks;
+  readonly key: string;
+  /** Those of the call that asked first: it would be the one to acquire it, and others to join. */
+  readonly options: ResolvedLockOptions;
+  /** How long the transaction had waited already when it was asked for. */
+  readonly waitedBefore: number;
+  /** Somebody else held it for the whole wait; the call that asks for it is told so in one more run. */
+  refused: LockNotAcquiredError | undefined;
 }
 
-/** What one lock service has been asked for inside the transaction. */
-interface Wanted {
-  readonly keys: Set<string>;
-  options: ResolvedLockOptions;
+/** Neighbours in the order of keys that can be taken with one call. */
+interface Batch {
+  readonly locks: TransactionalLocks;
+  readonly wanted: readonly Wanted[];
 }
 
 /**
@@ -26,90 +30,124 @@ interface Wanted {
  * nothing new is asked for. Between two runs no key is held that a run has taken: waiting for some while holding
  * others would be out of order.
  */
-export class Restart {
-  readonly #wanted = new Map<TransactionalLocks, Wanted>();
-  /** Somebody else held a key for the whole wait; the call that asks for it is told so in one more run. */
-  readonly #refused = new Map<string, LockNotAcquiredError>();
-  #signal: TransactionRestart | undefined;
+export class Restart implements RunMemory {
+  readonly #wanted: Wanted[] = [];
   #runs = 0;
-  /** One wait for all runs together. */
-  #until: number | undefined;
+  /** All waits for keys together: a call waits for its keys as long as its `waitMs` says, over all runs. */
+  #waitedMs = 0;
+  #waitingSince: number | undefined;
 
-  /** The run must end: set as soon as it was decided, whatever becomes of the error. */
-  get signal(): TransactionRestart | undefined {
-    return this.#signal;
-  }
-
-  /** @throws LockNotAcquiredError if this run exists only to say so */
-  assertNotRefused(keys: readonly string[]): void {
-    for (const key of keys) {
-      const refused = this.#refused.get(key);
-      if (refused !== undefined) throw refused;
+  /** Runs the transaction until nothing new is asked for. */
+  async repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
+    for (;;) {
+      const run = new TransactionRun(this);
+      try {
+        const result = await this.#holding(() => once(run));
+        run.end(undefined);
+        return result;
+      } catch (error) {
+        const told = run.end(error);
+        if (!run.isRepeated) throw told;
+        this.#runs++;
+      }
     }
   }
 
-  /** Notes what was asked for, and ends the run. @throws TransactionRestart · LockInTransactionError at the cap */
-  demand(locks: TransactionalLocks, { keys, options, caller }: LockRequest): never {
+  assertNotRefused(locks: TransactionalLocks, { keys, options }: LockRequest): void {
+    for (const key of keys) {
+      const wanted = this.#find(locks, key);
+      if (wanted?.refused !== undefined && !isMorePatient(options, wanted.options)) {
+        throw wanted.refused;
+      }
+    }
+  }
+
+  note(locks: TransactionalLocks, { keys, options, caller }: LockRequest): void {
     if (this.#runs >= MAX_RESTARTS) {
       throw new LockInTransactionError(
         `${caller}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys; lock them all outside the transaction`,
         keys[0],
       );
     }
-    const wanted = this.#wanted.get(locks) ?? { keys: new Set(), options };
-    for (const key of keys) wanted.keys.add(key);
-    wanted.options = options;
-    this.#wanted.set(locks, wanted);
-    this.#until ??= systemClock.now() + options.waitMs;
-    this.#signal = new TransactionRestart(keys);
-    throw this.#signal;
-  }
-
-  /** A key that a run has taken without waiting: the next one needs it from the beginning. */
-  note(locks: TransactionalLocks, { keys, options }: LockRequest): void {
-    const wanted = this.#wanted.get(locks);
-    if (wanted === undefined) this.#wanted.set(locks, { keys: new Set(keys), options });
-    else for (const key of keys) wanted.keys.add(key);
-  }
-
-  /** Runs the transaction until nothing new is asked for. */
-  async repeat<R>(run: () => Promise<R>): Promise<R> {
-    for (;;) {
-      this.#signal = undefined;
-      try {
-        return await this.#holding([...this.#wanted], run);
-      } catch (error) {
-        if (this.#signal === undefined) throw error;
-        this.#runs++;
-      }
+    for (const key of keys) {
+      const known = this.#find(locks, key);
+      if (known !== undefined && known.refused === undefined) continue;
+      if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);
+      const waitedBefore = this.#waited();
+      this.#wanted.push({ locks, key, options, waitedBefore, refused: undefined });
     }
   }
 
-  /** Takes what was asked for, service by service, with no transaction open. */
-  async #holding<R>(
-    services: readonly (readonly [TransactionalLocks, Wanted])[],
-    run: () => Promise<R>,
-  ): Promise<R> {
-    const [first, ...rest] = this.#runs === 0 ? [] : services;
+  #find(locks: TransactionalLocks, key: string): Wanted | undefined {
+    return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
+  }
+
+  /** Takes what was asked for with no transaction open, in one order over all lock services. */
+  #holding<R>(run: () => Promise<R>): Promise<R> {
+    const wanted = this.#wanted.filter(({ refused }) => refused === undefined);
+    if (wanted.length === 0) return run();
+    this.#waitingSince = systemClock.now();
+    return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
+      this.#waitedMs = this.#waited();
+      this.#waitingSince = undefined;
+      return run();
+    });
+  }
+
+  async #taking<R>(batches: readonly Batch[], run: () => Promise<R>): Promise<R> {
+    const [first, ...rest] = batches;
     if (first === undefined) return run();
-    const [locks, { keys, options }] = first;
+    const { locks, wanted } = first;
+    const { options, waitedBefore } = wanted[0] as Wanted;
+    const waitMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
     let entered = false;
     try {
-      return await locks.holding([...keys], { ...options, waitMs: this.#waitMs() }, () => {
+      const keys = wanted.map(({ key }) => key);
+      return await locks.holding(keys, { ...options, waitMs }, () => {
         entered = true;
-        return this.#holding(rest, run);
+        return this.#taking(rest, run);
       });
     } catch (error) {
       if (entered || !(error instanceof LockNotAcquiredError) || options.isBusyFatal) throw error;
-      const key = error.key as string;
-      keys.delete(key);
-      this.#refused.set(key, error);
-      return this.#holding(keys.size === 0 ? rest : services, run);
+      const busy = wanted.find(({ key }) => key === error.key);
+      if (busy === undefined) throw error;
+      busy.refused = error;
+      const others = wanted.filter((one) => one !== busy);
+      return this.#taking(others.length === 0 ? rest : [{ locks, wanted: others }, ...rest], run);
     }
   }
 
-  #waitMs(): number {
-    if (this.#until === undefined || this.#until === Infinity) return Infinity;
-    return Math.max(0, Math.ceil(this.#until - systemClock.now()));
+  #waited(): number {
+    const since = this.#waitingSince;
+    return this.#waitedMs + (since === undefined ? 0 : systemClock.now() - since);
   }
+}
+
+function isMorePatient(options: ResolvedLockOptions, than: ResolvedLockOptions): boolean {
+  return options.waitMs > than.waitMs;
+}
+
+/** The same in every process: two transactions that need the same keys take them in the same order. */
+function inOneOrder(a: Wanted, b: Wanted): number {
+  return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);
+}
+
+function inBatches(wanted: readonly Wanted[]): Batch[] {
+  const batches: { locks: TransactionalLocks; wanted: Wanted[] }[] = [];
+  for (const one of wanted) {
+    const last = batches.at(-1);
+    if (last !== undefined && canBeTakenTogether(last.wanted[0] as Wanted, one)) {
+      last.wanted.push(one);
+    } else {
+      batches.push({ locks: one.locks, wanted: [one] });
+    }
+  }
+  return batches;
+}
+
+/** Each key is held as the call that asked for it wants it. */
+function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
+  if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
+  const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];
+  return names.every((name) => a.options[name] === b.options[name]);
 }

@@ -8,8 +8,8 @@ export interface TransactionDescription {
   readonly isolation?: string;
   /** How long the ORM lets it live, from its beginning. @default no limit that is known */
   readonly timeoutMs?: number;
-  /** Whether the adapter can run its body again. */
-  readonly isRestartable: boolean;
+  /** Why its body cannot be run again. Undefined: it can. */
+  readonly notRestartable?: 'by-hand' | 'hooks';
   /** Whether code that runs here and now runs inside of it; false where it was suspended. */
   readonly isAmbient: (tx: object) => boolean;
   /** How deep in savepoints the code is that runs here and now. @default 0 */

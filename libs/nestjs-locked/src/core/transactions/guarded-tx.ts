@@ -1,0 +1,109 @@
+import { guardRunner, isGuardableRunner } from './guarded-runner.js';
+
+/** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
+export type AssertTakes = (sql?: string) => void;
+
+/** Where transactions of the known ORMs send their statements through. */
+interface MaybeKnown {
+  /** TypeORM. */
+  readonly queryRunner?: unknown;
+  /** Drizzle. */
+  readonly session?: { client?: object };
+  /** Kysely. */
+  readonly withPlugin?: (plugin: object) => object;
+  readonly getExecutor?: unknown;
+  /** node-postgres, mysql2, pg-promise. */
+  readonly query?: unknown;
+  /** postgres.js. */
+  readonly unsafe?: unknown;
+}
+
+/**
+ * Lets a transaction ask before each of its statements, as far as its ORM can be known by its shape: code may go on
+ * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex and
+ * Prisma refuse by themselves.
+ *
+ * @param connection what the transaction was opened on
+ * @returns what is to be handed out in the place of `tx`
+ */
+export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTakes): object {
+  const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
+  if (isGuardableRunner(queryRunner)) {
+    guardRunner(queryRunner, assertTakes);
+    return tx;
+  }
+  if (typeof session?.client === 'object' || typeof session?.client === 'function') {
+    // A database on a single connection has no session of its own for a transaction.
+    const isShared = (connection as MaybeKnown | undefined)?.session === session;
+    if (!isShared) session.client = guardedClient(session.client, assertTakes);
+    return tx;
+  }
+  if (typeof withPlugin === 'function' && typeof getExecutor === 'function') {
+    return guardedKysely(withPlugin.call(tx, askingPlugin(assertTakes)), assertTakes);
+  }
+  if (typeof query === 'function' || typeof unsafe === 'function') {
+    return guardedClient(tx, assertTakes);
+  }
+  return tx;
+}
+
+/** Kysely lets plugins see every query before it is compiled. */
+function askingPlugin(assertTakes: AssertTakes): object {
+  return {
+    transformQuery: ({ node }: { node: unknown }): unknown => {
+      assertTakes();
+      return node;
+    },
+    transformResult: async ({ result }: { result: unknown }): Promise<unknown> => result,
+  };
+}
+
+/** What was compiled before is executed without the plugins. */
+function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: AssertTakes): object {
+  const executeQuery = tx.executeQuery as (...args: unknown[]) => Promise<unknown>;
+  tx.executeQuery = async (...args: unknown[]) => {
+    assertTakes();
+    return executeQuery.apply(tx, args);
+  };
+  return tx;
+}
+
+/** What of a client has nothing to do with the transaction. */
+const NO_STATEMENTS: readonly unknown[] = [
+  ...['release', 'end', 'destroy', 'on', 'once', 'off', 'addListener', 'removeListener', 'emit'],
+  ...['listenerCount', 'listeners', 'removeAllListeners', 'setMaxListeners', 'getMaxListeners'],
+];
+
+/** To savepoints, and as a whole: whoever has begun them has to be able to end them. */
+const ROLLBACK = /^\s*ROLLBACK\b/i;
+
+function guardedClient(client: object, assertTakes: AssertTakes): object {
+  let isRolledBack = false;
+  const ask = (statement: unknown): void => {
+    const sql = textOf(statement);
+    if (sql === undefined || isRolledBack || !ROLLBACK.test(sql)) return assertTakes(sql);
+    isRolledBack = !/\bTO\b/i.test(sql);
+  };
+  return new Proxy(client, {
+    apply: (target, self, args) => {
+      ask(args[0]);
+      return Reflect.apply(target as () => unknown, self, args) as unknown;
+    },
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (!NO_STATEMENTS.includes(name)) ask(args[0]);
+        return Reflect.apply(value as () => unknown, target, args) as unknown;
+      };
+    },
+  });
+}
+
+/** A text, a template, or an object that has it: `{ text }` of node-postgres, `{ sql }` of mysql2. */
+function textOf(statement: unknown): string | undefined {
+  if (typeof statement === 'string') return statement;
+  if (Array.isArray(statement)) return textOf(statement[0]);
+  const { text, sql } = (statement ?? {}) as { readonly text?: unknown; readonly sql?: unknown };
+  return [text, sql].find((one): one is string => typeof one === 'string');
+}

@@ -1,0 +1,254 @@
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockInTransactionError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { isHeld } from './locks.js';
+import { RESTARTING_ORMS, type LockModuleOptions, type StartedOrm } from './restarting-orms.js';
+import { type Runs, useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+beforeAll(() => postgres.query('CREATE TABLE sales (product text NOT NULL)'));
+
+let other: string;
+beforeEach(() => void (other = uniqueKey('other')));
+
+/** Rows that were written, whoever was told so. */
+async function sales(): Promise<number> {
+  const sql = 'SELECT count(*)::int AS n FROM sales WHERE product = $1';
+  const [row] = await postgres.query<{ n: number }>(sql, [stock.product]);
+  return row?.n as number;
+}
+
+const note = (tx: Runs): Promise<unknown> =>
+  tx.query('INSERT INTO sales VALUES ($1)', [stock.product]);
+
+const PIECES = 4;
+
+/** Three branches: one sells under the lock, one writes without a lock, one asks for a second lock a little later. */
+async function sellInBranches({ locks, transaction }: StartedOrm): Promise<void> {
+  await transaction(async (tx) => {
+    await Promise.all([
+      locks.withLock(stock.key, async () => {
+        for (let n = 0; n < PIECES; n++) await stock.takeOne(tx(), 2);
+      }),
+      (async () => {
+        for (let n = 0; n < PIECES; n++) {
+          await sleep(3);
+          await note(tx());
+        }
+      })(),
+      sleep(4).then(() => locks.withLock(other, () => sleep(5))),
+    ]);
+  });
+}
+
+const errorOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
+  'branches of a transaction that is restarted, with %s',
+  (_, orm) => {
+    const start = (options: LockModuleOptions = {}): Promise<StartedOrm> =>
+      orm.start(redis.url, postgres, { insideTransaction: 'restart', ...options });
+
+    it.each([{}, { fence: {} }])(
+      'write what is acknowledged, and nothing else: %j',
+      async (fenced) => {
+        const started = await start(fenced);
+        const outcomes = await Promise.allSettled(
+          Array.from({ length: 6 }, () => sellInBranches(started)),
+        );
+        const told = outcomes.filter(({ status }) => status === 'fulfilled').length;
+        await sleep(50); // for what comes too late
+        expect(told).toBe(6);
+        expect([await stock.quantity(), await sales()]).toEqual([
+          100 - told * PIECES,
+          told * PIECES,
+        ]);
+      },
+    );
+
+    it('are waited for before the rollback, if they are locked', async () => {
+      const { locks, transaction } = await start();
+      const busy = await locks.acquire(other);
+      const events: string[] = [];
+      const [sells, done] = [makeGate(), makeGate()];
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async () => {
+          events.push('run');
+          await Promise.all([
+            locks.withLock(stock.key, async () => {
+              sells.open();
+              await done.opened;
+              await sleep(20);
+              events.push('locked branch ended');
+            }),
+            sells.opened.then(() => locks.withLock(other, async () => {})),
+          ]);
+        }),
+      );
+      await sells.opened;
+      await busy.release();
+      await sleep(100);
+      expect(events).toEqual(['run']);
+      done.open();
+      await sale;
+      expect(events).toEqual(['run', 'locked branch ended', 'run', 'locked branch ended']);
+    });
+
+    it('send nothing any more once it was decided, locked or not', async () => {
+      const { locks, transaction } = await start();
+      let runs = 0;
+      const errors: unknown[] = [];
+      await locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          if (runs++ > 0) return locks.withLock(other, () => note(tx()));
+          const asked = makeGate();
+          const late = async (): Promise<void> => {
+            await asked.opened;
+            await note(tx());
+          };
+          const branches = [late(), locks.withLock(stock.key, late)];
+          for (const branch of branches) branch.catch((error: unknown) => errors.push(error));
+          const asking = locks.withLock(other, async () => {});
+          asked.open();
+          return asking;
+        }),
+      );
+      expect([runs, await sales()]).toEqual([2, 1]);
+      // What Knex sends before its ROLLBACK is rolled back; after it, Knex refuses by itself.
+      expect(errors).toHaveLength(orm.name.startsWith('Knex') ? 1 : 2);
+    });
+
+    it('find no way into the database when the next run has begun, or ended', async () => {
+      const { locks, transaction } = await start();
+      let runs = 0;
+      const [second, over] = [makeGate(), makeGate()];
+      const late: Promise<unknown>[] = [];
+      await transaction(async (tx) => {
+        if (runs++ === 0) {
+          for (const gate of [second, over]) {
+            late.push(
+              errorOf(gate.opened.then(() => note(tx()))),
+              errorOf(gate.opened.then(() => locks.withLock(stock.key, () => note(tx())))),
+              errorOf(gate.opened.then(() => transaction((inner) => note(inner())))),
+            );
+          }
+        }
+        await locks.withLock(other, async () => {
+          second.open();
+          await sleep(30);
+          await note(tx());
+        });
+      });
+      over.open();
+      expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);
+      expect([runs, await sales()]).toEqual([2, 1]);
+    });
+
+    it('get no lock any more once it was decided', async () => {
+      const { locks, transaction } = await start();
+      let runs = 0;
+      const ran: string[] = [];
+      await locks.withLock(stock.key, () =>
+        transaction(async () => {
+          if (runs++ > 0) return locks.withLock(other, async () => ran.push('other'));
+          const asking = locks.withLock(other, async () => ran.push('other'));
+          asking.catch(() => {});
+          const joining = locks.withLock(stock.key, async () => ran.push('joined'));
+          return Promise.all([asking, joining]);
+        }),
+      );
+      expect(ran).toEqual(['other']);
+    });
+  },
+);
+
+describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
+  'branches of a transaction that fails, with %s',
+  (_, orm) => {
+    const start = (): Promise<StartedOrm> => orm.start(redis.url, postgres, {});
+
+    it('are waited for if they are locked, and write nothing', async () => {
+      const { locks, transaction } = await start();
+      let late: Promise<unknown> | undefined;
+      const failing = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          late = errorOf(
+            locks.withLock(stock.key, async () => {
+              await sleep(50);
+              await note(tx());
+            }),
+          );
+          await sleep(10);
+          throw new Error('over');
+        }),
+      );
+      await expect(failing).rejects.toThrow('over');
+      await late;
+      expect([await sales(), await isHeld(redis.url, stock.key)]).toEqual([0, false]);
+    });
+
+    it('are not committed by half: a locked call that nobody awaits forbids the commit', async () => {
+      const { locks, transaction } = await start();
+      const forgetful = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await note(tx());
+          void errorOf(
+            locks.withLock(stock.key, async () => {
+              await sleep(30);
+              await note(tx());
+            }),
+          );
+          await sleep(5);
+        }),
+      );
+      await expect(forgetful).rejects.toThrow(/a locked call inside of it still runs/);
+      expect(await sales()).toBe(0);
+    });
+  },
+);
+
+describe('a locked branch that does not end', () => {
+  it.each([
+    ['is not restarted', 'restart'],
+    ['fails', 'fail'],
+  ] as const)('beside it the transaction %s, after 5 s, and writes nothing', async (_, how) => {
+    const [typeorm] = RESTARTING_ORMS;
+    const { locks, transaction } = await typeorm!.start(redis.url, postgres, {
+      insideTransaction: 'restart',
+    });
+    const never = makeGate();
+    let runs = 0;
+    let late: Promise<unknown> | undefined;
+    const startedAt = performance.now();
+    const failing = locks.withLock(stock.key, () =>
+      transaction(async (tx) => {
+        runs++;
+        const endless = locks.withLock(stock.key, async () => {
+          await never.opened;
+          await note(tx());
+        });
+        late = errorOf(endless);
+        await sleep(10);
+        if (how === 'fail') throw new Error('over');
+        await locks.withLock(other, () => note(tx()));
+      }),
+    );
+    await expect(failing).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(failing).rejects.toThrow(/has not ended in 5000 ms/);
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
+    never.open();
+    expect(await late).toBeDefined();
+    expect([runs, await sales()]).toEqual([1, 0]);
+  });
+});

@@ -1,0 +1,185 @@
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  InjectLockService,
+  LockInTransactionError,
+  LockService,
+  RedisLockModule,
+} from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DataSource } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { openDataSource } from './data-source.js';
+import { isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+const openAware = async (): Promise<DataSource> =>
+  lockAware(await openDataSource('postgres', postgres.settings));
+
+const RESTART = { insideTransaction: 'restart' } as const;
+
+@Injectable()
+class Services {
+  constructor(
+    readonly plain: LockService,
+    @InjectLockService('billing') readonly billing: LockService,
+  ) {}
+}
+
+describe('a restart for keys of two lock services', () => {
+  /** One of several processes: it has both services, and opens them in an order of its own. */
+  const startBoth = async (billingFirst: boolean, keyPrefix: string): Promise<Services> => {
+    const connection = redis.url;
+    const modules = [
+      RedisLockModule.forRoot({ ...RESTART, connection }),
+      RedisLockModule.forRoot({ ...RESTART, connection, name: 'billing', keyPrefix }),
+    ];
+    const imports = billingFirst ? modules.reverse() : modules;
+    return (await startNest({ imports, providers: [Services] })).get(Services);
+  };
+
+  it.each(['lock:', 'billing:'])(
+    'takes them in one order: all succeed that ask in opposite orders, with prefixes lock: and %s',
+    async (keyPrefix) => {
+      const dataSource = await openAware();
+      const processes = await Promise.all([
+        startBoth(false, keyPrefix),
+        startBoth(true, keyPrefix),
+      ]);
+      const [a, b] = [uniqueKey('a'), uniqueKey('b')];
+      const sell = (i: number): Promise<void> => {
+        const { plain, billing } = processes[i % 2] as Services;
+        const asks = [
+          () => plain.withLock(a, () => sleep(2)),
+          () => billing.withLock(b, () => sleep(2)),
+        ];
+        if (i % 4 < 2) asks.reverse();
+        return dataSource.transaction(async (manager) => {
+          for (const ask of asks) await ask();
+          await stock.takeOne(manager);
+        });
+      };
+      const startedAt = performance.now();
+      await Promise.all(Array.from({ length: 20 }, (_, i) => sell(i)));
+      expect(await stock.quantity()).toBe(80);
+      expect(performance.now() - startedAt).toBeLessThan(9_000);
+    },
+  );
+});
+
+describe('a restart for several keys', () => {
+  it('holds each of them as the call that asked for it wants it', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const [short, long] = [uniqueKey('short'), uniqueKey('long')];
+    const lengths = await dataSource.transaction('REPEATABLE READ', async () => {
+      const one = await locks.withLock(long, async (lock) => lock.remainingMs());
+      const other = await locks.withLock(short, { leaseMs: 700 }, async (lock) =>
+        lock.remainingMs(),
+      );
+      return [one, other];
+    });
+    expect(lengths[0]).toBeGreaterThan(15_000);
+    expect(lengths[1]).toBeLessThan(701);
+  });
+
+  it('waits for each as long as the call that asked for it', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const [patient, single] = [uniqueKey('patient'), uniqueKey('single')];
+    const busy = await locks.acquire(patient);
+    setTimeout(() => void busy.release(), 600);
+    const got = await dataSource.transaction('REPEATABLE READ', async () => {
+      const tried = await locks.tryAcquire(single);
+      await tried?.release();
+      return locks.withLock(patient, async () => tried !== null);
+    });
+    expect(got).toBe(true);
+  });
+
+  it('asks again for a key that somebody has tried in vain, if somebody else would wait for it', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const busy = await locks.acquire(stock.key);
+    setTimeout(() => void busy.release(), 600);
+    const tries: boolean[] = [];
+    await dataSource.transaction('REPEATABLE READ', async (manager) => {
+      const tried = await locks.tryAcquire(stock.key);
+      tries.push(tried !== null);
+      await tried?.release();
+      await locks.withLock(stock.key, () => stock.takeOne(manager));
+    });
+    expect([tries, await stock.quantity()]).toEqual([[false, true], 99]);
+  });
+});
+
+describe('a new transaction before a lock inside the one around, with the fence on', () => {
+  it.each(['free', 'held by somebody else'])(
+    'is refused in the run that has the lock from its beginning, if the lock is %s',
+    async (state) => {
+      const dataSource = await openAware();
+      const { locks } = await startLocks(redis.url, { ...RESTART, fence: {} });
+      const { locks: others } = await startLocks(redis.url);
+      if (state !== 'free') {
+        const other = await others.acquire(stock.key);
+        setTimeout(() => void other.release(), 100);
+      }
+      const sale = dataSource.transaction(async (manager) => {
+        await dataSource.transaction(async (inner) => void (await inner.query('SELECT 1')));
+        await locks.withLock(stock.key, () => stock.takeOne(manager));
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+      await expect(sale).rejects.toThrow(/each would wait for the other/);
+      expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([100, false]);
+    },
+  );
+});
+
+describe('acquire() around a transaction, with the fence on', () => {
+  it('is refused before the transaction is opened, with the way out', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const lock = await locks.acquire(stock.key);
+    const sell = (): Promise<void> => dataSource.transaction((manager) => stock.takeOne(manager));
+    await expect(sell()).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(sell()).rejects.toThrow(/open the transaction inside of lock\.run/);
+    await lock.run(sell);
+    expect([await stock.quantity(), await stock.fence()]).toEqual([99, lock.fencingToken]);
+    await lock.release();
+    await sell();
+    expect(await stock.quantity()).toBe(98);
+    const tried = await locks.tryAcquire(stock.key);
+    await expect(sell()).rejects.toBeInstanceOf(LockInTransactionError);
+    await tried?.release();
+  });
+
+  it('is refused for a query runner that is driven by hand, too', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    await using lock = await locks.acquire(stock.key);
+    void lock;
+    const runner = dataSource.createQueryRunner();
+    await expect(runner.startTransaction()).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(runner.isTransactionActive).toBe(false);
+    await runner.release();
+  });
+
+  it('is none for a lock that lasts as long as the application, nor without a fence', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const { locks: unfenced } = await startLocks(redis.url);
+    const leader = await locks.acquire(uniqueKey('leader'), { maxHoldMs: Infinity });
+    const other = await unfenced.acquire(uniqueKey('other'));
+    await dataSource.transaction((manager) => stock.takeOne(manager));
+    expect(await stock.quantity()).toBe(99);
+    await Promise.all([leader.release(), other.release()]);
+  });
+});

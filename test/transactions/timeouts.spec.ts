@@ -1,0 +1,109 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import type { RedisLockModuleOptions } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import type { EntityManager } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+const NAMES = [
+  'idle_in_transaction_session_timeout',
+  'statement_timeout',
+  'lock_timeout',
+  'transaction_timeout',
+] as const;
+
+/** In this order, as milliseconds. */
+async function settings(manager: EntityManager): Promise<number[]> {
+  const rows = await manager.query<{ name: string; setting: string }[]>(
+    'SELECT name, setting FROM pg_settings WHERE name = ANY($1)',
+    [NAMES],
+  );
+  const byName = new Map(rows.map(({ name, setting }) => [name, Number(setting)]));
+  return NAMES.map((name) => byName.get(name) as number);
+}
+
+/** Sells in a transaction on a session that has limits of its own. @returns what is in force inside */
+async function settingsUnder(
+  session: string,
+  options: Omit<RedisLockModuleOptions, 'connection'>,
+): Promise<number[]> {
+  const extra = { options: session };
+  const dataSource = lockAware(
+    await openDataSource('postgres', postgres.settings, 2, { extra: extra as never }),
+  );
+  const { locks } = await startLocks(redis.url, options);
+  return locks.withLock(stock.key, () => dataSource.transaction(settings));
+}
+
+/** Of a lease of 30 s. */
+const OURS = [8_000, 10_000, 10_000] as const;
+
+describe('limits that a role or session has by itself', () => {
+  it.each([
+    ['with the fence', { fence: {} }],
+    ['without it', { transactionTimeouts: true }],
+  ])('stay if they are stricter, %s', async (_, options) => {
+    const strict = [
+      ...['-c idle_in_transaction_session_timeout=600ms', '-c statement_timeout=500'],
+      ...['-c lock_timeout=3s', '-c transaction_timeout=1min'],
+    ];
+    expect(await settingsUnder(strict.join(' '), options)).toEqual([600, 500, 3_000, 60_000]);
+  });
+
+  it('are replaced if they are wider, or none', async () => {
+    const wide = [
+      ...['-c idle_in_transaction_session_timeout=1h', '-c statement_timeout=1d'],
+      ...['-c lock_timeout=0', '-c transaction_timeout=2h'],
+    ];
+    const [idle, statement, lock, total] = await settingsUnder(wide.join(' '), { fence: {} });
+    expect([idle, statement, lock]).toEqual(OURS);
+    expect(total).toBeGreaterThan(500_000);
+    expect(total).toBeLessThanOrEqual(600_000);
+  });
+
+  it('stay where 0 was given for ours', async () => {
+    const transactionTimeouts = { idleMs: 0, statementMs: 0, lockMs: 0, totalMs: 0 };
+    const session = '-c statement_timeout=70s -c transaction_timeout=80s';
+    expect(await settingsUnder(session, { transactionTimeouts })).toEqual([0, 70_000, 0, 80_000]);
+  });
+});
+
+describe('the limit for the COMMIT itself', () => {
+  beforeAll(async () => {
+    await postgres.query('CREATE TABLE watched (id int)');
+    await postgres.query('CREATE TABLE seen (idle text)');
+    await postgres.query(
+      `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+       'BEGIN INSERT INTO seen VALUES (current_setting(''idle_in_transaction_session_timeout''));
+       RETURN NULL; END'`,
+    );
+    await postgres.query(
+      `CREATE CONSTRAINT TRIGGER see AFTER INSERT ON watched DEFERRABLE INITIALLY DEFERRED
+       FOR EACH ROW EXECUTE FUNCTION see()`,
+    );
+  });
+
+  it.each([
+    ['-c idle_in_transaction_session_timeout=600ms', '600ms'],
+    ['-c idle_in_transaction_session_timeout=0', '8s'],
+  ])('is not wider than that of the session: %s', async (session, seen) => {
+    await postgres.query('TRUNCATE seen');
+    const dataSource = lockAware(
+      await openDataSource('postgres', postgres.settings, 2, {
+        extra: { options: session } as never,
+      }),
+    );
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    await locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => manager.query('INSERT INTO watched VALUES (1)')),
+    );
+    expect(await postgres.query('SELECT idle FROM seen')).toEqual([{ idle: seen }]);
+  });
+});
