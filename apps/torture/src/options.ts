@@ -1,12 +1,34 @@
 import { parseArgs } from 'node:util';
+import { FAULT_NAMES } from './faults/faults.js';
+import { STAGES, type StageKind } from './servers/stage.js';
+import { FEATURES, KINDS_OF_CALL, type Feature, type KindOfCall } from './worker/repertoire.js';
+import { BREAKS, type Break } from './worker/sabotage.js';
 
 export interface TortureOptions {
   readonly seed: number;
   readonly seconds: number;
   readonly processes: number;
-  /** Breaks the lock on purpose. */
-  readonly breakRule: boolean;
+  /** Undefined: the seed chooses. */
+  readonly stage: StageKind | undefined;
+  readonly kinds: readonly KindOfCall[];
+  /** What is left out of calls of all kinds. */
+  readonly without: readonly Feature[];
+  /** Names of faults, with hyphens. */
+  readonly faults: ReadonlySet<string>;
+  /** Breaks the lock on purpose, without any faults. */
+  readonly breaks: readonly Break[];
+  /** The history is kept even if nothing was found in it. */
+  readonly keep: boolean;
 }
+
+/** How names are written on a command line. */
+export function hyphenated(name: string): string {
+  return name.replaceAll(' ', '-');
+}
+
+const FAULTS = FAULT_NAMES.map(hyphenated);
+/** What `--without` and `--only` can name. `faults` is all of them. */
+const NAMES = ['faults', ...KINDS_OF_CALL, ...FEATURES, ...FAULTS];
 
 /** @throws Error naming the option, its value and what is allowed */
 export function readOptions(args: string[]): TortureOptions {
@@ -15,20 +37,56 @@ export function readOptions(args: string[]): TortureOptions {
     options: {
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
       seconds: { type: 'string', default: '60' },
-      processes: { type: 'string', default: '6' },
-      break: { type: 'boolean', default: false },
+      processes: { type: 'string', default: '4' },
+      stage: { type: 'string' },
+      without: { type: 'string', default: '' },
+      only: { type: 'string', default: '' },
+      break: { type: 'string', default: '' },
+      keep: { type: 'boolean', default: false },
     },
   });
+  const without = namesIn('without', values.without, NAMES);
+  const only = namesIn('only', values.only, NAMES);
   return {
     seed: wholeNumber('seed', values.seed, 0),
     seconds: wholeNumber('seconds', values.seconds, 1),
     processes: wholeNumber('processes', values.processes, 2),
-    breakRule: values.break,
+    stage: values.stage === undefined ? undefined : oneOf('stage', values.stage, STAGES),
+    kinds: chosen(KINDS_OF_CALL, only, without),
+    without: FEATURES.filter((name) => without.has(name)),
+    faults: new Set(without.has('faults') ? [] : chosen(FAULTS, only, without)),
+    breaks: [...namesIn('break', values.break, BREAKS)],
+    keep: values.keep,
   };
+}
+
+function namesIn<Name extends string>(
+  option: string,
+  text: string,
+  allowed: readonly Name[],
+): ReadonlySet<Name> {
+  const names = text.split(',').filter((name) => name !== '');
+  return new Set(names.map((name) => oneOf(option, name, allowed)));
+}
+
+/** `only` says nothing about calls if it names faults alone, and the other way round. */
+function chosen<Name extends string>(
+  names: readonly Name[],
+  only: ReadonlySet<string>,
+  without: ReadonlySet<string>,
+): Name[] {
+  const named = names.filter((name) => only.has(name));
+  return (named.length > 0 ? named : names).filter((name) => !without.has(name));
 }
 
 function wholeNumber(name: string, text: string, min: number): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= min) return value;
   throw new Error(`--${name} ${text}: it must be a whole number from ${min}`);
+}
+
+function oneOf<Name extends string>(option: string, text: string, names: readonly Name[]): Name {
+  const found = names.find((name) => name === text);
+  if (found !== undefined) return found;
+  throw new Error(`--${option} ${text}: it must be one of ${names.join(', ')}`);
 }

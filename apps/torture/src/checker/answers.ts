@@ -1,0 +1,126 @@
+import { isSeveral, leaseLengthMs, settledAt, type Call } from './call.js';
+import type { Facts } from './facts.js';
+import { occupations } from './occupation.js';
+import { overlaps, type Interval } from './intervals.js';
+
+/** An answer on its way is waited for this long after the end of the wait. */
+const GRACE_MS = 1_000;
+/** Who has the key is looked up for an error message, and machines are slow. */
+const SLACK_MS = 600;
+/** How long an abort may take to be seen. */
+const ABORT_MS = 250;
+/** Whoever left, or was sent away, at about the same time. */
+const AT_ONCE_MS = 150;
+
+/** How a call ended, and when: in time, and with an error that the history explains. */
+export function answerViolations(facts: Facts): string[] {
+  const occupied = occupations(facts);
+  return [...facts.calls.values()].flatMap((call) => {
+    const violation =
+      late(call, facts) ?? unseenAbort(call, facts) ?? wrongRefusal(call, facts, occupied);
+    return violation === undefined ? [] : [violation];
+  });
+}
+
+/** `waitMs` and one second more, whatever Redis does; and never no answer. */
+function late(call: Call, { disturbances }: Facts): string | undefined {
+  const at = settledAt(call);
+  const { killedAt, askedAt, waitMs, process, id, what } = call;
+  const keys = call.keys.join('+');
+  if (at === undefined) {
+    return killedAt === undefined ? `${id} (${what}) for ${keys} was never answered` : undefined;
+  }
+  const stalledMs = disturbances.stalledMs(process, { from: askedAt, until: at });
+  const lateMs = at - askedAt - waitMs - GRACE_MS - SLACK_MS - stalledMs;
+  if (lateMs <= 0) return undefined;
+  return `${id} (${what}) for ${keys} was answered after ${(at - askedAt).toFixed(0)} ms, its waitMs is ${waitMs}`;
+}
+
+function unseenAbort(call: Call, { disturbances }: Facts): string | undefined {
+  const at = settledAt(call);
+  const { abortedAt, process, id, what } = call;
+  if (abortedAt === undefined || at === undefined) return undefined;
+  const stalledMs = disturbances.stalledMs(process, { from: abortedAt, until: at });
+  const afterMs = at - abortedAt - stalledMs;
+  if (afterMs <= ABORT_MS) return undefined;
+  return `${id} (${what}) for ${call.keys.join('+')} did not see the abort of its signal: answered ${afterMs.toFixed(0)} ms later`;
+}
+
+function wrongRefusal(
+  call: Call,
+  facts: Facts,
+  occupied: ReadonlyMap<string, readonly Interval[]>,
+): string | undefined {
+  if (call.refused === undefined) return undefined;
+  const { at, code, message } = call.refused;
+  const { disturbances, history } = facts;
+  const what = `${call.id} (${call.what}) for ${call.keys.join('+')}`;
+  switch (code) {
+    case 'LOCK_NOT_ACQUIRED':
+      if (call.waitMs > 0 || isOccupied(call, facts, occupied)) return undefined;
+      return `${what} was refused as busy although nobody had it`;
+    case 'LOCK_ABORTED':
+      if (call.abortedAt !== undefined) return undefined;
+      if (
+        history.some((e) => e.kind === 'closing' && e.services.includes(call.service) && e.at <= at)
+      ) {
+        return undefined;
+      }
+      return `${what} was aborted although neither its signal nor its application ended it`;
+    case 'LOCK_STORE_FAILED': {
+      const stalled = { from: call.askedAt - AT_ONCE_MS, until: at };
+      const isExplained =
+        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }) ||
+        disturbances.stalledMs(call.process, stalled) > 0;
+      if (!isExplained) return `${what} failed although Redis was well: ${message}`;
+      if (at - call.askedAt >= call.waitMs - 1) return undefined;
+      return `${what} failed after ${(at - call.askedAt).toFixed(0)} ms of its waitMs ${call.waitMs}: ${message}`;
+    }
+    case 'LOCK_LOST':
+      if (isSeveral(call)) return undefined;
+      return `${what} was refused with LOCK_LOST: ${message}`;
+    default:
+      return `${what} was refused with ${code}: ${message}`;
+  }
+}
+
+/** Somebody had the key, or may have had it, or was to get it first. */
+function isOccupied(
+  call: Call,
+  { calls, disturbances }: Facts,
+  occupied: ReadonlyMap<string, readonly Interval[]>,
+): boolean {
+  const tried = { from: call.askedAt - AT_ONCE_MS, until: (call.refused?.at ?? 0) + AT_ONCE_MS };
+  return call.keys.some((key) => {
+    if (occupied.get(key)?.some((interval) => overlaps(interval, tried))) return true;
+    if (disturbances.isKeyDisturbed(key, call.askedAt)) return true;
+    for (const other of calls.values()) {
+      if (other === call || !other.keys.includes(key)) continue;
+      if (overlaps(mayOccupy(other, call), tried)) return true;
+    }
+    return false;
+  });
+}
+
+const NEVER: Interval = { from: Infinity, until: -Infinity };
+
+/** When a call may keep others from a key besides the time of its own hold. */
+function mayOccupy(call: Call, tried: Call): Interval {
+  const from = call.askedAt;
+  const { released, refused, killedAt } = call;
+  if (released !== undefined) {
+    return { from, until: released.at + call.lingerMs }; // an unused lease is kept for a moment
+  }
+  if (killedAt !== undefined) return { from, until: killedAt + leaseLengthMs(call) };
+  if (refused === undefined) return { from, until: Infinity };
+  switch (refused.code) {
+    case 'LOCK_NOT_ACQUIRED':
+      // A single try that fails disturbs nobody, except calls of its own service that come while it is under way.
+      if (call.waitMs === 0 && call.service !== tried.service) return NEVER;
+      return { from, until: refused.at };
+    case 'LOCK_STORE_FAILED': // what it may have got is taken back, or runs out
+      return { from, until: refused.at + leaseLengthMs(call) };
+    default:
+      return { from, until: refused.at };
+  }
+}

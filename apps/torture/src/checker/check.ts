@@ -1,0 +1,81 @@
+import type { Entry } from '../history/entry.js';
+import { answerViolations } from './answers.js';
+import { settledAt } from './call.js';
+import { exclusionViolations, sharingViolations } from './exclusion.js';
+import { factsOf } from './facts.js';
+import { processViolations } from './processes.js';
+import type { Section } from './section.js';
+import { termViolations } from './terms.js';
+import { tokenViolations } from './token-order.js';
+import { waitViolations, type WaitLimits } from './waits.js';
+
+export interface CheckLimits extends WaitLimits {
+  /** The share of holds that faults may excuse, 0 to 1. With more of them a clean run would say little. */
+  readonly excusedShare: number;
+}
+
+export interface Violation {
+  readonly rule: string;
+  readonly text: string;
+}
+
+export interface Verdict {
+  readonly violations: readonly Violation[];
+  readonly attempts: number;
+  /** Keys that were held: a call for three of them counts three times. */
+  readonly holds: number;
+  /** Holds of which a fault excuses something: whose lease it may have forgotten, and those that overlapped with them. */
+  readonly excused: number;
+  /** How many holds were lost, by reason. */
+  readonly lost: Readonly<Record<string, number>>;
+  /** How many calls were refused, by code. */
+  readonly refused: Readonly<Record<string, number>>;
+  /** How many calls of each kind held their keys. */
+  readonly kinds: Readonly<Record<string, number>>;
+  readonly longestWaitMs: number;
+}
+
+/** Reads a history and says what in it no lock may do. Each rule has a file. */
+export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
+  const facts = factsOf(history);
+  const calls = [...facts.calls.values()];
+  const excused = new Set<Section>();
+  const violations = [
+    ...of('exclusion', exclusionViolations(facts, { excused })),
+    ...of('sharing', sharingViolations(facts)),
+    ...of('tokens', tokenViolations(facts, { excused })),
+    ...of('terms', termViolations(facts)),
+    ...of('answers', answerViolations(facts)),
+    ...of('processes', processViolations(facts)),
+    ...of('waits', waitViolations(facts, limits)),
+  ];
+  const held = facts.sections.filter(({ call }) => call !== undefined);
+  for (const section of held) if (facts.forgotten.concerns(section)) excused.add(section);
+  const holds = held.length;
+  if (holds > 0 && excused.size / holds > limits.excusedShare) {
+    const text = `${excused.size} of ${holds} holds were excused by faults, more than ${limits.excusedShare * 100} %`;
+    violations.push({ rule: 'excuses', text });
+  }
+  return {
+    violations,
+    attempts: calls.length,
+    holds,
+    excused: excused.size,
+    lost: countBy(calls.flatMap(({ lost }) => lost?.reason ?? [])),
+    refused: countBy(calls.flatMap(({ refused }) => refused?.code ?? [])),
+    kinds: countBy(calls.flatMap(({ held, what }) => (held === undefined ? [] : what))),
+    longestWaitMs: Math.round(
+      Math.max(0, ...calls.map((call) => (settledAt(call) ?? call.askedAt) - call.askedAt)),
+    ),
+  };
+}
+
+function of(rule: string, texts: readonly string[]): Violation[] {
+  return texts.map((text) => ({ rule, text }));
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

@@ -1,0 +1,31 @@
+import type { Entry, Foreign } from '../history/entry.js';
+import { readCalls, type Call } from './call.js';
+import { Disturbances } from './disturbances.js';
+import { ForgottenLeases } from './forgotten-leases.js';
+import { sectionsOf, type Section } from './section.js';
+
+/** What the rules look at. */
+export interface Facts {
+  /** In order of time. */
+  readonly history: readonly Entry[];
+  readonly calls: ReadonlyMap<string, Call>;
+  /** In order of their beginnings. */
+  readonly sections: readonly Section[];
+  readonly disturbances: Disturbances;
+  readonly forgotten: ForgottenLeases;
+}
+
+export function factsOf(unordered: readonly Entry[]): Facts {
+  const history = [...unordered].sort((a, b) => a.at - b.at);
+  const calls = readCalls(history);
+  const foreign = history.filter((entry): entry is Foreign => entry.kind === 'foreign');
+  const sections = sectionsOf(calls.values(), foreign);
+  const disturbances = new Disturbances(history, [...calls.values()]);
+  return {
+    history,
+    calls,
+    sections,
+    disturbances,
+    forgotten: new ForgottenLeases(disturbances),
+  };
+}

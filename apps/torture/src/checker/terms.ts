@@ -1,0 +1,208 @@
+import { isSeveral, type Call } from './call.js';
+import type { Facts } from './facts.js';
+import type { Section } from './section.js';
+
+/** Timers and round trips of a machine that does several things at once. */
+const SLACK_MS = 100;
+/** The lease of a waiter that is handed the key, until it has confirmed it. */
+const ACCEPTANCE_MS = 1_000;
+
+/** What was promised to one hold: how long it lasts, that it is told its end, and that its end has a reason. */
+export function termViolations(facts: Facts): string[] {
+  return holdsOf(facts.sections).flatMap((hold) => {
+    const lostAt = Math.min(...hold.map(({ call, key }) => lossOf(call, key)));
+    const [root] = hold as [OwnSection];
+    return [
+      ...hold.flatMap((section) => [...validAtStart(section, facts), ...untold(section, lostAt)]),
+      ...rootTerms(root, facts),
+    ];
+  });
+}
+
+type OwnSection = Section & { readonly call: Call };
+
+/** The sections of each hold; the first one got it, the others joined. */
+function holdsOf(sections: readonly Section[]): OwnSection[][] {
+  const holds = new Map<string, OwnSection[]>();
+  for (const section of sections) {
+    if (section.call === undefined) continue;
+    const own = { ...section, call: section.call };
+    const hold = holds.get(section.hold);
+    if (hold === undefined) holds.set(section.hold, [own]);
+    else hold.push(own);
+  }
+  return [...holds.values()];
+}
+
+function lossOf({ lost }: Call, key: string): number {
+  return lost?.key === key ? lost.at : Infinity;
+}
+
+/** Nobody is told that he holds what has ended already. */
+function validAtStart({ call, key, from, process }: OwnSection, { disturbances }: Facts): string[] {
+  if (call.held === undefined || call.held.remainingMs > 0 || call.keys[0] !== key) return [];
+  const stalledMs = disturbances.stalledMs(process, { from: from - SLACK_MS, until: from + 1 });
+  if (stalledMs > 0) return [];
+  return [`${call.id} (${call.what}) was told that it holds ${named(call)} when that was over`];
+}
+
+/** A loss is told to everybody who shares the hold, and nobody joins it after that. */
+function untold(section: OwnSection, lostAt: number): string[] {
+  if (section.from > lostAt) {
+    const afterMs = (section.from - lostAt).toFixed(1);
+    return [`${section.id} joined a hold of ${section.key} ${afterMs} ms after its loss`];
+  }
+  if (section.until > lostAt + SLACK_MS) {
+    return [`${section.id} was not told of the loss of ${section.key}, which others were told`];
+  }
+  return [];
+}
+
+function rootTerms(section: OwnSection, facts: Facts): string[] {
+  return [
+    ...lengthViolations(section, facts),
+    ...lossViolations(section, facts),
+    ...releaseViolations(section, facts),
+    ...keptViolations(section, facts),
+    ...inspectionViolations(section, facts),
+  ];
+}
+
+/** No longer than asked for, and not much shorter. */
+function lengthViolations(section: OwnSection, { disturbances }: Facts): string[] {
+  const { call, from, process, id } = section;
+  const violations: string[] = [];
+  const heldMs = section.until - from;
+  if (heldMs > call.maxHoldMs + SLACK_MS) {
+    violations.push(
+      `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its maxHoldMs is ${call.maxHoldMs}`,
+    );
+  }
+  if (call.renew || call.held === undefined) return violations;
+  if (call.ensuredMs === 0 && heldMs > call.leaseMs + SLACK_MS) {
+    violations.push(
+      `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its fixed lease is ${call.leaseMs}`,
+    );
+  }
+  if (isSeveral(call)) return violations; // the first of them was had while the others were waited for
+  const marginMs = Math.max(5, call.leaseMs / 100);
+  const asked = { from: call.askedAt, until: from };
+  const wasSlow = disturbances.wasRedisUnwell(asked) || disturbances.stalledMs(process, asked) > 0;
+  const least = Math.min(
+    call.maxHoldMs,
+    wasSlow ? call.leaseMs / 2 : call.leaseMs - marginMs - SLACK_MS,
+  );
+  if (call.held.remainingMs > 0 && call.held.remainingMs < least - SLACK_MS) {
+    violations.push(
+      `${id} asked for a fixed lease of ${call.leaseMs} ms of ${named(call)} and got ${call.held.remainingMs.toFixed(0)}`,
+    );
+  }
+  return violations;
+}
+
+/** Every loss has a reason that can be seen from outside. */
+function lossViolations(section: OwnSection, facts: Facts): string[] {
+  const { call, from, key, id, lease, process } = section;
+  const { lost } = call;
+  if (lost === undefined || lost.key !== key || call.held?.remainingMs === 0) return [];
+  const { disturbances, forgotten, history } = facts;
+  const recently = { from: lost.at - lease.lengthMs - SLACK_MS, until: lost.at };
+  const isExplained = (): boolean => {
+    switch (lost.reason) {
+      case 'max-hold':
+        return lost.at >= from + call.maxHoldMs - SLACK_MS / 2;
+      case 'shutdown':
+        return history.some(
+          (entry) =>
+            entry.kind === 'closing' &&
+            entry.services.includes(call.service) &&
+            entry.at <= lost.at,
+        );
+      case 'stolen':
+        return forgotten.mayBeForgotten(section, lost.at);
+      case 'expired':
+        return (
+          (!call.renew && lost.at >= from + call.leaseMs / 2 - SLACK_MS) ||
+          forgotten.mayBeForgotten(section, lost.at) ||
+          disturbances.wasRedisUnwell(recently) ||
+          disturbances.stalledMs(process, recently) > 0
+        );
+      default:
+        return false;
+    }
+  };
+  if (isExplained()) return [];
+  const afterMs = (lost.at - from).toFixed(0);
+  return [`${id} lost ${key} (${lost.reason}) after ${afterMs} ms, which nothing explains`];
+}
+
+/** `release()` is true only if the lease was ours until then. */
+function releaseViolations(section: OwnSection, { disturbances, forgotten }: Facts): string[] {
+  const { call, id, key, lease } = section;
+  if (call.released?.answer !== true || call.endedAt === undefined) return [];
+  const since = { from: call.endedAt - lease.lengthMs, until: call.released.at };
+  if (disturbances.wasRedisUnwell(since)) return []; // a repeated command cannot tell
+  const wasTaken = disturbances.faults.some(
+    ({ forgets, at, until }) =>
+      typeof forgets === 'object' &&
+      forgets.key === key &&
+      at > section.from &&
+      until < (call.endedAt as number) - SLACK_MS,
+  );
+  if (!wasTaken || !forgotten.mayBeForgotten(section, call.endedAt)) return [];
+  return [`the release of ${key} by ${id} was answered with true although it had been taken away`];
+}
+
+/** `holdAtLeastMs`, and the time after `maxHoldMs` in which the work still runs: nobody else gets the key. */
+function keptViolations(section: OwnSection, facts: Facts): string[] {
+  const { call, key, hold, id, lease } = section;
+  const { disturbances, forgotten, sections } = facts;
+  const isKept = call.holdAtLeastMs > 0 || lossOf(call, key) !== Infinity;
+  if (!isKept || call.killedAt !== undefined) return [];
+  const next = sections.find(
+    (other) =>
+      other.key === key &&
+      other.hold !== hold &&
+      other.from > section.from &&
+      other.until > other.from,
+  );
+  if (next === undefined) return [];
+  const between = { from: section.from, until: next.from };
+  if (forgotten.mayConcern(key, between)) return [];
+  const violations: string[] = [];
+  const keptUntil = section.from + call.holdAtLeastMs;
+  // Of several keys each counts from its own beginning, which cannot be seen.
+  const isReleased =
+    call.released?.answer !== 'unknown' && call.lost === undefined && !isSeveral(call);
+  if (isReleased && next.from < keptUntil - SLACK_MS && !disturbances.wasRedisUnwell(between)) {
+    const early = (keptUntil - next.from).toFixed(0);
+    violations.push(`${next.id} got ${key} ${early} ms before the end of holdAtLeastMs of ${id}`);
+  }
+  if (call.lost?.reason === 'max-hold' && call.lost.key === key) {
+    const { at } = call.lost;
+    const recently = { from: at - lease.lengthMs, until: next.from };
+    const isHindered =
+      disturbances.wasRedisUnwell(recently) ||
+      disturbances.stalledMs(section.process, recently) > 0;
+    // No hold begins with less than half of the short lease that a waiter is handed.
+    const runsOut = isHindered ? at : section.from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;
+    if (next.from < Math.min(call.endedAt ?? Infinity, runsOut)) {
+      violations.push(
+        `${next.id} got ${key} ${(next.from - at).toFixed(1)} ms after maxHoldMs of ${id}, whose work still ran`,
+      );
+    }
+  }
+  return violations;
+}
+
+function inspectionViolations(section: OwnSection, { forgotten }: Facts): string[] {
+  const { call, key, id } = section;
+  return call.inspected
+    .filter((entry) => entry.key === key && entry.found !== 'this process')
+    .filter(({ at }) => section.until > at && !forgotten.mayBeForgotten(section, at))
+    .map(({ found }) => `${id} held ${key} while inspect() said that ${found} has it`);
+}
+
+function named({ keys }: Call): string {
+  return keys.join('+');
+}

@@ -1,0 +1,29 @@
+import type { Excused } from './exclusion.js';
+import type { Facts } from './facts.js';
+import type { Section } from './section.js';
+
+/**
+ * Fencing tokens rise in the order of the holds, whatever happens: a database refuses those that do not. The only
+ * ones that may come behind a newer one are those of a lease that Redis has forgotten and whose process does not know
+ * it yet: these the database must refuse. No two holds ever have the same one.
+ */
+export function tokenViolations({ sections, forgotten }: Facts, { excused }: Excused): string[] {
+  const behind = new Map<Section, Section[]>();
+  const highest = new Map<string, Section>();
+  for (const section of sections) {
+    const { key, token } = section;
+    if (token === undefined || section.until <= section.from) continue;
+    const before = highest.get(key);
+    if (before?.token === undefined || token > before.token) {
+      highest.set(key, section);
+    } else if (before.hold !== section.hold) {
+      if (token < before.token && forgotten.excuses(section, section.from)) excused.add(section);
+      else behind.set(before, [...(behind.get(before) ?? []), section]);
+    }
+  }
+  return [...behind].map(([before, after]) => {
+    const [first] = after as [Section];
+    const others = after.length > 1 ? `, and ${after.length - 1} more behind it` : '';
+    return `token of ${before.key} did not rise: ${before.id} had ${before.token}, ${first.id} after it ${first.token}${others}`;
+  });
+}

@@ -1,0 +1,98 @@
+import { isSeveral, settledAt, type Call } from './call.js';
+import type { Facts } from './facts.js';
+import { isWaitingAt, occupations } from './occupation.js';
+import type { Interval } from './intervals.js';
+
+export interface WaitLimits {
+  /** How long a key may be free while somebody waits for it, and nothing explains that. */
+  readonly gapMs: number;
+  /** How long a call may wait in all, not counting the time that faults explain. */
+  readonly fairMs: number;
+}
+
+const STEP_MS = 50;
+
+/** Nobody waits for a key that is free, and nobody waits without end for one that goes from hand to hand. */
+export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): string[] {
+  const waiting = [...facts.calls.values()].filter((call) => waitedMs(call) > gapMs);
+  if (waiting.length === 0) return [];
+  const occupied = occupations(facts);
+  const gaps = new Map<Call, number>();
+  const undisturbedMs = new Map<Call, number>();
+  const reported = new Set<Call>();
+  const violations: string[] = [];
+  const start = Math.min(...waiting.map(({ askedAt }) => askedAt));
+  const end = Math.max(...waiting.map((call) => call.askedAt + waitedMs(call)));
+  for (let at = start; at <= end; at += STEP_MS) {
+    const now = new Present(facts, occupied, at);
+    for (const call of waiting.filter((one) => isWaitingAt(one, at))) {
+      if (now.isDisturbed(call)) continue;
+      undisturbedMs.set(call, (undisturbedMs.get(call) ?? 0) + STEP_MS);
+      const gap = now.isExplained(call) ? 0 : (gaps.get(call) ?? 0) + STEP_MS;
+      gaps.set(call, gap);
+      if (gap <= gapMs || reported.has(call)) continue;
+      reported.add(call);
+      violations.push(
+        `${call.keys.join('+')} was free for more than ${gapMs} ms, up to ${at.toFixed(0)}, while ${call.id} (${call.what}) waited for it`,
+      );
+    }
+  }
+  for (const [call, ms] of undisturbedMs) {
+    if (ms > fairMs) {
+      violations.push(
+        `${call.id} (${call.what}) starved: it waited for ${call.keys.join('+')} for ${ms} ms that no fault explains`,
+      );
+    }
+  }
+  return violations;
+}
+
+function waitedMs(call: Call): number {
+  return (settledAt(call) ?? call.killedAt ?? call.askedAt) - call.askedAt;
+}
+
+/** One moment of the history. */
+class Present {
+  readonly #facts: Facts;
+  readonly #at: number;
+  readonly #taken = new Set<string>();
+
+  constructor(facts: Facts, occupied: ReadonlyMap<string, readonly Interval[]>, at: number) {
+    this.#facts = facts;
+    this.#at = at;
+    for (const [key, intervals] of occupied) {
+      if (intervals.some(({ from, until }) => from <= at && at <= until)) this.#taken.add(key);
+    }
+    this.#addUnseen();
+  }
+
+  isDisturbed(call: Call): boolean {
+    const { disturbances } = this.#facts;
+    const now = { from: this.#at - STEP_MS, until: this.#at };
+    if (disturbances.stalledMs(call.process, now) > 0) return true;
+    return call.keys.some((key) => disturbances.isKeyDisturbed(key, this.#at));
+  }
+
+  /** One of its keys cannot be had now. */
+  isExplained(call: Call): boolean {
+    return call.keys.some((key) => this.#taken.has(key));
+  }
+
+  /** Who waits for one of several keys may have the others already; and so on. */
+  #addUnseen(): void {
+    const several = [...this.#facts.calls.values()].filter(
+      (call) => isSeveral(call) && isWaitingAt(call, this.#at),
+    );
+    for (let found = true; found;) {
+      found = false;
+      for (const call of several) {
+        if (!this.isExplained(call)) continue;
+        for (const key of call.keys) {
+          if (this.#taken.has(key)) continue;
+          this.#taken.add(key);
+          found = true;
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type { HistoryFile } from './history/history-file.js';
+import type { SeededRandom } from './seeded-random.js';
+import type { Stage } from './servers/stage.js';
+import { SECOND_SERVICE } from './worker/application.js';
+import type { Feature, KindOfCall } from './worker/repertoire.js';
+import type { Break } from './worker/sabotage.js';
+import type { ServiceTask, WorkerTask } from './worker/task.js';
+import { WorkerProcess } from './worker/worker-process.js';
+
+export interface CrewOptions {
+  readonly random: SeededRandom;
+  readonly history: HistoryFile;
+  readonly path: string;
+  readonly stage: Stage;
+  readonly kinds: readonly KindOfCall[];
+  readonly without: readonly Feature[];
+  readonly breaks: readonly Break[];
+}
+
+/** The workers of a run. One that ends is replaced, so that there are always as many. */
+export class Crew {
+  readonly #options: CrewOptions;
+  readonly #workers = new Map<string, WorkerProcess>();
+  #started = 0;
+  #isFinishing = false;
+
+  constructor(options: CrewOptions) {
+    this.#options = options;
+  }
+
+  get workers(): WorkerProcess[] {
+    return [...this.#workers.values()].filter(({ isRunning }) => isRunning);
+  }
+
+  /** How many there were, one after the other. */
+  get started(): number {
+    return this.#started;
+  }
+
+  async start(count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, () => this.#startOne()));
+  }
+
+  /** Puts another one in its place. */
+  async replace(worker: WorkerProcess): Promise<void> {
+    if (!this.#workers.delete(worker.name) || this.#isFinishing) return;
+    await this.#startOne();
+  }
+
+  /**
+   * Lets all of them finish, and then one more ask for every key: nothing may be left behind by the others.
+   * @param limitMs how long they may take
+   */
+  async finish(limitMs: number): Promise<void> {
+    this.#isFinishing = true;
+    const workers = [...this.#workers.values()];
+    const [sweeper] = await Promise.all([
+      this.#startOne({ sweeps: true }),
+      ...workers.map((worker) => worker.finish(limitMs)),
+    ]);
+    await sweeper.finish(limitMs);
+    this.#workers.clear();
+  }
+
+  /** Nothing may be left of them, whatever happened. */
+  async stop(): Promise<void> {
+    await Promise.all(this.workers.map((worker) => worker.kill()));
+  }
+
+  async #startOne(more: Partial<WorkerTask> = {}): Promise<WorkerProcess> {
+    let worker: WorkerProcess | undefined;
+    while (worker === undefined) {
+      worker = await WorkerProcess.start({ ...this.#task(), ...more }, this.#options.history);
+    }
+    const started = worker;
+    this.#workers.set(started.name, started);
+    void started.exited.then(() => this.replace(started));
+    return started;
+  }
+
+  #task(): WorkerTask {
+    const { random, path, kinds, without, breaks } = this.#options;
+    return {
+      name: `p${++this.#started}`,
+      seed: random.between(0, 2 ** 31),
+      history: path,
+      services: [this.#serviceTask(undefined), this.#serviceTask(SECOND_SERVICE)],
+      shutdownMs: random.between(100, 1_500),
+      kinds,
+      without,
+      // The first ones are enough; those in the place of one that ended are well-behaved.
+      breaks: this.#started <= 2 ? breaks : [],
+      sweeps: false,
+    };
+  }
+
+  #serviceTask(name: string | undefined): ServiceTask {
+    const { random, stage, without } = this.#options;
+    return {
+      name,
+      redisUrl: stage.urlFor(random),
+      connection: random.pick(
+        without.includes('own-clients') ? ['url', 'options'] : ['url', 'url', 'options', 'client'],
+      ),
+      leaseMs: random.pick([500, 800, 800, 1_500, 2_500]),
+      lingerMs: without.includes('linger') ? 0 : random.pick([0, 0, 100, 1_500]),
+      localHandovers: random.pick([0, 4, 32]),
+      awaitRelease: random.chance(0.7),
+      callers: random.between(1, 3),
+    };
+  }
+}

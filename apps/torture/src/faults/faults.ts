@@ -1,0 +1,30 @@
+import type { StageKind } from '../servers/stage.js';
+import { CLOCK_STEPS } from './clock-steps.js';
+import { CONNECTION_FAULTS } from './connection-faults.js';
+import { FAILOVERS } from './failovers.js';
+import type { Fault } from './fault.js';
+import { KEY_FAULTS } from './key-faults.js';
+import { REDIS_FAULTS, RESTARTS } from './redis-faults.js';
+import { WORKER_FAULTS } from './worker-faults.js';
+
+type Faults = Readonly<Record<string, Fault>>;
+
+const OF_STAGE: Readonly<Record<StageKind, Faults>> = {
+  single: RESTARTS,
+  replicated: FAILOVERS,
+  'stepped-clock': CLOCK_STEPS,
+};
+
+/** Faults of a stage, in streams: those of one come one after the other, those of several at the same time. */
+export function faultsOf(stage: StageKind): readonly Faults[] {
+  const ofRedis = { ...REDIS_FAULTS, ...CONNECTION_FAULTS, ...OF_STAGE[stage] };
+  return [ofRedis, WORKER_FAULTS, KEY_FAULTS];
+}
+
+export const FAULT_NAMES: readonly string[] = [
+  ...new Set(
+    Object.keys(OF_STAGE)
+      .flatMap((stage) => faultsOf(stage as StageKind))
+      .flatMap(Object.keys),
+  ),
+];

@@ -1,0 +1,178 @@
+/**
+ * What a history consists of: one line for everything that a process saw or did. Times are milliseconds of the
+ * machine's monotonic clock, the same in all processes.
+ */
+export type Entry =
+  | Asked
+  | Held
+  | Valid
+  | Ensured
+  | Lost
+  | Ended
+  | Released
+  | Refused
+  | Aborted
+  | Inspected
+  | Wrong
+  | Stalled
+  | Killed
+  | Exited
+  | Closing
+  | Closed
+  | Foreign
+  | Fault;
+
+interface At {
+  readonly at: number;
+}
+
+interface OfCall extends At {
+  readonly call: string;
+}
+
+/** A call asked for its keys. What it asked for is here, so that the checker knows what to expect. */
+export interface Asked extends OfCall {
+  readonly kind: 'asked';
+  /** The kind of call: a name from the repertoire. */
+  readonly what: string;
+  readonly process: string;
+  /** The lock service; a process has several, one after the other and side by side. */
+  readonly service: string;
+  readonly keys: readonly string[];
+  /** The call in whose async context, and under whose hold, this one was made. */
+  readonly parent?: string;
+  readonly waitMs: number;
+  readonly leaseMs: number;
+  readonly maxHoldMs: number;
+  readonly renew: boolean;
+  readonly holdAtLeastMs: number;
+  readonly lingerMs: number;
+}
+
+/** The call was told that it holds its keys. */
+export interface Held extends OfCall {
+  readonly kind: 'held';
+  /** The fencing token of each key. */
+  readonly tokens: Readonly<Record<string, number>>;
+  readonly remainingMs: number;
+}
+
+/** The hold was found to be valid for longer than was known before. */
+export interface Valid extends OfCall {
+  readonly kind: 'valid';
+  readonly until: number;
+}
+
+/** `ensure` was called: the lease may be longer from here on than was asked for. */
+export interface Ensured extends OfCall {
+  readonly kind: 'ensured';
+  readonly ms: number;
+}
+
+/** The hold's signal aborted. */
+export interface Lost extends OfCall {
+  readonly kind: 'lost';
+  readonly key: string;
+  readonly reason: string;
+}
+
+/** The work under the hold is over; the release has not been asked for yet. */
+export interface Ended extends OfCall {
+  readonly kind: 'ended';
+}
+
+/** The release was answered. */
+export interface Released extends OfCall {
+  readonly kind: 'released';
+  /** `unknown`: Redis did not answer. `unsaid`: `withLock` does not tell. */
+  readonly answer: boolean | 'unknown' | 'unsaid';
+}
+
+/** The call ended without its keys. */
+export interface Refused extends OfCall {
+  readonly kind: 'refused';
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The call's own signal was aborted. */
+export interface Aborted extends OfCall {
+  readonly kind: 'aborted';
+}
+
+/** A holder asked who holds one of its keys: from `since` until `at`. */
+export interface Inspected extends OfCall {
+  readonly kind: 'inspected';
+  readonly since: number;
+  readonly key: string;
+  readonly found: 'this process' | 'another' | 'nobody';
+}
+
+/** Something that must never be, whatever else happens; seen on the spot. */
+export interface Wrong extends At {
+  readonly kind: 'wrong';
+  readonly process: string;
+  readonly what: string;
+}
+
+/** A process, or the one that watches and proxies, did nothing from `since` until `at`. */
+export interface Stalled extends At {
+  readonly kind: 'stalled';
+  readonly process: string;
+  readonly since: number;
+}
+
+/** A process was killed: all its calls ended here. */
+export interface Killed extends At {
+  readonly kind: 'killed';
+  readonly process: string;
+}
+
+/** A process ended that nobody had killed. */
+export interface Exited extends At {
+  readonly kind: 'exited';
+  readonly process: string;
+  readonly code: number | null;
+  /** How long after it had closed everything. Undefined if it ended before that. */
+  readonly afterMs?: number;
+}
+
+/** An application began to close; its work has `shutdownMs`. */
+export interface Closing extends At {
+  readonly kind: 'closing';
+  readonly process: string;
+  readonly services: readonly string[];
+  readonly shutdownMs: number;
+}
+
+/** It is closed. */
+export interface Closed extends At {
+  readonly kind: 'closed';
+  readonly process: string;
+  readonly services: readonly string[];
+}
+
+/** A client of another kind had the key from `at` until `until`. */
+export interface Foreign extends OfCall {
+  readonly kind: 'foreign';
+  readonly key: string;
+  readonly until: number;
+  readonly leaseMs: number;
+}
+
+/** What was done to Redis, to the connections or to a key, from `at` until `until`. */
+export interface Fault extends At {
+  readonly kind: 'fault';
+  readonly name: string;
+  readonly until: number;
+  /** What may be delayed by it, or end in an error: nothing, one key, or everything. */
+  readonly disturbs: 'nothing' | 'all' | { readonly key: string };
+  /** Whose leases may be gone from Redis although their holders cannot know it yet. Only leases of that time. */
+  readonly forgets?: 'all' | { readonly key: string };
+  /** Leases that were granted after this were not forgotten. @default until */
+  readonly forgetsUntil?: number;
+  /** How a holder learns of it: when it has connected again, at its next renewal, or by a message. */
+  readonly notice?: 'reconnect' | 'renewal' | 'message';
+  /** How long its effects may last after `until`. @default 3,500 ms */
+  readonly healingMs?: number;
+}

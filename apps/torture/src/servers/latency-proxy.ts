@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/**
+ * A way to a Redis server that can be slow, cut, taken away, and lead to another server, as a load balancer or the
+ * address of a managed Redis does.
+ */
+export class LatencyProxy {
+  readonly #links = new Set<Link>();
+  #targetPort: number;
+  #server: Server;
+  #port = 0;
+  /** Each new link draws its own delay: messages overtake answers and the other way round. */
+  #delayMs: () => number = () => 0;
+
+  private constructor(targetPort: number) {
+    this.#targetPort = targetPort;
+    this.#server = this.#newServer();
+  }
+
+  static async start(targetPort: number): Promise<LatencyProxy> {
+    const proxy = new LatencyProxy(targetPort);
+    await proxy.#listen();
+    return proxy;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.#port}`;
+  }
+
+  /** New connections lead to another server. Present ones stay where they are, unless they are cut. */
+  leadTo(port: number): void {
+    this.#targetPort = port;
+  }
+
+  cut(): void {
+    for (const link of this.#links) link.cut();
+  }
+
+  /** What the server says arrives later, on each connection by another time. */
+  slowDown(delayMs: () => number): void {
+    this.#delayMs = delayMs;
+    for (const link of this.#links) link.delayMs = delayMs();
+  }
+
+  /** Cuts everything and listens no more, until `reopen`. */
+  async close(): Promise<void> {
+    this.cut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  async reopen(): Promise<void> {
+    this.#server = this.#newServer();
+    await this.#listen();
+  }
+
+  async #listen(): Promise<void> {
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  #newServer(): Server {
+    return createServer((client) => {
+      const link = new Link(client, connect(this.#targetPort, '127.0.0.1'), this.#delayMs());
+      this.#links.add(link);
+      client.on('close', () => this.#links.delete(link));
+    });
+  }
+}
+
+/** One client's connection, and the one to the server behind it. */
+class Link {
+  delayMs: number;
+  readonly #client: Socket;
+  readonly #target: Socket;
+  /** What is on its way, in order: nothing overtakes what was said before it on the same connection. */
+  readonly #late: { readonly data: Buffer; readonly at: number }[] = [];
+
+  constructor(client: Socket, target: Socket, delayMs: number) {
+    this.#client = client;
+    this.#target = target;
+    this.delayMs = delayMs;
+    client.on('data', (data) => target.write(data));
+    target.on('data', (data) => this.#pass(data));
+    for (const socket of [client, target]) {
+      socket.setNoDelay(true);
+      socket.on('error', () => this.cut());
+      socket.on('close', () => this.cut());
+    }
+  }
+
+  cut(): void {
+    this.#client.destroy();
+    this.#target.destroy();
+  }
+
+  #pass(data: Buffer): void {
+    if (this.delayMs === 0 && this.#late.length === 0) {
+      this.#client.write(data);
+      return;
+    }
+    this.#late.push({ data, at: performance.now() + this.delayMs });
+    if (this.#late.length === 1) this.#passLater();
+  }
+
+  #passLater(): void {
+    const [next] = this.#late;
+    if (next === undefined) return;
+    setTimeout(
+      () => {
+        this.#late.shift();
+        this.#client.write(next.data);
+        this.#passLater();
+      },
+      Math.max(0, next.at - performance.now()),
+    );
+  }
+}

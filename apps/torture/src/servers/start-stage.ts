@@ -1,0 +1,24 @@
+import type { SeededRandom } from '../seeded-random.js';
+import { ReplicatedStage } from './replicated-stage.js';
+import { SingleStage } from './single-stage.js';
+import { STAGES, type Stage, type StageKind } from './stage.js';
+import { SteppedClockStage, faketime } from './stepped-clock-stage.js';
+
+/** @param asked undefined: the seed chooses @param folder for what the servers keep */
+export async function startStage(
+  asked: StageKind | undefined,
+  random: SeededRandom,
+  folder: string,
+): Promise<Stage> {
+  const kind = asked ?? random.pick(STAGES);
+  switch (kind) {
+    case 'single':
+      return SingleStage.start(folder);
+    case 'replicated':
+      return ReplicatedStage.start();
+    case 'stepped-clock':
+      if (faketime !== undefined) return SteppedClockStage.start(folder);
+      console.log('skipped: clock steps, because there is no libfaketime; stage single instead');
+      return SingleStage.start(folder);
+  }
+}

@@ -1,0 +1,163 @@
+import { Inject, Module, type INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Redis } from 'ioredis';
+import {
+  InjectLockService,
+  LockService,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
+import { monotonicMs } from '../history/monotonic-ms.js';
+import type { Recorder, ServiceTerms } from './recorder.js';
+import type { ServiceTask, WorkerTask } from './task.js';
+
+export const WAIT_MS = 20_000;
+const MAX_HOLD_MS = 60_000;
+/** The name of the second service of every worker. */
+export const SECOND_SERVICE = 'second';
+
+class Services {
+  constructor(
+    @Inject(LockService) readonly first: LockService,
+    @InjectLockService(SECOND_SERVICE) readonly second: LockService,
+  ) {}
+}
+
+export interface OpenService {
+  readonly task: ServiceTask;
+  readonly locks: LockService;
+  readonly terms: ServiceTerms;
+}
+
+/** A Nest application with two lock services; a process starts several, one after the other. */
+export class LockApplication {
+  readonly services: readonly OpenService[];
+  readonly #context: INestApplicationContext;
+  readonly #recorder: Recorder;
+  readonly #shutdownMs: number;
+  #isClosing = false;
+
+  private constructor(
+    context: INestApplicationContext,
+    services: readonly OpenService[],
+    recorder: Recorder,
+    shutdownMs: number,
+  ) {
+    this.#context = context;
+    this.services = services;
+    this.#recorder = recorder;
+    this.#shutdownMs = shutdownMs;
+  }
+
+  /** @param clients of the process, which stay open over its applications */
+  static async start(
+    task: WorkerTask,
+    generation: number,
+    recorder: Recorder,
+    clients: SharedClients,
+  ): Promise<LockApplication> {
+    class Application {}
+    const imports = task.services.map((service) =>
+      RedisLockModule.forRoot(moduleOptions(service, task.shutdownMs, clients)),
+    );
+    Module({ imports, providers: [Services] })(Application);
+    const context = await NestFactory.createApplicationContext(Application, {
+      logger: false,
+      abortOnError: false,
+    });
+    const { first, second } = context.get(Services);
+    const services = task.services.map((service) => ({
+      task: service,
+      locks: service.name === undefined ? first : second,
+      terms: {
+        id: `${task.name}.${generation}${service.name === undefined ? 'a' : 'b'}`,
+        waitMs: WAIT_MS,
+        leaseMs: service.leaseMs,
+        maxHoldMs: MAX_HOLD_MS,
+        lingerMs: service.lingerMs,
+      },
+    }));
+    return new LockApplication(context, services, recorder, task.shutdownMs);
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    const services = this.services.map(({ terms }) => terms.id);
+    const { process } = this.#recorder;
+    const shutdownMs = this.#shutdownMs;
+    this.#recorder.append({ kind: 'closing', at: monotonicMs(), process, services, shutdownMs });
+    await this.#context.close();
+    this.#recorder.append({ kind: 'closed', at: monotonicMs(), process, services });
+  }
+}
+
+function moduleOptions(
+  service: ServiceTask,
+  shutdownMs: number,
+  clients: SharedClients,
+): RedisLockModuleOptions & { name?: string } {
+  const { name, redisUrl, leaseMs, lingerMs, localHandovers, awaitRelease } = service;
+  return {
+    connection: connectionOf(service.connection, redisUrl, clients),
+    ...(name !== undefined && { name }),
+    waitMs: WAIT_MS,
+    maxHoldMs: MAX_HOLD_MS,
+    leaseMs,
+    lingerMs,
+    localHandovers,
+    awaitRelease,
+    shutdownMs,
+  };
+}
+
+function connectionOf(
+  kind: ServiceTask['connection'],
+  url: string,
+  clients: SharedClients,
+): RedisLockModuleOptions['connection'] {
+  if (kind === 'url') return url;
+  if (kind === 'client') return clients.of(url);
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+}
+
+/** Clients that belong to the process: nothing may be left on them when an application has closed. */
+export class SharedClients {
+  readonly #clients = new Map<string, Redis>();
+  readonly #listeners = new Map<Redis, string>();
+
+  of(url: string): Redis {
+    let client = this.#clients.get(url);
+    if (client === undefined) {
+      client = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 100 });
+      client.on('error', () => {}); // servers are taken away on purpose
+      this.#clients.set(url, client);
+      this.#listeners.set(client, listenersOf(client));
+    }
+    return client;
+  }
+
+  /** @returns what was left on them */
+  leftovers(): string[] {
+    return [...this.#listeners].flatMap(([client, before]) => {
+      const after = listenersOf(client);
+      return after === before ? [] : [`listeners of the client were ${before} and are ${after}`];
+    });
+  }
+
+  close(): void {
+    for (const client of this.#clients.values()) client.disconnect();
+  }
+}
+
+function listenersOf(client: Redis): string {
+  return client
+    .eventNames()
+    .map((name) => `${String(name)} ${client.listenerCount(name)}`)
+    .sort()
+    .join(', ');
+}

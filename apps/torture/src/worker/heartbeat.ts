@@ -1,0 +1,23 @@
+import { monotonicMs } from '../history/monotonic-ms.js';
+
+const EVERY_MS = 10;
+/** A beat that is this late means that nothing else was done either. */
+const STALL_MS = 30;
+
+/**
+ * Notices when this process was paused, blocked, or not given a processor.
+ * @returns stops it
+ */
+export function watchHeartbeat(
+  onStall: (since: number, until: number) => void,
+  onBeat: () => void = () => {},
+): () => void {
+  let last = monotonicMs();
+  const timer = setInterval(() => {
+    const now = monotonicMs();
+    if (now - last > EVERY_MS + STALL_MS) onStall(last, now);
+    last = now;
+    onBeat();
+  }, EVERY_MS);
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,58 @@
+import { EventEmitter } from 'node:events';
+import { Redis } from 'ioredis';
+
+interface Sabotage {
+  /** Undefined: once. */
+  readonly everyMs?: number;
+  readonly act: (redis: Redis) => unknown;
+}
+
+/** What a worker does on purpose, so that the checker can be checked: it must see each of them. */
+const SABOTAGE = {
+  /** A release that does not ask whose lock it is. */
+  release: { everyMs: 60, act: (redis) => redis.del('lock:{a}') },
+  /** Fencing tokens that fall: the stored number is an hour ahead, then gone. */
+  token: {
+    everyMs: 300,
+    act: async (redis) => {
+      const fence = 'lock:{c}:fence';
+      await redis.set(fence, (Date.now() + 3_600_000) * 1_000);
+      setTimeout(() => void redis.del(fence).catch(() => {}), 150).unref();
+    },
+  },
+  /** A key that nobody can have, although nobody has it. */
+  keep: { act: (redis) => redis.set('lock:{b}', 'by nobody', 'PX', 5_000) },
+  /** A rejection that nobody handles. */
+  crash: { act: () => void Promise.reject(new Error('on purpose')) },
+  /** More listeners on one emitter than Node thinks right. */
+  warning: {
+    act: () => {
+      const emitter = new EventEmitter();
+      for (let n = 0; n < 11; n++) emitter.on('event', () => {});
+    },
+  },
+  /** A timer that keeps the process alive. */
+  exit: { act: () => void setInterval(() => {}, 1_000) },
+} satisfies Record<string, Sabotage>;
+
+export type Break = keyof typeof SABOTAGE;
+
+export const BREAKS = Object.keys(SABOTAGE) as Break[];
+
+const FIRST_MS = 500;
+
+/** @returns ends it */
+export function sabotage(breaks: readonly Break[], redisUrl: string): () => void {
+  if (breaks.length === 0) return () => {};
+  const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
+  redis.on('error', () => {});
+  const timers = breaks.map((name) => {
+    const { everyMs, act }: Sabotage = SABOTAGE[name];
+    const again = (): void => void act(redis);
+    return everyMs === undefined ? setTimeout(again, FIRST_MS) : setInterval(again, everyMs);
+  });
+  return () => {
+    for (const timer of timers) clearInterval(timer);
+    redis.disconnect();
+  };
+}

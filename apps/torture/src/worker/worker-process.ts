@@ -1,0 +1,92 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { cleanUpAtExit } from 'dev-servers';
+import type { HistoryFile } from '../history/history-file.js';
+import { monotonicMs } from '../history/monotonic-ms.js';
+import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
+
+/** How long a worker may live on after it has closed everything, before it is killed. */
+const EXIT_LIMIT_MS = 3_000;
+
+/** A worker, from the outside: it can be told things, paused and killed, and its end is written down. */
+export class WorkerProcess {
+  readonly name: string;
+  readonly #child: ChildProcess;
+  readonly #history: HistoryFile;
+  /** Settles when the process is gone, for whatever reason. */
+  readonly exited: Promise<void>;
+  #isKilled = false;
+  #closedAt: number | undefined;
+
+  private constructor(name: string, child: ChildProcess, history: HistoryFile) {
+    this.name = name;
+    this.#child = child;
+    this.#history = history;
+    child.on('message', (report: Report) => {
+      if (report.is === 'closed') this.#closedAt = report.at;
+    });
+    this.exited = once(child, 'exit').then(() => this.#noteEnd());
+  }
+
+  /** @returns undefined if its application cannot start, because of Redis @throws Error if it does not start at all */
+  static async start(task: WorkerTask, history: HistoryFile): Promise<WorkerProcess | undefined> {
+    const program = fileURLToPath(new URL('./worker.js', import.meta.url));
+    const child = fork(program, [JSON.stringify(task)], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    if (child.pid !== undefined)
+      cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
+    const worker = new WorkerProcess(task.name, child, history);
+    const ready = once(child, 'message').then(() => true);
+    if (await Promise.race([ready, worker.exited.then(() => false)])) return worker;
+    if (child.exitCode === NOT_STARTED) return undefined;
+    throw new Error(`worker ${task.name} did not start: exit code ${child.exitCode}`);
+  }
+
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  pause(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  tell(order: Order): void {
+    if (this.#child.connected) this.#child.send(order, () => {}); // it may be gone by now
+  }
+
+  async kill(): Promise<void> {
+    this.#isKilled = true;
+    this.#child.kill('SIGKILL');
+    await this.exited;
+  }
+
+  /** Lets its callers finish what they do, and waits until the process ends by itself, or does not. */
+  async finish(limitMs: number): Promise<void> {
+    this.tell({ do: 'finish' });
+    const limit = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
+    const watch = setInterval(() => {
+      if (this.#closedAt === undefined || monotonicMs() - this.#closedAt < EXIT_LIMIT_MS) return;
+      this.#child.kill('SIGKILL');
+    }, 100);
+    await this.exited;
+    clearTimeout(limit);
+    clearInterval(watch);
+  }
+
+  #noteEnd(): void {
+    const at = monotonicMs();
+    const process = this.name;
+    const { exitCode: code } = this.#child;
+    if (this.#isKilled || code === NOT_STARTED) {
+      return this.#history.append({ kind: 'killed', at, process });
+    }
+    const afterMs = this.#closedAt === undefined ? {} : { afterMs: at - this.#closedAt };
+    this.#history.append({ kind: 'exited', at, process, code, ...afterMs });
+  }
+}

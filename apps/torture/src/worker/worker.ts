@@ -1,0 +1,178 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LockStoreError } from 'nestjs-locked';
+import { HistoryFile } from '../history/history-file.js';
+import { monotonicMs } from '../history/monotonic-ms.js';
+import { ALL_KEYS } from '../keys.js';
+import { SeededRandom } from '../seeded-random.js';
+import { LockApplication, SharedClients, type OpenService } from './application.js';
+import { Caller } from './caller.js';
+import { watchHeartbeat } from './heartbeat.js';
+import { Recorder } from './recorder.js';
+import { playOne } from './repertoire.js';
+import { sabotage } from './sabotage.js';
+import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
+
+/** A process that locks: callers of several services that make all kinds of calls, and write down what they saw. */
+class Worker {
+  readonly #task: WorkerTask;
+  readonly #random: SeededRandom;
+  readonly #history: HistoryFile;
+  readonly #recorder: Recorder;
+  readonly #clients = new SharedClients();
+  #application: LockApplication | undefined;
+  #generation = 0;
+  #isFinishing = false;
+  /** The callers of all applications that were started. */
+  readonly #callers = new Set<Promise<void>>();
+  #restarting: Promise<void> = Promise.resolve();
+
+  constructor(task: WorkerTask) {
+    this.#task = task;
+    this.#random = new SeededRandom(task.seed);
+    this.#history = new HistoryFile(task.history);
+    this.#recorder = new Recorder(task.name, this.#history);
+  }
+
+  async run(): Promise<void> {
+    this.#watchProcess();
+    const stopHeartbeat = watchHeartbeat(
+      (since, at) =>
+        this.#recorder.append({ kind: 'stalled', at, since, process: this.#task.name }),
+      () => this.#recorder.noteDeadlines(),
+    );
+    await this.#start();
+    const finished = new Promise<void>((resolve) => {
+      process.on('message', (order: Order) => this.#obey(order, resolve));
+    });
+    report({ is: 'ready' });
+    const stopSabotage = this.#breakOnPurpose();
+    await finished;
+    stopSabotage();
+    await this.#restarting;
+    while (this.#callers.size > 0) await Promise.all(this.#callers);
+    if (this.#task.sweeps) await this.#sweep();
+    await this.#close();
+    this.#clients.close();
+    stopHeartbeat();
+    report({ is: 'closed', at: monotonicMs() });
+    process.disconnect(); // nothing else may keep the process alive
+  }
+
+  #breakOnPurpose(): () => void {
+    const { breaks, services } = this.#task;
+    const [service] = services;
+    if (service === undefined) return () => {};
+    return sabotage(breaks, service.redisUrl);
+  }
+
+  #obey(order: Order, finish: () => void): void {
+    switch (order.do) {
+      case 'finish':
+        this.#isFinishing = true;
+        return finish();
+      case 'restart the application':
+        this.#restarting = this.#restarting.then(() => this.#restart());
+        return;
+      case 'force release':
+        void this.#forceRelease(order.key);
+        return;
+    }
+  }
+
+  async #start(): Promise<void> {
+    const application = await this.#startedApplication();
+    this.#application = application;
+    if (this.#task.sweeps) return;
+    for (const service of application.services) {
+      for (let n = 0; n < service.task.callers; n++) this.#addCaller(application, service);
+    }
+  }
+
+  /** An application does not start while Redis refuses what is needed; and the process ends, as it does anywhere. */
+  async #startedApplication(): Promise<LockApplication> {
+    const generation = ++this.#generation;
+    try {
+      return await LockApplication.start(this.#task, generation, this.#recorder, this.#clients);
+    } catch (error) {
+      if (error instanceof LockStoreError) process.exit(NOT_STARTED);
+      throw error;
+    }
+  }
+
+  /** Every key can be had as soon as nobody has it; and whoever takes one clears away what the dead have left. */
+  async #sweep(): Promise<void> {
+    const [service] = this.#application?.services ?? [];
+    if (service === undefined) return;
+    const { locks, terms } = service;
+    const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
+    await Promise.all(ALL_KEYS.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
+  }
+
+  #addCaller(application: LockApplication, { locks, terms }: OpenService): void {
+    const random = new SeededRandom(this.#random.between(0, 2 ** 31));
+    const caller = new Caller(random, this.#recorder, locks, terms, this.#task.without);
+    const loop = this.#callOnAndOn(caller, application).finally(() => this.#callers.delete(loop));
+    this.#callers.add(loop);
+  }
+
+  async #callOnAndOn(caller: Caller, application: LockApplication): Promise<void> {
+    const where = `the loop of a caller of ${caller.terms.id}`;
+    while (!this.#isFinishing && !application.isClosing) {
+      await playOne(caller, this.#task.kinds);
+      caller.assertOwnContext(where);
+      await sleep(caller.random.between(0, 20));
+    }
+    if (!application.isClosing) return;
+    // Nobody is served by an application that is closed, and it does not do nothing either.
+    await caller.acquire('after-closing', ['x1'], { waitMs: 1_000 }, async (call) => {
+      this.#recorder.wrong(`${call.id} was served by a closed application`);
+    });
+  }
+
+  async #restart(): Promise<void> {
+    if (this.#isFinishing) return;
+    await this.#close();
+    await this.#start();
+  }
+
+  async #close(): Promise<void> {
+    await this.#application?.close();
+    for (const what of this.#clients.leftovers()) this.#recorder.wrong(what);
+  }
+
+  /** The application may be closing, or Redis away: the parent knows that it may not have happened. */
+  async #forceRelease(key: string): Promise<void> {
+    const [service] = this.#application?.services ?? [];
+    const at = monotonicMs();
+    const isSure = await service?.locks.forceRelease(key).then(
+      () => true,
+      () => false,
+    );
+    this.#recorder.append({
+      kind: 'fault',
+      name: 'released by an operator',
+      at,
+      // A command that was not answered may be executed later, when the connection is there again.
+      until: isSure === true ? monotonicMs() : monotonicMs() + 5_000,
+      disturbs: { key },
+      forgets: { key },
+      notice: 'message',
+    });
+  }
+
+  /** What nobody caught ends the process, as it does anywhere; the history knows why. */
+  #watchProcess(): void {
+    process.on('uncaughtExceptionMonitor', (error, origin) => {
+      this.#recorder.wrong(`${origin}: ${String(error.stack).split('\n').slice(0, 3).join(' ')}`);
+    });
+    process.on('warning', ({ name, message }) => {
+      if (name !== 'ExperimentalWarning') this.#recorder.wrong(`warning ${name}: ${message}`);
+    });
+  }
+}
+
+function report(message: Report): void {
+  process.send?.(message);
+}
+
+await new Worker(JSON.parse(process.argv[2] as string) as WorkerTask).run();

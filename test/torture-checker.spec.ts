@@ -1,0 +1,494 @@
+import { describe, expect, it } from '@jest/globals';
+import { check } from '../apps/torture/src/checker/check.js';
+import type { Asked, Entry, Fault } from '../apps/torture/src/history/entry.js';
+
+const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1 };
+
+const ASKED: Omit<Asked, 'kind' | 'at' | 'call'> = {
+  what: 'test',
+  process: 'p1',
+  service: 'p1.1a',
+  keys: ['k'],
+  waitMs: 20_000,
+  leaseMs: 1_000,
+  maxHoldMs: 60_000,
+  renew: true,
+  holdAtLeastMs: 0,
+  lingerMs: 0,
+};
+
+interface HoldOptions extends Partial<Asked> {
+  readonly token?: number;
+  readonly tokens?: Readonly<Record<string, number>>;
+  /** When it asked. @default just before it held */
+  readonly askedAt?: number;
+  /** How long its deadline reaches. @default its end */
+  readonly validUntil?: number;
+  readonly remainingMs?: number;
+  readonly answer?: boolean | 'unknown' | 'unsaid';
+}
+
+/** A call that asks, holds and releases. The process is the first part of its name: `a/1` is of process a. */
+function hold(call: string, from: number, to: number, options: HoldOptions = {}): Entry[] {
+  const {
+    token = from,
+    tokens = { k: token },
+    askedAt = from - 1,
+    validUntil = to,
+    remainingMs = 500,
+    answer = true,
+    ...asked
+  } = options;
+  return [
+    ask(call, askedAt, { keys: Object.keys(tokens), ...asked }),
+    { kind: 'held', at: from, call, tokens, remainingMs },
+    { kind: 'valid', at: from, call, until: validUntil },
+    { kind: 'ended', at: to, call },
+    { kind: 'released', at: to + 1, call, answer },
+  ];
+}
+
+function ask(call: string, at: number, options: Partial<Asked> = {}): Entry {
+  const [process = ''] = call.split('/');
+  return { kind: 'asked', at, call, ...ASKED, process, service: `${process}.1a`, ...options };
+}
+
+function refuse(call: string, at: number, code = 'LOCK_NOT_ACQUIRED'): Entry {
+  return { kind: 'refused', at, call, code, message: 'because' };
+}
+
+function lose(call: string, at: number, reason: string, key = 'k'): Entry {
+  return { kind: 'lost', at, call, key, reason };
+}
+
+function without(kind: Entry['kind'], entries: readonly Entry[]): Entry[] {
+  return entries.filter((entry) => entry.kind !== kind);
+}
+
+function fault(at: number, until: number, options: Partial<Fault> = {}): Entry {
+  return { kind: 'fault', name: 'test', at, until, disturbs: 'nothing', ...options };
+}
+
+function wipe(at: number, until: number): Entry {
+  return fault(at, until, { disturbs: 'all', forgets: 'all', notice: 'reconnect' });
+}
+
+function violations(...history: (Entry | readonly Entry[])[]): string[] {
+  return check(history.flat(), LIMITS).violations.map(({ text }) => text);
+}
+
+describe('the checker of torture: exclusion', () => {
+  it('accepts holds that follow each other with rising tokens', () => {
+    expect(violations(hold('a/1', 10, 20), hold('b/1', 21, 30))).toEqual([]);
+  });
+
+  it('sees two holders, also around a third', () => {
+    const three = [hold('a/1', 10, 90), hold('b/1', 95, 99), hold('c/1', 50, 60)];
+    expect(violations(...three)).toContainEqual(expect.stringMatching(/^two holders of k .*a\/1/));
+  });
+
+  it('sees each key of a call for several', () => {
+    const several = hold('a/1', 10, 90, { tokens: { k: 1, m: 1 } });
+    const other = hold('b/1', 50, 60, { tokens: { m: 2 } });
+    expect(violations(several, other)).toEqual([expect.stringMatching(/^two holders of m/)]);
+  });
+
+  it('counts a hold until its deadline, its loss, or the end of its process only', () => {
+    const lost = lose('a/1', 40, 'max-hold');
+    const killed: Entry = { kind: 'killed', at: 40, process: 'a' };
+    const long = { maxHoldMs: 30, validUntil: 40 };
+    const ended = [hold('a/1', 10, 90, long), lost];
+    const dead = [...hold('a/1', 10, 90, { validUntil: 90 }).slice(0, 3), killed];
+    for (const before of [ended, dead]) {
+      expect(violations(...before, hold('b/1', 500, 510))).toEqual([]);
+      expect(violations(...before, hold('b/1', 39, 50))).toContainEqual(
+        expect.stringMatching(/^two holders of k/),
+      );
+    }
+  });
+
+  it('sees a foreign client and a holder at the same time', () => {
+    const foreign: Entry = {
+      kind: 'foreign',
+      at: 10,
+      until: 40,
+      call: 'foreign/1',
+      key: 'k',
+      leaseMs: 100,
+    };
+    expect(violations(foreign, hold('a/1', 41, 50))).toEqual([]);
+    expect(violations(foreign, hold('a/1', 30, 50))).toEqual([
+      expect.stringMatching(/^two holders of k/),
+    ]);
+  });
+});
+
+describe('the checker of torture: what a fault excuses', () => {
+  const overlap = [hold('a/1', 10, 400), hold('b/1', 300, 500)];
+
+  it('a wipe: the leases that existed then', () => {
+    expect(violations(...overlap)).toEqual([expect.stringMatching(/^two holders/)]);
+    expect(violations(...overlap, wipe(100, 150))).toEqual([]);
+    expect(violations(...overlap, wipe(2, 5))).toEqual([]); // the answer was on its way
+  });
+
+  it('a wipe: not those that were granted after it', () => {
+    const late = [hold('a/1', 300, 700), hold('b/1', 600, 800)];
+    expect(violations(...late, wipe(10, 20))).toEqual([expect.stringMatching(/^two holders/)]);
+  });
+
+  it('a wipe: not longer than until the holder must have noticed', () => {
+    const long = (until: number) => [
+      hold('a/1', 10, until, { leaseMs: 6_000 }),
+      hold('b/1', 1_000, until),
+      wipe(100, 150),
+    ];
+    expect(violations(...long(1_300))).toEqual([]);
+    expect(violations(...long(3_500))).toEqual([expect.stringMatching(/^two holders/)]);
+  });
+
+  it('a wipe: longer, if its process stood still', () => {
+    const stalled: Entry = { kind: 'stalled', at: 3_500, since: 200, process: 'a' };
+    const long = [hold('a/1', 10, 3_490, { leaseMs: 6_000 }), hold('b/1', 1_000, 3_500)];
+    expect(violations(...long, wipe(100, 150), stalled)).toEqual([]);
+  });
+
+  it('a wipe: a fixed lease until its end, because nothing tells it', () => {
+    const fixed = { leaseMs: 3_000, renew: false, remainingMs: 2_950 };
+    const long = [hold('a/1', 10, 2_900, fixed), hold('b/1', 1_000, 2_950)];
+    expect(violations(...long, wipe(100, 150))).toEqual([]);
+  });
+
+  it('a deleted key: this key alone', () => {
+    const deleted = { disturbs: { key: 'k' }, forgets: { key: 'k' }, notice: 'renewal' } as const;
+    const told = [hold('a/1', 10, 400, { answer: false }), hold('b/1', 300, 500)];
+    expect(violations(...told, fault(100, 101, deleted))).toEqual([]);
+    const other = { ...deleted, forgets: { key: 'other' } };
+    expect(violations(...overlap, fault(100, 101, other))).toEqual([
+      expect.stringMatching(/^two holders/),
+    ]);
+  });
+
+  it('a restart with its data: nothing', () => {
+    expect(violations(...overlap, fault(100, 150, { disturbs: 'all' }))).toEqual([
+      expect.stringMatching(/^two holders/),
+    ]);
+  });
+
+  it('no more than a share of all holds', () => {
+    const history = [...overlap, [wipe(100, 150)]].flat();
+    const { excused, violations: found } = check(history, { ...LIMITS, excusedShare: 0.5 });
+    expect(excused).toBe(2);
+    expect(found).toEqual([
+      { rule: 'excuses', text: '2 of 2 holds were excused by faults, more than 50 %' },
+    ]);
+  });
+});
+
+describe('the checker of torture: fencing tokens', () => {
+  it('must rise', () => {
+    const holds = [hold('a/1', 10, 20, { token: 5 }), hold('b/1', 21, 30, { token: 4 })];
+    expect(violations(...holds)).toEqual([expect.stringMatching(/^token of k did not rise/)]);
+  });
+
+  it('are never the same twice', () => {
+    const holds = [hold('a/1', 10, 20, { token: 5 }), hold('b/1', 21, 30, { token: 5 })];
+    expect(violations(...holds)).toEqual([expect.stringMatching(/^token of k did not rise/)]);
+    expect(violations(...holds, wipe(15, 18))).not.toEqual([]);
+  });
+
+  it('may come behind a newer one only from a lease that Redis forgot', () => {
+    const forgotten = [
+      hold('a/1', 10, 100, { token: 5 }),
+      hold('b/1', 200, 400, { token: 9 }),
+      hold('a/2', 300, 350, { token: 6 }),
+    ];
+    expect(violations(...forgotten, wipe(50, 60))).toEqual([]);
+    const fresh = hold('a/2', 450, 460, { token: 8 });
+    expect(violations(...forgotten, wipe(50, 60), fresh)).toEqual([
+      expect.stringMatching(/^token of k did not rise: b\/1 had 9, a\/2 after it 8/),
+    ]);
+  });
+});
+
+describe('the checker of torture: calls inside of calls', () => {
+  const root = hold('a/1', 10, 100, { token: 1 });
+  const inside = (call: string, from: number, to: number, options: HoldOptions = {}) =>
+    hold(call, from, to, { token: 1, parent: 'a/1', ...options });
+
+  it('share the hold of their root, one after the other', () => {
+    expect(violations(root, inside('a/2', 20, 40), inside('a/3', 41, 60))).toEqual([]);
+  });
+
+  it('take turns', () => {
+    expect(violations(root, inside('a/2', 20, 40), inside('a/3', 39, 60))).toEqual([
+      expect.stringMatching(/^two branches of a\/1 have k at the same time/),
+    ]);
+  });
+
+  it('may outlive their root, which keeps the key', () => {
+    const outliving = inside('a/2', 50, 300);
+    expect(violations(root, outliving)).toEqual([]);
+    expect(violations(root, outliving, hold('b/1', 200, 220))).toEqual([
+      expect.stringMatching(/^two holders of k/),
+    ]);
+  });
+
+  it('never share a hold with strangers', () => {
+    expect(violations(root, hold('a/2', 20, 40, { token: 1 }))).toEqual([
+      expect.stringMatching(/^a\/2 and a\/1 share a hold of k/),
+    ]);
+  });
+
+  it('do not join a hold after its loss, and are told of it', () => {
+    const short = [hold('a/1', 10, 300, { token: 1, maxHoldMs: 90, validUntil: 100 })].flat();
+    const lost = [...short, lose('a/1', 100, 'max-hold')];
+    expect(violations(lost, inside('a/2', 50, 90))).toEqual([]);
+    expect(violations(lost, inside('a/2', 120, 130))).toEqual([
+      expect.stringMatching(/^a\/2 joined a hold of k 20.0 ms after its loss/),
+    ]);
+    expect(violations(lost, inside('a/2', 50, 290))).toContainEqual(
+      expect.stringMatching(/^a\/2 was not told of the loss of k/),
+    );
+  });
+});
+
+describe('the checker of torture: the terms of a hold', () => {
+  it('begins while it is held', () => {
+    const over = hold('a/1', 10, 20, { remainingMs: 0, validUntil: 9 });
+    expect(violations(over)).toEqual([expect.stringMatching(/^a\/1 .* when that was over/)]);
+    const stalled: Entry = { kind: 'stalled', at: 9, since: 1, process: 'a' };
+    expect(violations(over, stalled)).toEqual([]);
+  });
+
+  it('ends after maxHoldMs', () => {
+    expect(violations(hold('a/1', 10, 600, { maxHoldMs: 200 }))).toEqual([
+      expect.stringMatching(/^a\/1 had k for 590 ms, its maxHoldMs is 200/),
+    ]);
+  });
+
+  it('ends with a fixed lease, unless that was prolonged', () => {
+    const fixed = hold('a/1', 10, 900, { renew: false, leaseMs: 500, remainingMs: 495 });
+    expect(violations(fixed)).toEqual([expect.stringMatching(/its fixed lease is 500/)]);
+    expect(violations(fixed, { kind: 'ensured', at: 20, call: 'a/1', ms: 800 })).toEqual([]);
+  });
+
+  it('has the length of its fixed lease at the start', () => {
+    const short = hold('a/1', 10, 300, { renew: false, leaseMs: 5_000, remainingMs: 2_770 });
+    expect(violations(short)).toEqual(['a/1 asked for a fixed lease of 5000 ms of k and got 2770']);
+    expect(violations(short, fault(0, 8, { disturbs: 'all' }))).toEqual([]);
+  });
+
+  it('is lost for a reason', () => {
+    const lost = (reason: string, at: number) => [
+      ...hold('a/1', 10, 300, { maxHoldMs: 200, validUntil: at }),
+      lose('a/1', at, reason),
+    ];
+    const unexplained = expect.stringMatching(/which nothing explains/);
+    expect(violations(lost('max-hold', 210))).toEqual([]);
+    expect(violations(lost('max-hold', 100))).toEqual([unexplained]);
+    expect(violations(lost('shutdown', 100))).toEqual([unexplained]);
+    expect(violations(lost('stolen', 100))).toEqual([unexplained]);
+    expect(violations(lost('stolen', 100), wipe(50, 60))).toEqual([]);
+    expect(violations(lost('expired', 100))).toEqual([unexplained]);
+    expect(violations(lost('expired', 100), fault(50, 60, { disturbs: 'all' }))).toEqual([]);
+  });
+
+  it('is not said to be released when it had been taken away', () => {
+    const deleted = fault(100, 101, { disturbs: { key: 'k' }, forgets: { key: 'k' } });
+    expect(violations(hold('a/1', 10, 400), deleted)).toEqual([
+      expect.stringMatching(/^the release of k by a\/1 was answered with true/),
+    ]);
+    expect(violations(hold('a/1', 10, 400, { answer: false }), deleted)).toEqual([]);
+  });
+
+  it('is kept for holdAtLeastMs', () => {
+    const kept = hold('a/1', 10, 20, { holdAtLeastMs: 500 });
+    expect(violations(kept, hold('b/1', 515, 520))).toEqual([]);
+    expect(violations(kept, hold('b/1', 300, 320))).toEqual([
+      'b/1 got k 210 ms before the end of holdAtLeastMs of a/1',
+    ]);
+    const deleted = fault(100, 101, { disturbs: { key: 'k' }, forgets: { key: 'k' } });
+    expect(violations(kept, hold('b/1', 300, 320), deleted)).toEqual([]);
+  });
+
+  it('is passed to nobody after maxHoldMs while its work runs', () => {
+    const wedged = [
+      ...hold('a/1', 10, 800, { maxHoldMs: 100, validUntil: 110 }),
+      lose('a/1', 110, 'max-hold'),
+    ];
+    expect(violations(wedged, hold('b/1', 600, 620))).toEqual([]);
+    expect(violations(wedged, hold('a/2', 111, 120))).toEqual([
+      expect.stringMatching(/^a\/2 got k 1.0 ms after maxHoldMs of a\/1, whose work still ran/),
+    ]);
+  });
+
+  it('is seen by inspect()', () => {
+    const look = (found: 'nobody' | 'this process'): Entry => {
+      return { kind: 'inspected', at: 50, since: 49, call: 'a/1', key: 'k', found };
+    };
+    expect(violations(hold('a/1', 10, 90), look('this process'))).toEqual([]);
+    expect(violations(hold('a/1', 10, 90), look('nobody'))).toEqual([
+      'a/1 held k while inspect() said that nobody has it',
+    ]);
+  });
+});
+
+describe('the checker of torture: answers', () => {
+  it('come at all', () => {
+    expect(violations(ask('a/1', 1))).toEqual(['a/1 (test) for k was never answered']);
+    expect(violations(ask('a/1', 1), { kind: 'killed', at: 5, process: 'a' })).toEqual([]);
+  });
+
+  it('come within waitMs and a second', () => {
+    const busy = hold('b/1', 0, 9_000);
+    const refused = (at: number) => [ask('a/1', 1, { waitMs: 2_000 }), refuse('a/1', at)];
+    expect(violations(busy, refused(3_000))).toEqual([]);
+    expect(violations(busy, refused(6_000))).toContain(
+      'a/1 (test) for k was answered after 5999 ms, its waitMs is 2000',
+    );
+  });
+
+  it('see an abort', () => {
+    const busy = hold('b/1', 0, 900);
+    const aborted = (at: number): Entry[] => [
+      ask('a/1', 1),
+      { kind: 'aborted', at: 50, call: 'a/1' },
+      refuse('a/1', at, 'LOCK_ABORTED'),
+    ];
+    expect(violations(busy, aborted(60))).toEqual([]);
+    expect(violations(busy, aborted(800))).toEqual([
+      expect.stringMatching(/^a\/1 .* did not see the abort of its signal: answered 750 ms later/),
+    ]);
+  });
+
+  it('say that a call was aborted only if it was, or its application closed', () => {
+    const aborted = [ask('a/1', 1), refuse('a/1', 9, 'LOCK_ABORTED')];
+    const closing: Entry = {
+      kind: 'closing',
+      at: 5,
+      process: 'a',
+      services: ['a.1a'],
+      shutdownMs: 100,
+    };
+    const closed: Entry = { kind: 'closed', at: 20, process: 'a', services: ['a.1a'] };
+    expect(violations(aborted)).toEqual([expect.stringMatching(/^a\/1 .* was aborted although/)]);
+    expect(violations(aborted, closing, closed)).toEqual([]);
+  });
+
+  it('of a single try: busy only if somebody has the key', () => {
+    const tried = [ask('a/1', 500, { waitMs: 0 }), refuse('a/1', 501)];
+    const message = 'a/1 (test) for k was refused as busy although nobody had it';
+    expect(violations(tried)).toEqual([message]);
+    expect(violations(tried, hold('b/1', 300, 600))).toEqual([]);
+    expect(violations(tried, hold('b/1', 100, 200))).toEqual([message]);
+    expect(violations(tried, hold('b/1', 100, 200, { lingerMs: 1_000 }))).toEqual([]);
+    expect(violations(tried, hold('b/1', 100, 200, { holdAtLeastMs: 1_000 }))).toEqual([]);
+  });
+
+  it('of a single try: a failing try of several keys is no reason', () => {
+    const tried = [ask('a/1', 500, { waitMs: 0 }), refuse('a/1', 501)];
+    const several = [ask('b/1', 499, { waitMs: 0, keys: ['k', 'm'] }), refuse('b/1', 502)];
+    const busy = hold('c/1', 400, 600, { tokens: { m: 1 } });
+    expect(violations(tried, several, busy)).toEqual([
+      expect.stringMatching(/^a\/1 .* was refused as busy although nobody had it/),
+    ]);
+  });
+
+  it('of a store that failed: only if Redis was in trouble, and not before the end of the wait', () => {
+    const failed = (at: number) => [
+      ...hold('b/1', 0, 1_100),
+      ask('a/1', 1, { waitMs: 1_000 }),
+      refuse('a/1', at, 'LOCK_STORE_FAILED'),
+    ];
+    const trouble = fault(100, 200, { disturbs: 'all' });
+    expect(violations(failed(1_001))).toEqual([
+      expect.stringMatching(/failed although Redis was well/),
+    ]);
+    expect(violations(failed(1_001), trouble)).toEqual([]);
+    expect(violations(failed(300), trouble)).toEqual([
+      expect.stringMatching(/^a\/1 .* failed after 299 ms of its waitMs 1000/),
+    ]);
+  });
+});
+
+describe('the checker of torture: waits', () => {
+  it('no longer for a key that is free', () => {
+    const waited = hold('a/1', 2_000, 2_010, { askedAt: 1_000 });
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(hold('b/1', 900, 950), waited)).toEqual([message]);
+    expect(violations(hold('b/1', 900, 1_950), waited)).toEqual([]);
+    expect(
+      violations(hold('b/1', 900, 950), waited, fault(990, 1_100, { disturbs: 'all' })),
+    ).toEqual([]);
+    const dead: Entry[] = [
+      ...hold('b/1', 900, 950).slice(0, 3),
+      { kind: 'killed', at: 960, process: 'b' },
+    ];
+    expect(violations(dead, waited)).toEqual([]);
+  });
+
+  it('for several keys, one of which somebody has', () => {
+    const both = hold('a/1', 3_000, 3_010, { askedAt: 1_000, tokens: { k: 90, m: 90 } });
+    const one = hold('b/1', 900, 2_950, { tokens: { m: 80 } });
+    expect(violations(both, one)).toEqual([]);
+  });
+
+  it('for a key that somebody has unseen, while it waits for its other keys', () => {
+    const both = hold('a/1', 3_000, 3_010, { askedAt: 1_000, tokens: { k: 90, m: 90 } });
+    const one = hold('b/1', 900, 2_950, { tokens: { m: 80 } });
+    const third = hold('c/1', 3_020, 3_030, { askedAt: 1_200, tokens: { k: 99 } });
+    expect(violations(both, one, third)).toEqual([]);
+  });
+
+  it('and not without end for a key that goes from hand to hand', () => {
+    const others = Array.from({ length: 50 }, (_, n) => hold(`b/${n}`, n * 100, n * 100 + 95));
+    const starved = hold('a/1', 5_000, 5_010, { askedAt: 1 });
+    expect(violations(...others, starved)).toEqual([expect.stringMatching(/^a\/1 .* starved/)]);
+  });
+});
+
+describe('the checker of torture: processes', () => {
+  it('see what is wrong in itself', () => {
+    expect(violations({ kind: 'wrong', at: 1, process: 'a', what: 'a warning' })).toEqual([
+      'a: a warning',
+    ]);
+  });
+
+  it('end by themselves, with exit code 0, soon after everything was closed', () => {
+    const exit = (code: number | null, afterMs?: number): Entry => {
+      return {
+        kind: 'exited',
+        at: 9,
+        process: 'a',
+        code,
+        ...(afterMs !== undefined && { afterMs }),
+      };
+    };
+    expect(violations(exit(0, 100))).toEqual([]);
+    expect(violations(exit(1))).toEqual(['a ended with exit code 1']);
+    expect(violations(exit(0))).toEqual(['a ended before its work was done']);
+    expect(violations(exit(null))).toEqual(['a did not finish in time and was ended']);
+    expect(violations(exit(null, 5_000))).toEqual([
+      'a lived on for 5000 ms after everything was closed',
+    ]);
+  });
+
+  it('close in time', () => {
+    const services = ['a.1a'];
+    const closing: Entry = { kind: 'closing', at: 0, process: 'a', services, shutdownMs: 1_000 };
+    const closed = (at: number): Entry => ({ kind: 'closed', at, process: 'a', services });
+    expect(violations(closing, closed(1_500))).toEqual([]);
+    expect(violations(closing, closed(9_000))).toEqual([
+      'a took 9000 ms to close, with a shutdownMs of 1000',
+    ]);
+    expect(violations(closing)).toEqual(['a did not close a.1a']);
+  });
+
+  it('end what they began', () => {
+    expect(violations(hold('a/1', 1, 5).slice(0, 3))).toEqual(['a/1 never ended its hold']);
+    expect(violations(without('released', hold('a/1', 1, 5)))).toEqual([
+      'a/1 never ended its release',
+    ]);
+  });
+});
