@@ -6,7 +6,7 @@ import { coveredMs, overlaps, type Interval } from './intervals.js';
 const HEALING_MS = 3_500;
 
 /** Nothing was lost, only late. */
-const HICCUP_MS = 200;
+const HICCUP_MS = 50;
 
 /** After a moment without an answer nothing has to be connected again; but a time limit may have passed. */
 function hiccupHealingMs(ms: number): number {

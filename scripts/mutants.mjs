@@ -1,0 +1,136 @@
+/**
+ * Breaks the engine and its scripts on purpose, one line at a time, and asks whether anything notices:
+ *
+ *     npm run mutants
+ *     npm run mutants -- --only renew      those whose name contains `renew`
+ *     npm run mutants -- --torture         by torture alone, where it is to see them
+ *     npm run mutants -- --specs           by specs alone
+ *     npm run mutants -- --check           only whether the table fits the source
+ *
+ * Each mutant of `scripts/mutants/table.mjs` is applied to a built copy of the tree, never to the tree itself. The specs
+ * that it names are run, then its torture commands with up to three seeds. First all of these must pass without any
+ * mutant (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { runSpecs, runTorture, tail } from './mutants/kill.mjs';
+import { mutate, MutantError } from './mutants/mutate.mjs';
+import { TABLE } from './mutants/table.mjs';
+import { TreeCopy } from './mutants/tree-copy.mjs';
+
+const SEEDS = [1, 2, 3];
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+const { values: options } = parseArgs({
+  allowNegative: true,
+  options: {
+    only: { type: 'string', default: '' },
+    torture: { type: 'boolean', default: false },
+    specs: { type: 'boolean', default: false },
+    check: { type: 'boolean', default: false },
+    baseline: { type: 'boolean', default: true },
+  },
+});
+const chosen = TABLE.filter(
+  ({ name, torture = [] }) =>
+    name.includes(options.only) && (!options.torture || torture.length > 0),
+);
+
+let copy;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(1));
+process.on('exit', () => copy?.remove());
+
+process.exitCode = await main();
+
+async function main() {
+  if (chosen.length === 0) {
+    console.log(`--only ${options.only}: no mutant has a name like this`);
+    return 2;
+  }
+  if (!applies(chosen)) return 1;
+  if (options.check) {
+    console.log(`${chosen.length} mutants fit the source`);
+    return 0;
+  }
+  copy = TreeCopy.make(root);
+  if (options.baseline && !(await passesWithoutMutants())) return 1;
+  const survivors = [];
+  for (const mutant of chosen) {
+    const startedAt = performance.now();
+    const outcome = await hunt(mutant);
+    const seconds = ((performance.now() - startedAt) / 1_000).toFixed(0);
+    console.log(`${outcome.killed ? 'killed  ' : 'SURVIVED'} ${mutant.name} (${seconds} s)`);
+    console.log(`         ${outcome.killed ? outcome.by : mutant.breaks}`);
+    if (!outcome.killed) survivors.push(mutant);
+  }
+  console.log(
+    `${chosen.length - survivors.length} killed, ${survivors.length} survived${survivors.map(({ name }) => `\n  ${name}`).join('')}`,
+  );
+  return survivors.length === 0 ? 0 : 1;
+}
+
+/** Every mutant finds its line. All that do not are named at once. */
+function applies(mutants) {
+  const errors = mutants.flatMap((mutant) => {
+    try {
+      mutate(readFileSync(join(root, mutant.file), 'utf8'), mutant);
+      return [];
+    } catch (error) {
+      if (error instanceof MutantError) return [error.message];
+      if (error.code === 'ENOENT') return [`${mutant.name}: there is no ${mutant.file} any more`];
+      throw error;
+    }
+  });
+  for (const message of errors) console.log(message);
+  return errors.length === 0;
+}
+
+/** What fails anyway cannot tell a mutant from the original. */
+async function passesWithoutMutants() {
+  const specs = options.torture ? [] : unique(chosen.flatMap((mutant) => mutant.specs ?? []));
+  if (specs.length > 0) {
+    const { killed, output } = await runSpecs(copy, specs);
+    if (killed) {
+      console.log(`without any mutant the specs fail already:\n${tail(output)}`);
+      return false;
+    }
+  }
+  const needed = options.torture ? chosen : chosen.filter(({ specs = [] }) => specs.length === 0);
+  for (const args of unique(needed.flatMap((mutant) => mutant.torture ?? []))) {
+    for (const seed of SEEDS) {
+      const { killed, by } = await runTorture(copy, args, seed);
+      if (!killed) continue;
+      console.log(`without any mutant torture finds something already: ${by}`);
+      return false;
+    }
+  }
+  console.log('without any mutant everything passes');
+  return true;
+}
+
+/** Runs what is to kill the mutant, until something does. */
+async function hunt(mutant) {
+  const { specs = [], torture = [] } = mutant;
+  copy.apply(mutant);
+  try {
+    if (specs.length > 0 && !options.torture) {
+      const outcome = await runSpecs(copy, specs);
+      if (outcome.killed) return outcome;
+    }
+    for (const seed of options.specs ? [] : SEEDS) {
+      for (const args of torture) {
+        const outcome = await runTorture(copy, args, seed);
+        if (outcome.killed) return outcome;
+      }
+    }
+    return { killed: false };
+  } finally {
+    copy.restore(mutant);
+  }
+}
+
+function unique(values) {
+  return [...new Set(values)];
+}

@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+/** A script of Lua, or a module, that cannot be read at all would be killed by anything: it says nothing. */
+const BROKEN = /Error compiling script|SyntaxError|user_script:\d+: .*(expected|unexpected)/i;
+
+/** @typedef {{ killed: boolean, by: string, output: string }} Outcome */
+
+/** Runs spec files in the copy. @returns {Promise<Outcome>} */
+export async function runSpecs(copy, specs) {
+  const jest = createRequire(join(copy.folder, 'package.json')).resolve('jest/bin/jest');
+  const args = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest];
+  // As soon as one test fails the mutant is dead.
+  const result = await run(copy, [...args, '--bail', '--maxWorkers=2', ...specs]);
+  const failed = /● (.+)\n/.exec(result.output)?.[1];
+  return { ...result, by: failed ?? specs.join(' ') };
+}
+
+/** Runs the torture program in the copy. @returns {Promise<Outcome>} */
+export async function runTorture(copy, args, seed) {
+  const words = [...args.split(' '), '--seed', String(seed)];
+  const result = await run(copy, ['apps/torture/dist/main.js', ...words]);
+  const violation = /VIOLATION of (.+)/.exec(result.output)?.[1];
+  if (result.killed && violation === undefined) {
+    throw new Error(`torture ended without a verdict:\n${tail(result.output)}`);
+  }
+  return { ...result, by: `torture ${words.join(' ')}: ${violation}` };
+}
+
+/** Runs node in the copy; what it started ends with it. */
+async function run(copy, args) {
+  const child = spawn(process.execPath, args, {
+    cwd: copy.folder,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const end = () => process.kill(-child.pid, 'SIGTERM');
+  process.once('exit', end);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data) => (output += data));
+  }
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  process.off('exit', end);
+  if (BROKEN.test(output)) throw new Error(`the mutant is no program any more:\n${tail(output)}`);
+  return { killed: code !== 0, output };
+}
+
+export function tail(output) {
+  return output.trim().split('\n').slice(-25).join('\n');
+}
