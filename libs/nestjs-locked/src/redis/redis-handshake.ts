@@ -13,7 +13,7 @@ const OLDEST_REDIS = [6, 2] as const;
 
 /** Every command that is sent, by us and by our scripts. */
 const COMMANDS =
-  'eval evalsha subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange zpopmin';
+  'eval evalsha subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
 
 const LACKS_RIGHTS = /NOPERM|No permission|can't run this command/i;
 const REFUSES_USER = /WRONGPASS|NOAUTH/i;

@@ -26,6 +26,7 @@ import { quotedList } from '../core/quoted.js';
 import { RedisInbox } from './redis-inbox.js';
 import type { RedisScript } from './redis-script.js';
 import {
+  completed,
   readAcquireReply,
   readLeaveReply,
   readReleaseReply,
@@ -34,7 +35,7 @@ import {
   readTogetherReply,
 } from './script-replies.js';
 import { RedisHandshake } from './redis-handshake.js';
-import { RedisKeys } from './redis-keys.js';
+import { FENCE_KEEP_MS, RedisKeys } from './redis-keys.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
@@ -51,6 +52,8 @@ export interface RedisLockStoreOptions {
   readonly keyPrefix: string;
   /** The service's lease: time limits and the acceptance lease follow from it. */
   readonly leaseMs: number;
+  /** How long a fencing number is kept after Redis' clock has passed it. @default FENCE_KEEP_MS */
+  readonly fenceKeepMs?: number;
   /** Called once, after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
@@ -63,7 +66,8 @@ export class RedisLockStore implements LockStore {
   readonly #clock: Clock;
   readonly #keys: RedisKeys;
   readonly directory: RedisLockDirectory;
-  readonly #acceptMs: number;
+  /** The first arguments of every script. */
+  readonly #settings: readonly (string | number)[];
   readonly #options: RedisLockStoreOptions;
   #inbox: RedisInbox | undefined;
   #listener: StoreListener | undefined;
@@ -76,7 +80,11 @@ export class RedisLockStore implements LockStore {
     this.#client = options.client;
     this.#clock = options.clock;
     this.#keys = new RedisKeys(options.keyPrefix);
-    this.#acceptMs = acceptanceLeaseMs(options.leaseMs);
+    this.#settings = [
+      this.#keys.inboxPrefix,
+      acceptanceLeaseMs(options.leaseMs),
+      options.fenceKeepMs ?? FENCE_KEEP_MS,
+    ];
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(options.leaseMs / 3));
     this.directory = new RedisLockDirectory({
       client: options.client,
@@ -134,8 +142,9 @@ export class RedisLockStore implements LockStore {
     const names = commands.map(({ name }) => name);
     try {
       const keys = names.flatMap((name) => this.#keys.of(name));
-      const args = [leaseMs, ...tokens];
-      const action = `acquire ${quotedList(names)}`;
+      const args = [...this.#settings, leaseMs, ...tokens];
+      const others = names.length > 3 ? ` and ${names.length - 3} more` : '';
+      const action = `acquire ${quotedList(names.slice(0, 3))}${others}`;
       return readTogetherReply(await this.#send(acquireTogetherScript, keys, args, action), tokens);
     } catch (error) {
       return commands.map(() => unknownBecause(error));
@@ -162,8 +171,9 @@ export class RedisLockStore implements LockStore {
     const keys = commands.flatMap((command) => this.#keys.of(command.name));
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
     try {
+      const all = [...this.#settings, ...args];
       return readRenewReply(
-        await this.#send(renewScript, keys, args, `renew ${commands.length} leases`),
+        await this.#send(renewScript, keys, all, `renew ${commands.length} leases`),
       );
     } catch (error) {
       return commands.map(() => unknownBecause(error));
@@ -177,7 +187,7 @@ export class RedisLockStore implements LockStore {
     read: (reply: unknown) => Reply,
   ): Promise<Reply | Unknown> {
     try {
-      const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
+      const all = [...this.#settings, ...args];
       return read(await this.#send(script, this.#keys.of(name), all, `${script.name} '${name}'`));
     } catch (error) {
       return unknownBecause(error);
@@ -191,7 +201,7 @@ export class RedisLockStore implements LockStore {
     action: string,
   ): Promise<unknown> {
     const command = withinLimit(this.#clock, this.commandTimeoutMs, action, (isWanted) =>
-      script.run(this.#client, keys, args, isWanted),
+      completed(() => script.run(this.#client, keys, args, isWanted), isWanted),
     ).finally(() => this.#inFlight.delete(command));
     this.#inFlight.add(command);
     return command;
