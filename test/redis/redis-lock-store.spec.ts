@@ -187,7 +187,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(first.blockEnd).toBe(first.fence + BLOCK);
 
     const busy = await b.store.acquire({ ...ask, nowait: true, token: b1 });
-    expect(busy).toEqual({ kind: 'busy', remainingMs: number });
+    expect(busy).toEqual({ kind: 'busy', remainingMs: number, foreign: false });
     expect(await a.events.next()).toEqual({ kind: 'wanted', name, token: a1 });
 
     const place = await b.store.acquire({ ...ask, token: b1 });
@@ -234,7 +234,6 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     });
     if (typeof grant === 'string' || grant.kind !== 'grant') throw new Error('no grant');
     expect(grant.fence).toBeGreaterThan(used);
-    expect(await a.events.next()).toEqual({ kind: 'head', name, token: a2, ms: 3_000 });
 
     expect(await a.store.release({ name, token: a1, used })).toEqual({ kind: 'lost' });
     expect(await a.store.leave({ name, tokens: [a2], take: false, leaseMs: 0 })).toEqual({
@@ -257,6 +256,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(await it.store.acquire({ ...ask, nowait: true })).toEqual({
       kind: 'busy',
       remainingMs: Infinity,
+      foreign: true,
     });
     expect(await it.store.acquire({ ...ask, nowait: false })).toMatchObject({
       kind: 'queued',
@@ -736,7 +736,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(error.message).toMatch(/evalsha/);
   });
 
-  test.each(['get', 'pexpire', 'pttl', 'zpopmin', 'zrem', 'zcard', 'zrange', 'pubsub'])(
+  test.each(['get', 'pexpire', 'pttl', 'zrem', 'zcard', 'zrange', 'pubsub'])(
     'rejects with LockConfigError when the user may not use %s, which the scripts need',
     async (command) => {
       const error = await failToOpen(await userWith('~*', '&*', '+@all', `-${command}`));

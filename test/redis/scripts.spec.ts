@@ -1,18 +1,28 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
+import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { inspectScript } from '../../libs/nestjs-locked/src/redis/scripts/inspect.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
 import { probeScript } from '../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
 import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
 import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
+import { revokeScript } from '../../libs/nestjs-locked/src/redis/scripts/revoke.lua.js';
 import { afterTest } from '../support/after-test.js';
-import { ACCEPT_MS, LEASE_MS, ScriptBench, type Reply } from '../support/script-bench.js';
+import {
+  ACCEPT_MS,
+  FENCE_KEEP_MS,
+  LEASE_MS,
+  ScriptBench,
+  type Reply,
+} from '../support/script-bench.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const BLOCK = 1_000_000;
-const DAY_MS = 86_400_000;
+/** A block in milliseconds of the server's clock, which counts the same microseconds. */
+const BLOCK_MS = BLOCK / 1_000;
 /** How much of a lifetime a slow machine may use up between a script and the look at it. */
 const SLACK_MS = 20_000;
 
@@ -112,7 +122,15 @@ describe('acquire', () => {
     expect(fence).toBeLessThanOrEqual(after);
     expect(await it.state()).toEqual({ lock: token, queue: [], fence: String(blockEnd) });
     expectLife(await it.lockLifeMs(), LEASE_MS);
-    expectLife(await redis.pttl(it.fence), DAY_MS);
+    expectLife(await redis.pttl(it.fence), LEASE_MS + FENCE_KEEP_MS);
+  });
+
+  test('repeated by the holder never shortens its lease', async () => {
+    const { it, token } = await heldBench();
+
+    granted(await it.acquire(token, { leaseMs: 1_000 }), token);
+
+    expectLife(await it.lockLifeMs(), LEASE_MS);
   });
 
   test('repeated by the holder is a grant of the same token with numbers above the block', async () => {
@@ -281,15 +299,17 @@ describe('acquire', () => {
     expectLife(await it.lockLifeMs(), LEASE_MS);
   });
 
-  test('takes a free lock before those who came later', async () => {
-    const it = bench();
-    const later = it.deadToken();
-    await it.enqueue(later);
-    const token = it.deadToken();
+  test('repeated by a waiter takes a free lock before those who came later', async () => {
+    const { it, waiting } = await contendedBench();
+    const later = await it.peer();
+    const behind = later.token();
+    await it.acquire(behind);
+    await redis.del(it.lock);
 
-    expect(granted(await it.acquire(token, { score: 1 }), token).waiters).toBe(1);
+    expect(granted(await it.acquire(waiting), waiting).waiters).toBe(1);
 
-    expect(await it.waiting()).toEqual([later]);
+    expect(await it.waiting()).toEqual([behind]);
+    expect(await later.heard(redis)).toEqual([]);
   });
 
   test('is refused for a key of another type, and writes nothing', async () => {
@@ -314,6 +334,16 @@ describe('acquire', () => {
 });
 
 describe('acquire with nowait', () => {
+  test('takes a free lock when all who stand in its queue are dead', async () => {
+    const it = bench();
+    await it.enqueue(...it.deadTokens(3));
+    const token = it.deadToken();
+
+    expect(granted(await it.acquire(token, { nowait: true }), token).waiters).toBe(0);
+
+    expect(await it.state()).toMatchObject({ lock: token, queue: [] });
+  });
+
   test('takes a free lock', async () => {
     const it = bench();
     const token = it.deadToken();
@@ -343,7 +373,7 @@ describe('acquire with nowait', () => {
     const it = bench();
     await it.setEndless(it.lock, 'somebody');
 
-    expect(await it.acquire(it.deadToken(), { nowait: true })).toEqual(['busy', -1]);
+    expect(await it.acquire(it.deadToken(), { nowait: true })).toEqual(['busy', -1, 1]);
   });
 
   test('gives a free lock to the head of its queue, and is busy', async () => {
@@ -359,6 +389,172 @@ describe('acquire with nowait', () => {
     expect(await it.state()).toMatchObject({ lock: first, queue: [] });
     expect(await head.heard(redis)).toEqual([expect.stringMatching(`^g ${first} `)]);
   });
+});
+
+describe('acquire-together', () => {
+  /** Several keys; `ask` tries them all with new tokens. */
+  function several(count: number) {
+    const { prefix } = bench();
+    const all = Array.from({ length: count }, (_, i) => new ScriptBench(redis, `key ${i}`, prefix));
+    const ask = () => {
+      const asked = all.map((it) => ({ bench: it, token: it.deadToken() }));
+      return { asked, tokens: asked.map(({ token }) => token), again: () => send(asked) };
+    };
+    const send = (asked: readonly { bench: ScriptBench; token: string }[], leaseMs?: number) =>
+      all[0]!.acquireTogether(asked, leaseMs);
+    const states = () => Promise.all(all.map((it) => it.state()));
+    return { all, ask, states, send };
+  }
+
+  /** One of the keys has a holder who hears. */
+  async function hold(it: ScriptBench) {
+    const holder = await it.peer();
+    const token = holder.token();
+    granted(await it.acquire(token), token);
+    return { holder, token };
+  }
+
+  test('takes every lock for leaseMs, each with numbers of its own', async () => {
+    const { all, ask, states } = several(3);
+    const { tokens, again } = ask();
+
+    const [kind, ...numbers] = await again();
+
+    expect(kind).toBe('granted');
+    expect(await states()).toEqual(
+      tokens.map((token, i) => ({ lock: token, queue: [], fence: numbers[i]![1] })),
+    );
+    for (const [fence, blockEnd] of numbers) expect(Number(blockEnd)).toBe(Number(fence) + BLOCK);
+    for (const it of all) {
+      expectLife(await it.lockLifeMs(), LEASE_MS);
+      expectLife(await redis.pttl(it.fence), LEASE_MS + FENCE_KEEP_MS);
+    }
+  });
+
+  test('mints above what is stored for each', async () => {
+    const { all, ask } = several(2);
+    const ahead = (await serverMicros()) + 3_600_000_000;
+    await redis.set(all[1]!.fence, String(ahead), 'PX', 100_000);
+
+    const [, [first] = [], [second] = []] = await ask().again();
+
+    expect(Number(first)).toBeLessThan(ahead);
+    expect(Number(second)).toBe(ahead + 1);
+  });
+
+  test.each([0, 1, 2])(
+    'takes none when number %i is held, says which, and asks its holder for it',
+    async (index) => {
+      const { all, ask, states } = several(3);
+      const { holder, token } = await hold(all[index]!);
+      const before = await states();
+      const { again } = ask();
+
+      for (const attempt of ['first', 'repeated']) {
+        const [kind, ...replies] = await again();
+
+        expect([attempt, kind]).toEqual([attempt, 'busy']);
+        const [pttl, foreign] = replies.splice(index, 1)[0] as [number, number];
+        expectLife(pttl, LEASE_MS);
+        expect(foreign).toBe(0);
+        expect(replies).toEqual([[], []]);
+        expect(await states()).toEqual(before);
+        expect(await holder.heard(redis)).toEqual([`w ${token} key ${index}`]);
+      }
+    },
+  );
+
+  test.each([0, 1, 2])(
+    'takes none when somebody waits for number %i, who gets it',
+    async (index) => {
+      const { all, ask } = several(3);
+      const waiter = await all[index]!.peer();
+      const waiting = waiter.token();
+      await all[index]!.enqueue(all[index]!.deadToken(), waiting);
+
+      const [kind, ...replies] = await ask().again();
+
+      expect(kind).toBe('busy');
+      const [pttl, foreign] = replies.splice(index, 1)[0] as [number, number];
+      expectLife(pttl, ACCEPT_MS);
+      expect(foreign).toBe(0);
+      expect(replies).toEqual([[], []]);
+      for (const [i, it] of all.entries()) {
+        expect((await it.state()).lock).toBe(i === index ? waiting : null);
+      }
+      expect(await waiter.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+    },
+  );
+
+  test('tells about every key that is taken: by us, by others, without an end', async () => {
+    const { all, ask } = several(4);
+    await hold(all[0]!);
+    await all[1]!.setEndless(all[1]!.lock, 'somebody');
+    await redis.set(all[2]!.lock, `kept:${all[2]!.deadToken()}`, 'PX', 100_000);
+
+    expect(await ask().again()).toEqual([
+      'busy',
+      [expect.any(Number), 0],
+      [-1, 1],
+      [expect.any(Number), 0],
+      [],
+    ]);
+    expect((await all[3]!.state()).lock).toBeNull();
+  });
+
+  test('takes all when only dead ones stand in the queues', async () => {
+    const { all, ask, states } = several(3);
+    for (const it of all) await it.enqueue(...it.deadTokens(5));
+    const { tokens, again } = ask();
+
+    expect((await again())[0]).toBe('granted');
+
+    expect(await states()).toMatchObject(tokens.map((token) => ({ lock: token, queue: [] })));
+  });
+
+  test('repeated by the holder is a grant of the same tokens, and shortens none', async () => {
+    const { all, ask, states, send } = several(2);
+    const { asked, tokens, again } = ask();
+    const [, first] = await again();
+
+    const [kind, second] = await send(asked, 1_000);
+
+    expect(kind).toBe('granted');
+    expect(Number(second![0])).toBeGreaterThan(Number(first![1]));
+    expect(await states()).toMatchObject(tokens.map((token) => ({ lock: token })));
+    for (const it of all) expectLife(await it.lockLifeMs(), LEASE_MS);
+  });
+
+  test('repeated after one of the leases was lost keeps none, and hands the others on', async () => {
+    const { all, ask } = several(3);
+    const { again } = ask();
+    await again();
+    await redis.del(all[1]!.lock);
+    const thief = await hold(all[1]!);
+    const waiter = await all[0]!.peer();
+    const waiting = waiter.token();
+    await all[0]!.acquire(waiting);
+
+    expect((await again())[0]).toBe('busy');
+
+    expect(await all[0]!.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await all[1]!.state()).toMatchObject({ lock: thief.token });
+    expect(await all[2]!.state()).toMatchObject({ lock: null });
+  });
+
+  test.each(['lock', 'queue', 'fence'] as const)(
+    'is refused for a %s of another type, and writes nothing',
+    async (which) => {
+      const { all, ask } = several(3);
+      await redis.hset(all[2]![which], 'owner', '1');
+      await redis.pexpire(all[2]![which], 100_000);
+
+      await expect(ask().again()).rejects.toThrow(/WRONGTYPE/);
+
+      const keys = all.flatMap((it) => it.keys).filter((key) => key !== all[2]![which]);
+      expect(await redis.exists(...keys)).toBe(0);
+    },
+  );
 });
 
 describe('recheck', () => {
@@ -446,6 +642,18 @@ describe('recheck', () => {
     expectLife(await it.lockLifeMs(), LEASE_MS);
   });
 
+  test('repeated after its new token has joined takes a lock whose holder has gone', async () => {
+    const { it, waiter, waiting, score } = await contendedBench();
+    const fresh = waiter.token();
+    queued(await it.recheck(waiting, fresh, score), fresh);
+    await redis.del(it.lock);
+
+    granted(await it.recheck(waiting, fresh, score), fresh);
+
+    expect(await it.state()).toMatchObject({ lock: fresh, queue: [] });
+    expect(await waiter.heard(redis)).toEqual([]);
+  });
+
   test('gives a lock whose holder has gone to whoever stands before', async () => {
     const { it, waiter, waiting } = await contendedBench();
     const behind = it.deadToken();
@@ -474,8 +682,19 @@ describe('renew', () => {
 
       expect(await it.state()).toMatchObject({ lock: token, fence: String(used + BLOCK) });
       expectLife(await it.lockLifeMs(), LEASE_MS);
-      expectLife(await redis.pttl(it.fence), DAY_MS);
+      expectLife(await redis.pttl(it.fence), LEASE_MS + FENCE_KEEP_MS);
     }
+  });
+
+  test('reserves above what was used, not above what is stored', async () => {
+    const { it, token, fence } = await heldBench();
+    const used = fence + 5 * BLOCK; // somebody has seen such a number
+
+    expect(await it.renew(token, used)).toEqual([String(used + BLOCK), 0]);
+
+    await redis.del(it.lock);
+    const next = it.deadToken();
+    expect(granted(await it.acquire(next), next).fence).toBe(used + BLOCK + 1);
   });
 
   test('never shortens a lease', async () => {
@@ -567,7 +786,7 @@ describe('release', () => {
     expect(await it.release(token, fence + 3)).toEqual(['released']);
 
     expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence + 3) });
-    expectLife(await redis.pttl(it.fence), DAY_MS);
+    expectLife(await redis.pttl(it.fence), FENCE_KEEP_MS);
   });
 
   test('repeated is lost, and changes nothing', async () => {
@@ -657,17 +876,295 @@ describe('release', () => {
     expect(await it.state()).toEqual({ lock: null, queue: [], fence: String(fence) });
   });
 
-  test('skips at most 64 in one call', async () => {
+  test('serves the live waiter behind hundreds of dead ones in the same call', async () => {
     const { it, token, fence } = await heldBench();
-    const live = await it.peer();
-    const waiting = live.token();
-    await it.enqueue(...Array.from({ length: 70 }, () => it.deadToken()), waiting);
+    const [live, next] = [await it.peer(), await it.peer()];
+    const [waiting, second] = [live.token(), next.token()];
+    await it.enqueue(...it.deadTokens(400), waiting, ...it.deadTokens(400), second);
 
     expect(await it.release(token, fence)).toEqual(['released']);
 
-    expect(await it.state()).toMatchObject({ lock: null });
-    expect(await it.waiting()).toHaveLength(7);
-    expect(await live.heard(redis)).toEqual([]);
+    expect(await it.state()).toMatchObject({ lock: waiting });
+    expect(await it.waiting()).toEqual([second]);
+    expect(await live.heard(redis)).toEqual([
+      expect.stringMatching(`^g ${waiting} \\d+ \\d+ 1 ${ACCEPT_MS} `),
+    ]);
+    expect(await next.heard(redis)).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
+  });
+
+  test('tells the first live waiter how long the lock is kept, dead ones aside', async () => {
+    const { it, token, fence } = await heldBench();
+    const live = await it.peer();
+    const waiting = live.token();
+    await it.enqueue(...it.deadTokens(3), waiting);
+
+    expect(await it.release(token, fence, '', 50_000)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: `kept:${token}` });
+    expect(await live.heard(redis)).toEqual([`h ${waiting} 50000 stock:42`]);
+  });
+});
+
+describe('a lock whose other keys were overwritten', () => {
+  test.each(['queue', 'fence'] as const)(
+    'cannot be taken, nor asked for together (%s)',
+    async (which) => {
+      const it = bench();
+      await redis.hset(it[which], 'x', '1');
+      await redis.pexpire(it[which], 100_000);
+
+      for (const nowait of [false, true]) {
+        await expect(it.acquire(it.deadToken(), { nowait })).rejects.toThrow(/WRONGTYPE/);
+      }
+      await expect(it.leave(it.deadToken(), { take: true })).rejects.toThrow(/WRONGTYPE/);
+
+      expect(await redis.exists(...it.keys)).toBe(1);
+    },
+  );
+
+  test.each(['release', 'release for a while', 'requeue', 'leave', 'revoke'])(
+    'can be given back: %s',
+    async (how) => {
+      for (const which of ['queue', 'fence'] as const) {
+        const { it, token, fence } = await heldBench();
+        await redis.del(it[which]);
+        await redis.hset(it[which], 'x', '1');
+        await redis.pexpire(it[which], 100_000);
+        const fresh = it.deadToken();
+
+        switch (how) {
+          case 'release':
+            expect(await it.release(token, fence)).toEqual(['released']);
+            break;
+          case 'release for a while':
+            expect(await it.release(token, fence, '', 50_000)).toEqual(['released']);
+            break;
+          case 'requeue':
+            granted(await it.release(token, fence, fresh), fresh);
+            expect(await it.renew(fresh, fence)).not.toEqual([]);
+            expect(await it.release(fresh, fence)).toEqual(['released']);
+            break;
+          case 'leave':
+            expect(await it.leave(token)).toEqual(['left']);
+            break;
+          default:
+            expect(await it.revoke('x')).toBe(1);
+        }
+        expect([which, await redis.get(it.lock)]).not.toEqual([which, token]);
+      }
+    },
+  );
+
+  test('is lost, not unknown, when the lock itself was overwritten', async () => {
+    const { it, token, fence } = await heldBench();
+    await redis.del(it.lock);
+    await redis.hset(it.lock, 'owner', '1');
+    await redis.pexpire(it.lock, 100_000);
+
+    expect(await it.release(token, fence)).toEqual(['lost']);
+    expect(await it.leave(token)).toEqual(['left']);
+    expect(await it.renew(token, fence)).toEqual([]);
+    expect(await redis.type(it.lock)).toBe('hash');
+  });
+
+  test('is unknown, not lost, when the server does not say', async () => {
+    const { it, token, fence } = await heldBench();
+    const username = uniqueKey('blind');
+    await redis.acl('SETUSER', username, 'on', '>secret', '~*', '&*', '+@all', '-get');
+    const blind = it.as(client({ username, password: 'secret' }));
+
+    await expect(blind.release(token, fence)).rejects.toThrow(/permission|can't run/);
+    await expect(blind.leave(token)).rejects.toThrow(/permission|can't run/);
+    await expect(blind.renew(token, fence)).rejects.toThrow(/permission|can't run/);
+    expect(await it.state()).toMatchObject({ lock: token });
+  });
+});
+
+describe('more dead waiters than one call drops', () => {
+  const MANY = 5_000;
+
+  async function crowded() {
+    const held = await heldBench();
+    const live = await held.it.peer();
+    const waiting = live.token();
+    await held.it.enqueue(...held.it.deadTokens(MANY), waiting);
+    return { ...held, live, waiting };
+  }
+
+  /** Repeats the command as the store does. @returns how often it was told to, and the last reply */
+  async function repeat(send: () => Promise<Reply>, untouched: () => Promise<unknown>) {
+    const before = await untouched();
+    let count = 0;
+    for (let reply = await send(); ; reply = await send()) {
+      if (reply[0] !== 'again') return { count, reply };
+      count++;
+      expect(await untouched()).toEqual(before);
+    }
+  }
+
+  const untouched = (it: ScriptBench) => async () => {
+    const { lock, fence } = await it.state();
+    const [last] = await redis.zrange(it.queue, '-1', '-1');
+    return { lock, fence, last };
+  };
+
+  test.each([
+    ['release', (it: ScriptBench, token: string) => it.release(token, 1), ['released']],
+    ['leave', (it: ScriptBench, token: string) => it.leave(token), ['left']],
+    [
+      'release with a new token',
+      (it: ScriptBench, token: string) => it.release(token, 1, 'f'.repeat(32) + ':1'),
+      ['queued', 'f'.repeat(32) + ':1', expect.anything(), expect.anything(), 0],
+    ],
+  ] as const)(
+    '%s keeps the lock until it has found the live one among them, and then gives it to that one',
+    async (_how, send, expected) => {
+      const { it, token, live, waiting } = await crowded();
+
+      const { count, reply } = await repeat(() => send(it, token), untouched(it));
+
+      expect(reply).toEqual(expected);
+      expect(count).toBeGreaterThanOrEqual(3);
+      expect(count).toBeLessThanOrEqual(MANY / 1_000);
+      expect(await it.state()).toMatchObject({ lock: waiting });
+      expect(await live.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+    },
+  );
+
+  test.each([
+    ['acquire', (it: ScriptBench, token: string) => it.acquire(token), 'queued'],
+    [
+      'a single try',
+      (it: ScriptBench, token: string) => it.acquire(token, { nowait: true }),
+      'busy',
+    ],
+    [
+      'several keys',
+      (it: ScriptBench, token: string) =>
+        it.acquireTogether([{ bench: it, token }]).then(([kind]) => [kind]),
+      'busy',
+    ],
+    ['a last try', (it: ScriptBench, token: string) => it.leave(token, { take: true }), 'left'],
+    [
+      'recheck',
+      (it: ScriptBench, token: string) => it.recheck(it.deadToken(), token, ''),
+      'queued',
+    ],
+  ] as const)('%s of a free lock does nothing until then', async (_how, send, expected) => {
+    const { it, live, waiting } = await crowded();
+    await redis.del(it.lock);
+    const token = it.deadToken();
+
+    const { count, reply } = await repeat(() => send(it, token), untouched(it));
+
+    expect(reply[0]).toBe(expected);
+    expect(count).toBeGreaterThanOrEqual(3);
+    expect(await it.state()).toMatchObject({ lock: waiting });
+    expect(await live.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+
+  test('do not take with them the one who asks, whose inbox is away', async () => {
+    const { it } = await heldBench();
+    const behind = await it.peer();
+    const waiting = it.deadToken();
+    await it.enqueue(...it.deadTokens(900), waiting, ...it.deadTokens(900), behind.token());
+    await redis.del(it.lock);
+    const fresh = it.deadToken();
+
+    const { count, reply } = await repeat(() => it.recheck(waiting, fresh, ''), untouched(it));
+
+    expect(count).toBe(1);
+    granted(reply, fresh);
+    expect(await behind.heard(redis)).toEqual([]);
+  });
+
+  test('are no obstacle when a live one stands before them', async () => {
+    const { it, token, fence } = await heldBench();
+    const live = await it.peer();
+    const waiting = live.token();
+    await it.enqueue(waiting, ...it.deadTokens(MANY));
+
+    expect(await it.release(token, fence)).toEqual(['released']);
+
+    expect(await it.state()).toMatchObject({ lock: waiting });
+  });
+});
+
+describe('a place in the queue', () => {
+  test('is not claimed back while a lapsed lease is remembered: who left it may have had its turn', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const next = await it.peer();
+    const second = next.token();
+    const place = queued(await it.acquire(second), second).score;
+    await redis.zrem(it.queue, waiting); // its turn has come,
+    await redis.del(it.lock); // and passed unused
+    const fresh = next.token();
+    granted(await it.recheck(second, fresh, place), fresh);
+    const later = it.deadToken();
+    const last = queued(await it.acquire(later), later).score;
+    const back = it.deadToken();
+
+    expect(Number(queued(await it.recheck(waiting, back, score), back).score)).toBeGreaterThan(
+      Number(last),
+    );
+
+    const again = it.deadToken();
+    queued(await it.acquire(again, { score }), again);
+    expect(await it.waiting()).toEqual([later, back, again]);
+    expectLife(await redis.pttl(it.lapsed), 60_000);
+  });
+
+  test('is not claimed back by the one who finds that the lock has lapsed', async () => {
+    const { it, waiting, score } = await contendedBench();
+    const next = await it.peer();
+    const second = next.token();
+    await it.acquire(second);
+    await redis.zrem(it.queue, waiting);
+    await redis.del(it.lock);
+    const back = it.deadToken();
+
+    queued(await it.recheck(waiting, back, score), back);
+
+    expect(await it.state()).toMatchObject({ lock: second });
+    expect(await it.waiting()).toEqual([back]);
+  });
+
+  test.each(['a single try', 'a try of several keys', 'a last try'])(
+    'is not claimed back when %s has found that the lock has lapsed',
+    async (what) => {
+      const { it, waiting, score } = await contendedBench();
+      const next = await it.peer();
+      const second = next.token();
+      await it.acquire(second);
+      await redis.zrem(it.queue, waiting);
+      await redis.del(it.lock);
+      const token = it.deadToken();
+      if (what === 'a single try') await it.acquire(token, { nowait: true });
+      else if (what === 'a last try') await it.leave(token, { take: true });
+      else await it.acquireTogether([{ bench: it, token }]);
+      const later = it.deadToken();
+      await it.acquire(later);
+      const back = it.deadToken();
+
+      queued(await it.recheck(waiting, back, score), back);
+
+      expect(await it.state()).toMatchObject({ lock: second });
+      expect(await it.waiting()).toEqual([later, back]);
+    },
+  );
+
+  test('is kept by whoever still stands in it, also after a lease has lapsed', async () => {
+    const { it, waiter, waiting, score } = await contendedBench();
+    await it.acquire(it.deadToken(), { score: Number(score) + 5 });
+    await redis.del(it.lock);
+    granted(await it.acquire(waiting), waiting);
+    const behind = waiter.token();
+    const place = queued(await it.acquire(behind), behind).score;
+    const last = it.deadToken();
+    await it.acquire(last);
+    const fresh = waiter.token();
+
+    expect(queued(await it.recheck(behind, fresh, place), fresh).score).toBe(place);
   });
 });
 
@@ -739,21 +1236,6 @@ describe('release with a new token', () => {
     expectLife(pttl, 100_000);
     expect(await it.state()).toMatchObject({ lock: waiting, queue: [fresh, score] });
     expect(await waiter.heard(redis)).toEqual([`w ${waiting} stock:42`]);
-  });
-
-  test('is told to look again when more than 64 dead stand before', async () => {
-    const { it, holder, token, fence } = await heldBench();
-    await it.enqueue(...Array.from({ length: 70 }, () => it.deadToken()));
-    const fresh = holder.token();
-
-    const { score, pttl, foreign } = queued(await it.release(token, fence, fresh), fresh);
-
-    expect({ pttl, foreign }).toEqual({ pttl: 25, foreign: 0 });
-    expect(await it.state()).toMatchObject({ lock: null });
-    expect(await it.waiting()).toHaveLength(7);
-    const later = holder.token();
-    granted(await it.recheck(fresh, later, score), later);
-    expect(await it.waiting()).toEqual([]);
   });
 });
 
@@ -846,6 +1328,15 @@ describe('leave with take', () => {
     },
   );
 
+  test('never shortens a lease', async () => {
+    const { it, token } = await heldBench();
+    await redis.pexpire(it.lock, 2 * LEASE_MS);
+
+    granted(await it.leave(token, { take: true }), token);
+
+    expectLife(await it.lockLifeMs(), 2 * LEASE_MS);
+  });
+
   test('takes a lock that is free and that nobody waits for', async () => {
     const it = bench();
     const [token, other] = [it.deadToken(), it.deadToken()];
@@ -858,15 +1349,26 @@ describe('leave with take', () => {
     expectLife(await it.lockLifeMs(), LEASE_MS);
   });
 
-  test('leaves a free lock to those who still wait', async () => {
+  test('gives a free lock to those who still wait', async () => {
     const it = bench();
-    const [token, other] = [it.deadToken(), it.deadToken()];
-    await it.enqueue(token, other);
+    const waiter = await it.peer();
+    const [token, waiting] = [it.deadToken(), waiter.token()];
+    await it.enqueue(token, waiting);
 
     expect(await it.leave(token, { take: true })).toEqual(['left']);
 
-    expect(await it.state()).toMatchObject({ lock: null });
-    expect(await it.waiting()).toEqual([other]);
+    expect(await it.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await waiter.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+
+  test('takes a free lock although the dead still stand in its queue', async () => {
+    const it = bench();
+    const token = it.deadToken();
+    await it.enqueue(it.deadToken(), token, it.deadToken());
+
+    granted(await it.leave(token, { take: true }), token);
+
+    expect(await it.state()).toMatchObject({ lock: token, queue: [] });
   });
 
   test('leaves the lock of a foreign holder alone', async () => {
@@ -880,6 +1382,46 @@ describe('leave with take', () => {
 
     expect(await it.state()).toEqual({ lock: value, queue: [], fence: null });
   });
+});
+
+describe('revoke', () => {
+  test('takes the lock for a second, tells its holder, and the first live waiter when it ends', async () => {
+    const { it, holder, token, fence } = await heldBench();
+    const waiter = await it.peer();
+    const waiting = waiter.token();
+    await it.enqueue(it.deadToken(), waiting);
+
+    expect(await revokeAndLook(it)).toEqual({
+      lock: 'revoked:id',
+      queue: [waiting, expect.any(String)],
+      fence: String(fence + BLOCK),
+    });
+    expect(await holder.heard(redis)).toEqual([`r ${token} stock:42`]);
+    expect(await waiter.heard(redis)).toEqual([`h ${waiting} 1000 stock:42`]);
+  });
+
+  test('takes the lock of a foreign holder, and nothing from nobody', async () => {
+    const it = bench();
+    expect(await it.revoke('id')).toBe(0);
+    expect(await redis.exists(...it.keys)).toBe(0);
+    await it.setEndless(it.lock, 'somebody');
+
+    expect((await revokeAndLook(it)).lock).toBe('revoked:id');
+  });
+
+  /** Looks in the same round trip: it is over in a second. */
+  async function revokeAndLook(it: ScriptBench) {
+    await bench().revoke('id'); // now the server knows the script
+    const [revoked, state, leftMs] = await Promise.all([
+      it.revoke('id'),
+      it.state(),
+      it.lockLifeMs(),
+    ]);
+    expect(revoked).toBe(1);
+    expect(leftMs).toBeLessThanOrEqual(1_000);
+    expect(leftMs).toBeGreaterThan(0);
+    return state;
+  }
 });
 
 describe('probe', () => {
@@ -909,7 +1451,7 @@ describe('the fence', () => {
   test('is above the stored number when the clock of the server is behind', async () => {
     const it = bench();
     const stored = (await serverMicros()) + 3_600_000_000;
-    await redis.set(it.fence, String(stored), 'PX', DAY_MS);
+    await redis.set(it.fence, String(stored), 'PX', FENCE_KEEP_MS);
     const token = it.deadToken();
 
     expect(granted(await it.acquire(token), token).fence).toBe(stored + 1);
@@ -946,18 +1488,48 @@ describe('the fence', () => {
 
   test.each(['nonsense', ''])('starts from the clock when %j is stored', async (stored) => {
     const it = bench();
-    await redis.set(it.fence, stored, 'PX', DAY_MS);
+    await redis.set(it.fence, stored, 'PX', FENCE_KEEP_MS);
     const token = it.deadToken();
 
     const before = await serverMicros();
     expect(granted(await it.acquire(token), token).fence).toBeGreaterThanOrEqual(before);
   });
 
+  test('is kept until the clock of the server has passed it, and for fenceKeepMs more', async () => {
+    const AHEAD_MS = 7_200_000;
+    const it = bench();
+    const stored = (await serverMicros()) + AHEAD_MS * 1_000;
+    await redis.set(it.fence, String(stored), 'PX', FENCE_KEEP_MS);
+    const token = it.deadToken();
+
+    const { fence } = granted(await it.acquire(token), token);
+    expectLife(await redis.pttl(it.fence), AHEAD_MS + BLOCK_MS + 1 + FENCE_KEEP_MS);
+    await it.renew(token, fence + 2 * BLOCK);
+    expectLife(await redis.pttl(it.fence), AHEAD_MS + 3 * BLOCK_MS + 1 + FENCE_KEEP_MS);
+    await it.release(token, fence);
+    expectLife(await redis.pttl(it.fence), AHEAD_MS + 1 + FENCE_KEEP_MS);
+  });
+
+  test('is kept for fenceKeepMs longer than the lease of whoever may be using it', async () => {
+    const HOURS_MS = 36_000_000;
+    const it = bench();
+    const [token, fresh] = [it.deadToken(), it.deadToken()];
+
+    const { fence } = granted(await it.acquire(token, { leaseMs: HOURS_MS }), token);
+    expectLife(await redis.pttl(it.fence), HOURS_MS + FENCE_KEEP_MS);
+    await it.renew(token, fence, 1);
+    expectLife(await redis.pttl(it.fence), HOURS_MS + FENCE_KEEP_MS);
+    granted(await it.acquire(token, { leaseMs: 1 }), token);
+    expectLife(await redis.pttl(it.fence), HOURS_MS + FENCE_KEEP_MS);
+    granted(await it.release(token, fence, fresh), fresh);
+    expectLife(await redis.pttl(it.fence), LEASE_MS + FENCE_KEEP_MS);
+  });
+
   test('is written in digits up to the largest whole number', async () => {
     const it = bench();
     const largest = Number.MAX_SAFE_INTEGER;
     const stored = largest - 2 * BLOCK;
-    await redis.set(it.fence, String(stored), 'PX', DAY_MS);
+    await redis.set(it.fence, String(stored), 'PX', FENCE_KEEP_MS);
     const token = it.deadToken();
 
     const { fence } = granted(await it.acquire(token), token);
@@ -1075,6 +1647,37 @@ describe('out of memory', () => {
     expect(await held.state()).toMatchObject({ lock: null, queue: [] });
   });
 
+  test('held locks are kept for a while, taken away, found again, and handed on among the dead', async () => {
+    const small = await RedisServer.start({
+      args: ['--maxmemory', '4mb', '--maxmemory-policy', 'noeviction'],
+    });
+    afterTest(() => small.stop());
+    const full = new Redis(small.url);
+    afterTest(() => full.disconnect());
+    const [kept, revoked, found, crowd] = Array.from(
+      { length: 4 },
+      () => new ScriptBench(full),
+    ) as [ScriptBench, ScriptBench, ScriptBench, ScriptBench];
+    const tokens = new Map<ScriptBench, string>();
+    for (const it of [kept, revoked, found, crowd]) {
+      const token = it.deadToken();
+      granted(await it.acquire(token), token);
+      tokens.set(it, token);
+    }
+    const waiter = await crowd.peer();
+    const waiting = waiter.token();
+    await crowd.enqueue(...crowd.deadTokens(300), waiting);
+    await fill(full);
+
+    expect(await kept.release(tokens.get(kept)!, 1, '', 50_000)).toEqual(['released']);
+    expect((await kept.state()).lock).toBe(`kept:${tokens.get(kept)}`);
+    expect(await revoked.revoke('x')).toBe(1);
+    expect((await revoked.state()).lock).not.toBe(tokens.get(revoked));
+    granted(await found.acquire(tokens.get(found)!), tokens.get(found)!);
+    expect(await crowd.release(tokens.get(crowd)!, 1)).toEqual(['released']);
+    expect(await crowd.state()).toMatchObject({ lock: waiting, queue: [] });
+  });
+
   async function fill(full: Redis): Promise<void> {
     for (const size of [100_000, 1_000, 10]) {
       for (let i = 0; ; i++) {
@@ -1090,29 +1693,24 @@ describe('out of memory', () => {
 
 describe('the comment at the head of a script', () => {
   const documented = /^-- (?:returns|\s+\|)\s+(.+)$/gm;
+  const grantedForm = 'granted token fence blockEnd waiters';
+  const queuedForm = 'queued token score pttl foreign';
 
   test.each([
+    ['acquire', acquireScript, [grantedForm, queuedForm, 'busy pttl foreign', 'again']],
     [
-      'acquire',
-      acquireScript,
-      ['granted token fence blockEnd waiters', 'queued token score pttl foreign', 'busy pttl'],
-    ],
-    [
-      'recheck',
-      recheckScript,
-      ['granted token fence blockEnd waiters', 'queued newToken score pttl foreign'],
-    ],
-    [
-      'release',
-      releaseScript,
+      'acquire-together',
+      acquireTogetherScript,
       [
-        'released',
-        'lost',
-        'granted token fence blockEnd waiters',
-        'queued token score pttl foreign',
+        'granted, and for each lock { fence, blockEnd }',
+        'busy, and for each lock { pttl, foreign }, or {} = this one was free',
+        'again',
       ],
     ],
-    ['leave', leaveScript, ['left', 'granted token fence blockEnd waiters']],
+    ['recheck', recheckScript, [grantedForm, queuedForm.replace('token', 'newToken'), 'again']],
+    ['release', releaseScript, ['released', 'lost', grantedForm, queuedForm, 'again']],
+    ['leave', leaveScript, ['left', grantedForm, 'again']],
+    ['revoke', revokeScript, ['1, or 0 if nobody held it']],
   ] as const)(
     'of %s names every reply that the tests above have seen',
     (_name, script, replies) => {
@@ -1123,30 +1721,63 @@ describe('the comment at the head of a script', () => {
     },
   );
 
-  test.each([acquireScript, recheckScript, releaseScript, leaveScript, renewScript, probeScript])(
-    'of $name names every argument that the script reads, and no other',
-    ({ lua }) => {
-      const body = lua.replace(headOf(lua), '');
-      const numbers = (text: string, what: string) =>
-        new Set(
-          [...text.matchAll(new RegExp(`${what}\\[(\\d+)\\]`, 'g'))].map(([, n]) => Number(n)),
-        );
-      const head = headOf(lua);
-      const named = numbers(head, 'ARGV');
-      if (head.includes('ARGV inbox prefix, acceptMs')) [1, 2].forEach((n) => named.add(n));
+  test.each([
+    acquireScript,
+    acquireTogetherScript,
+    recheckScript,
+    releaseScript,
+    leaveScript,
+    renewScript,
+    revokeScript,
+  ])('of $name names every argument that the script reads, and no other', ({ lua }) => {
+    const head = headOf(lua);
+    const body = lua.replace(head, '');
 
-      if (head.includes('of each lease in turn')) {
-        expect(numbers(body, 'ARGV').size + numbers(body, 'KEYS').size).toBe(0); // read in a loop
-      } else {
-        expect(named).toEqual(numbers(body, 'ARGV'));
-        expect(head).toContain('KEYS lock, queue, fence');
-        expect(numbers(body, 'KEYS')).toEqual(new Set([1, 2, 3]));
-      }
-    },
-  );
+    expect(head).toContain('ARGV inbox prefix, acceptMs, fenceKeepMs');
+    expect(new Set([1, 2, 3, ...indexes(head, 'ARGV')])).toEqual(indexes(body, 'ARGV'));
+    expect(head).toMatch(/^-- KEYS lock, queue, fence, lapsed /m);
+    expect(body).toContain('lock, queue, fence, lapsed = unpack(KEYS, ');
+    expect(indexes(body, 'KEYS')).toEqual(new Set());
+  });
+
+  test('of probe, and of inspect, names every key and argument', () => {
+    expect(indexes(probeScript.lua, 'KEYS')).toEqual(new Set([1, 2, 3]));
+    expect(indexes(probeScript.lua, 'ARGV')).toEqual(new Set([1, 2]));
+    expect(headOf(probeScript.lua)).toContain('KEYS lock, queue, fence of a key');
+    expect(indexes(inspectScript.lua, 'KEYS')).toEqual(new Set([1, 2, 3, 5]));
+    expect(headOf(inspectScript.lua)).toContain('KEYS lock, queue, fence, lapsed, label');
+  });
 
   /** The comment lines before the first line of code. */
   function headOf(lua: string): string {
     return /^\s*((?:--.*\n)+)/.exec(lua)?.[1] ?? '';
+  }
+
+  function indexes(text: string, what: 'ARGV' | 'KEYS'): Set<number> {
+    const found = text.matchAll(new RegExp(`${what}\\[(\\d+)\\]`, 'g'));
+    return new Set([...found].map(([, n]) => Number(n)));
+  }
+});
+
+describe('the commands of the scripts', () => {
+  test('are all tried by the probe', () => {
+    const all = [
+      acquireScript,
+      acquireTogetherScript,
+      recheckScript,
+      releaseScript,
+      leaveScript,
+      renewScript,
+      revokeScript,
+      inspectScript,
+    ].flatMap(({ lua }) => commandsOf(lua));
+
+    expect([...new Set(all)].filter((name) => !commandsOf(probeScript.lua).includes(name))).toEqual(
+      [],
+    );
+  });
+
+  function commandsOf(lua: string): string[] {
+    return [...lua.matchAll(/(?:call|pcall|read)\('([A-Z]+)'/g)].map(([, name = '']) => name);
   }
 });

@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/redis-script.js';
+import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
 import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
 import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
+import { revokeScript } from '../../libs/nestjs-locked/src/redis/scripts/revoke.lua.js';
 import { afterTest } from './after-test.js';
 import { uniqueKey } from './unique-key.js';
 
@@ -13,12 +15,15 @@ export type Reply = (string | number)[];
 
 export const LEASE_MS = 300_000;
 export const ACCEPT_MS = 30_000;
+/** Unlike the default, so that a script that does not read it is noticed. */
+export const FENCE_KEEP_MS = 3_000_000;
 
 /** Runs the scripts on one key, and checks after each that nothing was left without an end. */
 export class ScriptBench {
   readonly lock: string;
   readonly queue: string;
   readonly fence: string;
+  readonly lapsed: string;
   readonly inboxPrefix: string;
   readonly #redis: Redis;
 
@@ -31,12 +36,22 @@ export class ScriptBench {
     this.lock = `${prefix}{${name}}`;
     this.queue = `${this.lock}:queue`;
     this.fence = `${this.lock}:fence`;
+    this.lapsed = `${this.lock}:lapsed`;
     this.inboxPrefix = `${prefix}inbox:`;
   }
 
   /** The same key through another connection. */
   as(redis: Redis): ScriptBench {
     return new ScriptBench(redis, this.name, this.prefix);
+  }
+
+  get keys(): string[] {
+    return [this.lock, this.queue, this.fence, this.lapsed];
+  }
+
+  /** The first arguments of every script. */
+  get settings(): readonly (string | number)[] {
+    return [this.inboxPrefix, ACCEPT_MS, FENCE_KEEP_MS];
   }
 
   /** A process whose inbox is subscribed. */
@@ -49,6 +64,10 @@ export class ScriptBench {
   /** A token of a process that nobody listens for. */
   deadToken(): string {
     return `${randomBytes(16).toString('hex')}:1`;
+  }
+
+  deadTokens(count: number): string[] {
+    return Array.from({ length: count }, () => this.deadToken());
   }
 
   acquire(
@@ -64,8 +83,8 @@ export class ScriptBench {
   }
 
   /** @param newToken queue again with it */
-  release(token: string, used: number, newToken = ''): Promise<Reply> {
-    return this.#run(releaseScript, [token, used, newToken, LEASE_MS, 0]);
+  release(token: string, used: number, newToken = '', keepMs = 0): Promise<Reply> {
+    return this.#run(releaseScript, [token, used, newToken, LEASE_MS, keepMs]);
   }
 
   leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
@@ -82,12 +101,33 @@ export class ScriptBench {
   ): Promise<Reply[]> {
     const replies = await renewScript.run(
       this.#redis,
-      leases.flatMap(({ bench }) => [bench.lock, bench.queue, bench.fence]),
-      leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
+      leases.flatMap(({ bench }) => bench.keys),
+      [
+        ...this.settings,
+        ...leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
+      ],
       () => true,
     );
     for (const { bench } of leases) await bench.assertEverythingEnds();
     return replies as Reply[];
+  }
+
+  async acquireTogether(
+    asked: readonly { bench: ScriptBench; token: string }[],
+    leaseMs = LEASE_MS,
+  ): Promise<[string, ...Reply[]]> {
+    const reply = await acquireTogetherScript.run(
+      this.#redis,
+      asked.flatMap(({ bench }) => bench.keys),
+      [...this.settings, leaseMs, ...asked.map(({ token }) => token)],
+      () => true,
+    );
+    for (const { bench } of asked) await bench.assertEverythingEnds();
+    return reply as [string, ...Reply[]];
+  }
+
+  revoke(id: string): Promise<unknown> {
+    return this.#run(revokeScript, [id]);
   }
 
   /** What Redis keeps of the key; lifetimes aside. */
@@ -113,12 +153,12 @@ export class ScriptBench {
   async enqueue(...tokens: string[]): Promise<void> {
     const [, last = '1000'] = await this.#redis.zrange(this.queue, '-1', '-1', 'WITHSCORES');
     let score = Number(last);
-    for (const token of tokens) await this.#redis.zadd(this.queue, ++score, token);
+    await this.#redis.zadd(this.queue, ...tokens.flatMap((token) => [++score, token]));
     await this.#redis.pexpire(this.queue, 60_000);
   }
 
   async assertEverythingEnds(): Promise<void> {
-    for (const key of [this.lock, this.queue, this.fence]) {
+    for (const key of this.keys) {
       if ((await this.#redis.pttl(key)) === -1 && !this.#endless.has(key)) {
         throw new Error(`'${key}' has no end`);
       }
@@ -134,8 +174,8 @@ export class ScriptBench {
   }
 
   async #run(script: RedisScript, args: readonly (string | number)[]): Promise<Reply> {
-    const all = [this.inboxPrefix, ACCEPT_MS, ...args];
-    const keys = [this.lock, this.queue, this.fence];
+    const all = [...this.settings, ...args];
+    const { keys } = this;
     const reply = await script.run(this.#redis, keys, all, () => true);
     await this.assertEverythingEnds();
     return reply as Reply;

@@ -6,6 +6,7 @@ import { acceptanceLeaseMs } from './lease-timing.js';
 import type {
   AcquireCommand,
   AcquireReply,
+  Busy,
   Granted,
   InboxMessage,
   LeaveCommand,
@@ -24,14 +25,22 @@ import type {
 
 const BLOCK = 1_000_000;
 const REVOKED_MS = 1_000;
+const LAPSED_MS = 60_000;
+
+interface Waiter {
+  readonly token: string;
+  readonly score: number;
+}
 
 /** One key, as Redis would keep it. */
 interface Entry {
   lock: { token: string; expiresAt: number } | undefined;
   /** Sorted by score. */
-  queue: { token: string; score: number }[];
+  queue: Waiter[];
   fence: number;
   label: { token: string; label: string } | undefined;
+  /** No place in the queue is claimed back before. */
+  lapsedUntil: number;
 }
 
 /**
@@ -50,7 +59,7 @@ export class InMemoryLocks {
   entry(name: string): Entry {
     let entry = this.#entries.get(name);
     if (entry === undefined) {
-      entry = { lock: undefined, queue: [], fence: 0, label: undefined };
+      entry = { lock: undefined, queue: [], fence: 0, label: undefined, lapsedUntil: -Infinity };
       this.#entries.set(name, entry);
     }
     if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
@@ -113,16 +122,9 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
 
   async acquire({ name, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
     const entry = this.#locks.entry(name);
-    if (
-      nowait &&
-      (entry.lock !== undefined || entry.queue.length > 0) &&
-      entry.lock?.token !== token
-    ) {
-      if (entry.lock === undefined) this.#grantNext(name, entry);
-      else this.#locks.tell({ kind: 'wanted', name, token: entry.lock.token });
-      return { kind: 'busy', remainingMs: this.#remaining(entry) };
-    }
-    return this.#take(name, entry, token, token, leaseMs, score);
+    return nowait
+      ? this.#tryOnce(name, entry, token, leaseMs)
+      : this.#take(name, entry, token, token, leaseMs, score);
   }
 
   async recheck({
@@ -146,11 +148,19 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   }
 
   async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
-    const entries = commands.map(({ name }) => this.#locks.entry(name));
-    const free = entries.every(({ lock, queue }) => lock === undefined && queue.length === 0);
-    return commands.map(({ token, leaseMs }, i) =>
-      free ? this.#grant(entries[i] as Entry, token, leaseMs) : { kind: 'busy', remainingMs: 0 },
-    );
+    const asked = commands.map((command) => ({
+      ...command,
+      entry: this.#locks.entry(command.name),
+    }));
+    const wereFree = asked.map(({ entry, token }) => this.#isFreeFor(entry, token));
+    if (wereFree.every((wasFree) => wasFree)) {
+      return asked.map(({ entry, token, leaseMs }) => this.#own(entry, token, leaseMs));
+    }
+    return asked.map(({ name, entry, token, leaseMs }, i) => {
+      if (!wereFree[i]) return this.#tryOnce(name, entry, token, leaseMs);
+      if (entry.lock !== undefined) this.#pass(name, entry); // asked twice, and another one was lost in between
+      return { kind: 'busy', remainingMs: 0, wasFree: true };
+    });
   }
 
   async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
@@ -160,9 +170,9 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     this.#free(entry, used);
     if (keepMs > 0) {
       entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
-      this.#tellHead(name, entry, keepMs);
+      this.#tellNext(name, this.#living(entry)[0], keepMs);
     } else {
-      this.#grantNext(name, entry);
+      this.#pass(name, entry);
     }
     return { kind: 'released' };
   }
@@ -173,18 +183,21 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     if (entry.lock?.token !== token)
       return this.#take(name, entry, newToken, newToken, leaseMs, undefined);
     this.#free(entry, used);
-    return this.#compete(name, entry, newToken, this.#join(entry, newToken, undefined), leaseMs);
+    const live = this.#living(entry);
+    if (live[0] === undefined) return this.#grant(entry, newToken, leaseMs);
+    return this.#yield(name, entry, newToken, this.#join(entry, newToken), live);
   }
 
   async leave({ name, tokens, take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const entry = this.#locks.entry(name);
     for (const token of tokens) if (token !== undefined) remove(entry, token);
-    if (entry.lock !== undefined && tokens.includes(entry.lock.token)) {
-      if (take) return this.#grant(entry, entry.lock.token, leaseMs);
-      entry.lock = undefined;
-      this.#grantNext(name, entry);
-    } else if (take && entry.lock === undefined && entry.queue.length === 0) {
-      return this.#grant(entry, tokens[0], leaseMs);
+    const isOwn = entry.lock !== undefined && tokens.includes(entry.lock.token);
+    if (isOwn && take) return this.#own(entry, entry.lock?.token as string, leaseMs);
+    if (isOwn) {
+      this.#pass(name, entry);
+    } else if (take && entry.lock === undefined) {
+      const reply = this.#tryOnce(name, entry, tokens[0], leaseMs);
+      if (reply.kind === 'granted') return reply;
     }
     return { kind: 'left' };
   }
@@ -219,7 +232,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     if (entry.lock === undefined) return false;
     this.#locks.tell({ kind: 'revoked', name, token: entry.lock.token });
     entry.lock = { token: `revoked:${name}`, expiresAt: this.#locks.clock.now() + REVOKED_MS };
-    this.#tellHead(name, entry, REVOKED_MS);
+    this.#tellNext(name, this.#living(entry)[0], REVOKED_MS);
     return true;
   }
 
@@ -232,63 +245,84 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     keptScore: number | undefined,
   ): Granted | Queued {
     const holder = entry.lock?.token;
-    if (holder === me || holder === old) return this.#grant(entry, holder, leaseMs);
-    if (holder === undefined && entry.queue.length === 0) return this.#grant(entry, me, leaseMs);
-    const score = this.#join(entry, me, remove(entry, old) ?? keptScore);
-    if (holder === undefined) return this.#compete(name, entry, me, score, leaseMs);
-    this.#locks.tell({ kind: 'wanted', name, token: holder });
-    return {
-      kind: 'queued',
-      token: me,
-      score,
-      remainingMs: this.#remaining(entry),
-      foreign: false,
-    };
-  }
-
-  #compete(
-    name: string,
-    entry: Entry,
-    me: string,
-    score: number,
-    leaseMs: number,
-  ): Granted | Queued {
-    if (this.#grantNext(name, entry, me) === 'other') {
-      return {
-        kind: 'queued',
-        token: me,
-        score,
-        remainingMs: this.#remaining(entry),
-        foreign: false,
-      };
+    if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
+    this.#noticeLapse(entry);
+    const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptScore;
+    const score = entry.queue.find(({ token }) => token === old)?.score ?? claimed;
+    if (holder !== undefined) {
+      remove(entry, old);
+      const place = this.#join(entry, me, score);
+      this.#locks.tell({ kind: 'wanted', name, token: holder });
+      return this.#queued(entry, me, place);
     }
+    const live = this.#living(entry, old, me);
+    remove(entry, old);
     remove(entry, me);
-    return this.#grant(entry, me, leaseMs);
-  }
-
-  #grantNext(name: string, entry: Entry, me?: string): 'self' | 'other' | 'nobody' {
-    for (let head = entry.queue.shift(); head !== undefined; head = entry.queue.shift()) {
-      if (head.token === me) return 'self';
-      if (!this.#locks.listens(head.token)) continue;
-      const { fence, blockEnd, waiters, token } = this.#grant(entry, head.token, this.#acceptMs);
-      this.#locks.tell({
-        kind: 'grant',
-        name,
-        token,
-        fence,
-        blockEnd,
-        waiters,
-        acceptMs: this.#acceptMs,
-      });
-      this.#tellHead(name, entry, this.#acceptMs);
-      return 'other';
+    if (live[0] === undefined || (score !== undefined && score <= live[0].score)) {
+      return this.#grant(entry, me, leaseMs);
     }
-    return 'nobody';
+    return this.#yield(name, entry, me, this.#join(entry, me, score), live);
   }
 
-  #tellHead(name: string, entry: Entry, ms: number): void {
-    const [head] = entry.queue;
-    if (head !== undefined) this.#locks.tell({ kind: 'head', name, token: head.token, ms });
+  /** Neither joins the queue nor overtakes those in it who live. */
+  #tryOnce(name: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
+    if (this.#isFreeFor(entry, token)) return this.#own(entry, token, leaseMs);
+    if (entry.lock === undefined) this.#pass(name, entry);
+    else this.#locks.tell({ kind: 'wanted', name, token: entry.lock.token });
+    return { kind: 'busy', remainingMs: this.#remaining(entry), foreign: false };
+  }
+
+  #isFreeFor(entry: Entry, token: string): boolean {
+    this.#noticeLapse(entry);
+    if (entry.lock !== undefined) return entry.lock.token === token;
+    return this.#living(entry).length === 0;
+  }
+
+  /** The lock is free although there is a queue: its last lease was not given back. */
+  #noticeLapse(entry: Entry): void {
+    if (entry.lock !== undefined || entry.queue.length === 0) return;
+    entry.lapsedUntil = this.#locks.clock.now() + LAPSED_MS;
+  }
+
+  /** Hands the free lock to those who stand before me. */
+  #yield(name: string, entry: Entry, me: string, score: number, live: Waiter[]): Queued {
+    this.#handTo(name, entry, live);
+    return this.#queued(entry, me, score);
+  }
+
+  #queued(entry: Entry, token: string, score: number): Queued {
+    const remainingMs = this.#remaining(entry);
+    return { kind: 'queued', token, score, remainingMs, foreign: false };
+  }
+
+  /** Whoever had it has it no longer; the first live waiter gets it. */
+  #pass(name: string, entry: Entry): void {
+    entry.lock = undefined;
+    this.#handTo(name, entry, this.#living(entry));
+  }
+
+  /** Those who wait and listen, mine aside; drops the others. */
+  #living(entry: Entry, ...mine: string[]): Waiter[] {
+    const isMine = ({ token }: Waiter): boolean => mine.includes(token);
+    entry.queue = entry.queue.filter((it) => isMine(it) || this.#locks.listens(it.token));
+    return entry.queue.filter((it) => !isMine(it));
+  }
+
+  #handTo(name: string, entry: Entry, [waiter, next]: Waiter[]): void {
+    if (waiter === undefined) return;
+    remove(entry, waiter.token);
+    const granted = this.#grant(entry, waiter.token, this.#acceptMs);
+    this.#locks.tell({ ...granted, kind: 'grant', name, acceptMs: this.#acceptMs });
+    this.#tellNext(name, next, this.#acceptMs);
+  }
+
+  #tellNext(name: string, waiter: Waiter | undefined, ms: number): void {
+    if (waiter !== undefined) this.#locks.tell({ kind: 'head', name, token: waiter.token, ms });
+  }
+
+  /** The lock is free or mine already: it is never shortened. */
+  #own(entry: Entry, token: string, leaseMs: number): Granted {
+    return this.#grant(entry, token, Math.max(leaseMs, this.#remaining(entry)));
   }
 
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
@@ -305,6 +339,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
 
   #join(entry: Entry, token: string, score?: number): number {
     const place = score ?? Math.max(this.#locks.clock.now(), (entry.queue.at(-1)?.score ?? 0) + 1);
+    remove(entry, token);
     entry.queue.push({ token, score: place });
     entry.queue.sort((a, b) => a.score - b.score);
     return place;

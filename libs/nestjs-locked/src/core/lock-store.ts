@@ -38,7 +38,12 @@ export interface Queued {
 /** Held, or others were first; the asker was not queued. */
 export interface Busy {
   readonly kind: 'busy';
+  /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
   readonly remainingMs: number;
+  /** The holder is not one of us: it will not tell when it leaves. */
+  readonly foreign?: boolean;
+  /** Of several asked for together: this one was free, and nobody waited for it; it was not taken because of the others. */
+  readonly wasFree?: boolean;
 }
 
 export interface AcquireCommand {
@@ -157,7 +162,10 @@ export interface LockStore {
    */
   open(listener: StoreListener): Promise<void>;
   acquire(command: AcquireCommand): Promise<AcquireReply>;
-  /** Single tries that succeed all or none: `granted` for every command, or `busy` for every one. */
+  /**
+   * Single tries that succeed all or none: `granted` for every command, or `busy` for every one. Busy, it has asked the
+   * holders for the keys as a single try does, and changed nothing else.
+   */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   recheck(command: RecheckCommand): Promise<RecheckReply>;
   /** One reply per command, in the same order. */

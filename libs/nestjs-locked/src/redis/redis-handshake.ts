@@ -9,7 +9,7 @@ const LIMIT_MS = 10_000;
 
 /** Every command that is sent, by us and by our scripts. */
 const COMMANDS =
-  'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange zpopmin';
+  'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
 
 /**
  * The start: everything that is needed must work before anything is locked. What may pass is waited for; what will not

@@ -102,7 +102,7 @@ export class RedisLockDirectory implements LockDirectory {
 
   async revoke(name: string): Promise<boolean> {
     const { keys } = this.#options;
-    const args = [keys.inboxPrefix, 0, randomUUID()];
+    const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // grants nothing: no lengths are needed
     return Number(await this.#runScript(revokeScript, keys.of(name), args, name)) === 1;
   }
 

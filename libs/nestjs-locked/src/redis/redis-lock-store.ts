@@ -26,10 +26,11 @@ import { parseInboxMessage } from './inbox-message.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
-import { RedisKeys } from './redis-keys.js';
+import { FENCE_KEEP_MS, RedisKeys } from './redis-keys.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import type { RedisScript } from './redis-script.js';
 import {
+  completed,
   readAcquireReply,
   readLeaveReply,
   readReleaseReply,
@@ -56,6 +57,8 @@ export interface RedisLockStoreOptions {
   readonly keyPrefix: string;
   /** The service's lease: time limits and the acceptance lease follow from it. */
   readonly leaseMs: number;
+  /** How long a fencing number is kept after Redis' clock has passed it. @default FENCE_KEEP_MS */
+  readonly fenceKeepMs?: number;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
@@ -83,9 +86,10 @@ export class RedisLockStore implements LockStore {
   readonly processId = randomBytes(16).toString('hex');
   readonly commandTimeoutMs: number;
   readonly directory: RedisLockDirectory;
+  /** The first arguments of every script. */
+  readonly #settings: readonly (string | number)[];
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
-  readonly #acceptMs: number;
   readonly #commands: CommandConnection;
   readonly #proof: InboxProof;
   #inbox: RedisInbox | undefined;
@@ -99,7 +103,11 @@ export class RedisLockStore implements LockStore {
     const { client, clock, keyPrefix, leaseMs } = options;
     this.#options = options;
     this.#keys = new RedisKeys(keyPrefix);
-    this.#acceptMs = acceptanceLeaseMs(leaseMs);
+    this.#settings = [
+      this.#keys.inboxPrefix,
+      acceptanceLeaseMs(leaseMs),
+      options.fenceKeepMs ?? FENCE_KEEP_MS,
+    ];
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
     const timeLimitMs = this.commandTimeoutMs;
     const { processId } = this;
@@ -242,11 +250,12 @@ export class RedisLockStore implements LockStore {
     const tokens = commands.map(({ token }) => token);
     const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
     const names = commands.map(({ name }) => name);
+    const others = names.length > 3 ? ` and ${names.length - 3} more` : '';
     const outcome = await this.#send(
       acquireTogetherScript,
       names,
       [leaseMs, ...tokens],
-      `acquire ${quotedList(names)}`,
+      `acquire ${quotedList(names.slice(0, 3))}${others}`,
     );
     const replies = read(outcome, (reply) => readTogetherReply(reply, tokens));
     return isUnknown(replies) ? commands.map(() => replies) : replies;
@@ -290,8 +299,7 @@ export class RedisLockStore implements LockStore {
     name: string,
     args: readonly (string | number)[],
   ): Promise<CommandOutcome> {
-    const all = [this.#keys.inboxPrefix, this.#acceptMs, ...args];
-    return this.#send(script, [name], all, `${script.name} '${name}'`);
+    return this.#send(script, [name], args, `${script.name} '${name}'`);
   }
 
   #send(
@@ -301,10 +309,12 @@ export class RedisLockStore implements LockStore {
     action: string,
   ): Promise<CommandOutcome> {
     const keys = names.flatMap((name) => this.#keys.of(name));
+    const all = [...this.#settings, ...args];
     return this.#commands.run({
       action,
       names,
-      send: (redis, mayRepeat) => script.run(redis, keys, args, mayRepeat),
+      send: (redis, mayRepeat) =>
+        completed(() => script.run(redis, keys, all, mayRepeat), mayRepeat),
     });
   }
 }

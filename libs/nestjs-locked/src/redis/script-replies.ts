@@ -1,6 +1,7 @@
 import type { LockRecord } from '../core/lock-directory.js';
 import type {
   AcquireReply,
+  Busy,
   Granted,
   LeaveReply,
   Queued,
@@ -10,21 +11,42 @@ import type {
   Unknown,
 } from '../core/lock-store.js';
 
+/**
+ * Sends a script until it has done what it was asked for. One that has met as many dead waiters as one call may drop
+ * answers `again`, and has done nothing else: it is as if it had been on its way until it is sent again.
+ * @param mayRepeat asked before it is sent again: it must not run behind later commands for the same lock
+ */
+export async function completed(
+  send: () => Promise<unknown>,
+  mayRepeat: () => Promise<boolean>,
+): Promise<unknown> {
+  let reply = await send();
+  while (Array.isArray(reply) && reply[0] === 'again' && (await mayRepeat())) reply = await send();
+  return reply;
+}
+
 /** The scripts' replies as unions. Numbers above 2^31 travel as text; some clients give every number as text. */
 
 export function readAcquireReply(reply: unknown): Exclude<AcquireReply, Unknown> {
   const [kind, ...rest] = list(reply);
-  return kind === 'busy' ? { kind, remainingMs: remaining(rest[0]) } : readRequeueReply(reply);
+  return kind === 'busy' ? busy(rest) : readRequeueReply(reply);
 }
 
-/** @returns for every token the same: granted, or busy */
-export function readTogetherReply(reply: unknown, tokens: readonly string[]): AcquireReply[] {
-  const entries = list(reply);
-  return tokens.map((token, i) => {
-    if (entries.length === 0) return { kind: 'busy', remainingMs: 0 };
-    const [fence, blockEnd] = list(entries[i]);
-    return { kind: 'granted', token, fence: number(fence), blockEnd: number(blockEnd), waiters: 0 };
-  });
+/** @returns for every token `granted`, or for every one `busy` */
+export function readTogetherReply(
+  reply: unknown,
+  tokens: readonly string[],
+): Exclude<AcquireReply, Unknown>[] {
+  const [kind, ...entries] = list(reply);
+  if (entries.length !== tokens.length) throw unreadable(reply);
+  switch (kind) {
+    case 'granted':
+      return tokens.map((token, i) => granted([token, ...list(entries[i]), 0]));
+    case 'busy':
+      return entries.map((entry) => busy(list(entry)));
+    default:
+      throw unreadable(reply);
+  }
 }
 
 export function readRequeueReply(reply: unknown): Exclude<RequeueReply, Unknown> {
@@ -83,9 +105,15 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'pro
     value,
     remainingMs: remaining(pttl),
     waiters: number(waiters),
-    since: isOurs && fence !== '' ? (number(fence) - BLOCK) / 1_000 : undefined,
+    since: isOurs && /^\d+$/.test(fence ?? '') ? (number(fence) - BLOCK) / 1_000 : undefined,
     label: owner === value ? words.join(' ') : undefined,
   };
+}
+
+/** @param reply nothing for a lock that was itself free, of several asked for together */
+function busy([pttl, foreign]: unknown[]): Busy {
+  if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
+  return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };
 }
 
 function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {

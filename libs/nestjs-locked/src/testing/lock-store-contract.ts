@@ -1,4 +1,5 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Granted, InboxMessage, LockStore, Queued } from '../core/lock-store.js';
 
@@ -21,19 +22,26 @@ export interface ContractCase {
 }
 
 const LEASE_MS = 2_000;
+/** For cases that prepare something while somebody holds the lock. */
+const LONG_MS = 60_000;
 const ARRIVAL_MS = 5_000;
 
 /** A process in a case: introduces tokens and asks for them. */
 class Party {
   readonly store: LockStore;
-  readonly #inbox: InboxMessage[];
+  readonly inbox: InboxMessage[];
   readonly #name: string;
   #count = Math.floor(Math.random() * 1e9);
 
   constructor({ store, inbox }: ContractStore, name: string) {
     this.store = store;
-    this.#inbox = inbox;
+    this.inbox = inbox;
     this.#name = name;
+  }
+
+  /** The same process, asking for another lock. */
+  at(name: string): Party {
+    return new Party(this, name);
   }
 
   token(): string {
@@ -56,6 +64,12 @@ class Party {
     const { nowait = false, leaseMs = LEASE_MS, score } = options;
     const command = { name: this.#name, token, leaseMs, nowait };
     return this.store.acquire(score === undefined ? command : { ...command, score });
+  }
+
+  /** The lease is not given back; nobody has it after a moment. */
+  async lapse(): Promise<void> {
+    equal(await this.store.directory.revoke(this.#name), true);
+    await sleep(1_100);
   }
 
   release(token: string, used: number, keepMs = 0) {
@@ -81,11 +95,27 @@ class Party {
     return reply;
   }
 
+  /** Tries several locks at once, with new tokens. */
+  askTogether(names: readonly string[]) {
+    return this.store.acquireTogether(
+      names.map((name) => ({ name, token: this.token(), leaseMs: LEASE_MS, nowait: true })),
+    );
+  }
+
+  /** So many processes stand in the queue behind everybody, and have ended. */
+  async abandoned(count: number): Promise<void> {
+    const asked = Array.from({ length: Math.min(count, 100) }, () =>
+      this.ask(`${randomBytes(16).toString('hex')}:1`),
+    );
+    for (const { kind } of await Promise.all(asked)) equal(kind, 'queued');
+    if (count > asked.length) await this.abandoned(count - asked.length);
+  }
+
   /** The next message of this kind about this lock. */
   async told<K extends InboxMessage['kind']>(kind: K): Promise<Extract<InboxMessage, { kind: K }>> {
     for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
-      const index = this.#inbox.findIndex((it) => it.kind === kind && it.name === this.#name);
-      const [message] = index < 0 ? [] : this.#inbox.splice(index, 1);
+      const index = this.inbox.findIndex((it) => it.kind === kind && it.name === this.#name);
+      const [message] = index < 0 ? [] : this.inbox.splice(index, 1);
       if (message !== undefined) return message as Extract<InboxMessage, { kind: K }>;
     }
     throw new Error(`no '${kind}' arrived within ${ARRIVAL_MS} ms`);
@@ -239,25 +269,182 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(500);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
-  'acquireTogether() takes all or none': async ({ a, b, name }) => {
-    const [x, y] = [`${name}:x`, `${name}:y`];
-    const ask = (party: Party) =>
-      party.store.acquireTogether(
-        [x, y].map((key) => ({ name: key, token: party.token(), leaseMs: LEASE_MS, nowait: true })),
-      );
-    const token = b.token();
-    await b.store.acquire({ name: y, token, leaseMs: LEASE_MS, nowait: true });
-    deepEqual(
-      (await ask(a)).map(({ kind }) => kind),
-      ['busy', 'busy'],
-    );
-    equal(await b.store.directory.inspect(x), undefined);
-    await b.store.release({ name: y, token, used: 0 });
-    deepEqual(
-      (await ask(a)).map(({ kind }) => kind),
-      ['granted', 'granted'],
-    );
+  'a lease is never shortened by asking again': async ({ a, b }) => {
+    const token = a.token();
+    await a.ask(token, { leaseMs: LONG_MS });
+    equal((await a.ask(token)).kind, 'granted');
+    const waiting = await b.queued();
+    ok(waiting.remainingMs > LEASE_MS);
+    await a.release(token, 0);
+    await b.renew(waiting.token, 0, LONG_MS);
+    equal((await b.recheck(waiting)).kind, 'granted');
+    const behind = await a.queued();
+    ok(behind.remainingMs > LEASE_MS);
+    equal((await b.leave(waiting.token, true)).kind, 'granted');
+    const renewed = await a.recheck(behind);
+    ok(renewed.kind === 'queued' && renewed.remainingMs > LEASE_MS);
   },
+  'renew() reserves above what was used, also when that is more than is stored': async ({
+    a,
+    b,
+  }) => {
+    const held = await a.acquired();
+    const used = held.blockEnd + 1_000_000_000;
+    const renewed = await a.renew(held.token, used, 500);
+    ok(renewed.kind === 'renewed' && renewed.blockEnd > used);
+    await a.leave(held.token); // says nothing of what it has used
+    ok((await b.acquired()).fence > renewed.blockEnd);
+  },
+  'a place in the queue is not claimed back after a lease has lapsed: it may have been used':
+    async ({ a, b }) => {
+      await a.acquired(LONG_MS);
+      const early = await b.queued();
+      const next = await a.queued();
+      await b.leave(early.token);
+      await a.lapse();
+      equal((await a.recheck(next)).kind, 'granted');
+      const later = await a.queued();
+      const back = await b.recheck(early);
+      ok(back.kind === 'queued' && back.score > later.score);
+      const still = await a.recheck(later);
+      ok(still.kind === 'queued' && still.score === later.score);
+    },
+  'release() gives the lock to the first who lives, however many dead ones stand before': async ({
+    a,
+    b,
+  }) => {
+    const held = await a.acquired(LONG_MS);
+    await a.abandoned(1_500);
+    const waiting = await b.queued();
+    await a.abandoned(10);
+    const second = await b.queued();
+    equal((await a.release(held.token, held.fence)).kind, 'released');
+    equal((await b.told('grant')).token, waiting.token);
+    equal((await b.told('head')).token, second.token);
+    equal((await b.leave(waiting.token)).kind, 'left');
+    equal((await b.told('grant')).token, second.token);
+  },
+  'the first who lives is told how long a lock is kept, dead ones aside': async ({ a, b }) => {
+    const held = await a.acquired(LONG_MS);
+    await a.abandoned(2);
+    const waiting = await b.queued();
+    await a.release(held.token, held.fence, 60_000);
+    const { token, ms } = await b.told('head');
+    deepEqual([token, ms], [waiting.token, 60_000]);
+  },
+  'a free lock is had at once although dead ones stand in its queue': async ({ a, b, name }) => {
+    const asks: ((party: Party) => Promise<{ kind: string }>)[] = [
+      (party) => party.ask(party.token()),
+      (party) => party.ask(party.token(), { nowait: true }),
+      (party) => party.leave(party.token(), true),
+      async (party) => (await party.askTogether([`${name}:3`]))[0] as { kind: string },
+    ];
+    const check = async (ask: (party: Party) => Promise<{ kind: string }>, i: number) => {
+      const before = a.at(`${name}:${i}`);
+      await before.acquired(LONG_MS);
+      await before.abandoned(3);
+      await before.lapse();
+      const reply = (await ask(b.at(`${name}:${i}`))) as Granted;
+      deepEqual([reply.kind, reply.waiters], ['granted', 0]);
+    };
+    await Promise.all(asks.map(check));
+  },
+  'a single try, and a last one, give a free lock to the first who waits for it': async ({
+    a,
+    b,
+    name,
+  }) => {
+    const check = async (isLast: boolean): Promise<void> => {
+      const [before, waiter] = [a, b].map((each) => each.at(`${name}:${isLast}`)) as [Party, Party];
+      await before.acquired(LONG_MS);
+      const waiting = await waiter.queued();
+      await before.lapse();
+      const tried = before.token();
+      const { kind } = isLast
+        ? await before.leave(tried, true)
+        : await before.ask(tried, { nowait: true });
+      equal(kind, isLast ? 'left' : 'busy');
+      equal((await waiter.told('grant')).token, waiting.token);
+    };
+    await Promise.all([check(false), check(true)]);
+  },
+  'acquireTogether() takes all or none, whichever is held, and asks the holder for it': async ({
+    a,
+    b,
+    name,
+  }) => {
+    const names = [`${name}:x`, `${name}:y`, `${name}:z`];
+    for (const [taken, key] of names.entries()) {
+      const token = b.token();
+      await b.store.acquire({ name: key, token, leaseMs: LEASE_MS, nowait: true });
+      for (const reply of await a.askTogether(names)) equal(reply.kind, 'busy');
+      const replies = await a.askTogether(names);
+      for (const [i, reply] of replies.entries()) {
+        ok(reply.kind === 'busy');
+        equal(reply.wasFree === true, i !== taken);
+        equal(reply.remainingMs > 0, i === taken);
+        equal(
+          await b.store.directory.inspect(names[i] as string).then((it) => it?.value),
+          i === taken ? token : undefined,
+        );
+      }
+      await b.at(key).told('wanted');
+      await b.store.release({ name: key, token, used: 0 });
+    }
+    const replies = await a.askTogether(names);
+    for (const [i, reply] of replies.entries()) {
+      ok(reply.kind === 'granted');
+      const record = await b.store.directory.inspect(names[i] as string);
+      equal(record?.value, reply.token);
+      ok(reply.blockEnd > reply.fence);
+    }
+  },
+  'acquireTogether() overtakes nobody who waits, and stumbles over none of the dead': async ({
+    a,
+    b,
+    name,
+  }) => {
+    const check = async (awaited: number): Promise<void> => {
+      const names = [`${name}:${awaited}:x`, `${name}:${awaited}:y`];
+      const parties = names.map((each) => b.at(each));
+      for (const party of parties) {
+        await party.acquired(LONG_MS);
+        await party.abandoned(2);
+      }
+      const waiter = parties[awaited] as Party;
+      const waiting = await waiter.queued();
+      await Promise.all(parties.map((party) => party.lapse()));
+      for (const [i, reply] of (await a.askTogether(names)).entries()) {
+        ok(reply.kind === 'busy');
+        equal(reply.wasFree === true, i !== awaited);
+      }
+      equal((await waiter.told('grant')).token, waiting.token);
+      equal((await waiter.release(waiting.token, 0)).kind, 'released');
+      for (const reply of await a.askTogether(names)) {
+        ok(reply.kind === 'granted' && reply.waiters === 0);
+      }
+    };
+    await Promise.all([check(0), check(1)]);
+  },
+  'acquireTogether() asked again is a grant of the same tokens, and of none if one was lost':
+    async ({ a, b, name }) => {
+      const names = [`${name}:x`, `${name}:y`];
+      const commands = names.map((each) => ({
+        name: each,
+        token: a.token(),
+        leaseMs: LEASE_MS,
+        nowait: true,
+      }));
+      await a.store.acquireTogether(commands);
+      const again = await a.store.acquireTogether(commands);
+      deepEqual(
+        again.map((reply) => reply.kind === 'granted' && reply.token),
+        commands.map(({ token }) => token),
+      );
+      await b.store.directory.revoke(names[1] as string);
+      for (const reply of await a.store.acquireTogether(commands)) equal(reply.kind, 'busy');
+      equal(await b.store.directory.inspect(names[0] as string), undefined);
+    },
   'revoke() takes the key away and tells the holder': async ({ a, b, name }) => {
     const held = await a.acquired();
     equal(await b.store.directory.revoke(name), true);

@@ -1,27 +1,52 @@
 import { RedisScript } from '../redis-script.js';
+import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** Takes several locks if all of them are free and nobody waits for any; else none. */
+/** Takes several locks if all of them are free and nobody live waits for any; else none, and tells which were taken. */
 export const acquireTogetherScript = new RedisScript(
   'acquire-together',
   `
--- KEYS lock, queue, fence of each lock in turn · ARGV[1] leaseMs · ARGV[2] and on: the token for each lock
--- returns for each lock { fence, blockEnd }, or {} if not all were free
-local BLOCK, DAY_MS = 1000000, 86400000
-local replies = {}
-for i = 1, #KEYS, 3 do
-  local holder = redis.call('GET', KEYS[i])
-  local mine = holder == ARGV[2 + (i - 1) / 3]
-  if not mine and (holder or redis.call('EXISTS', KEYS[i + 1]) == 1) then return replies end
+-- KEYS lock, queue, fence, lapsed of each lock in turn · ARGV inbox prefix, acceptMs, fenceKeepMs
+-- ARGV[4] leaseMs · then the token for each lock
+-- returns granted, and for each lock { fence, blockEnd }
+--       | busy, and for each lock { pttl, foreign }, or {} = this one was free
+--       | again
+${PROTOCOL_LUA}
+local leaseMs, replies = ARGV[4], { 'granted' }
+local holders, waiting, numbers = {}, {}, {}
+
+-- Everything is decided before anything is written.
+for i = 1, #KEYS / 4 do
+  choose(i)
+  local value, isMore = redis.call('GET', lock), false
+  holders[i] = value
+  if value ~= ARGV[4 + i] then
+    if not value and redis.call('EXISTS', queue) == 1 then
+      waiting[i], isMore = living()
+      if isMore then return { 'again' } end
+    end
+    if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end
+  end
+  numbers[i] = stored()
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-for i = 1, #KEYS, 3 do
-  local stored = tonumber(redis.call('GET', KEYS[i + 2]) or '0') or 0
-  local first = math.max(stored + 1, now)
-  local last = string.format('%.0f', first + BLOCK)
-  redis.call('SET', KEYS[i + 2], last, 'PX', DAY_MS)
-  redis.call('SET', KEYS[i], ARGV[2 + (i - 1) / 3], 'PX', ARGV[1])
-  replies[#replies + 1] = { string.format('%.0f', first), last }
+
+for i = 1, #KEYS / 4 do
+  choose(i)
+  local token, value, reply = ARGV[4 + i], holders[i], {}
+  if waiting[i] then noticeLapse() end
+  if replies[1] == 'granted' then
+    if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
+  elseif value == token then -- sent twice, and another one was lost in between: none is kept
+    local live = heirs()
+    redis.call('DEL', lock)
+    if live[1] then handTo(live[1], live[2]) end
+  elseif value then
+    askFor(value)
+    reply = { redis.call('PTTL', lock), foreign(value) }
+  elseif waiting[i] and waiting[i][1] then
+    handTo(waiting[i][1], waiting[i][2])
+    reply = { redis.call('PTTL', lock), 0 }
+  end
+  replies[i + 1] = reply
 end
 return replies
 `,

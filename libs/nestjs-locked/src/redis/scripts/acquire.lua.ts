@@ -5,14 +5,13 @@ import { PROTOCOL_LUA } from './protocol.lua.js';
 export const acquireScript = new RedisScript(
   'acquire',
   `
--- KEYS lock, queue, fence · ARGV inbox prefix, acceptMs
--- ARGV[3] token · ARGV[4] leaseMs · ARGV[5] nowait 0|1 · ARGV[6] score kept from an earlier attempt, or ''
+-- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
+-- ARGV[4] token · ARGV[5] leaseMs · ARGV[6] nowait 0|1 · ARGV[7] score kept from an earlier attempt, or ''
 -- returns granted token fence blockEnd waiters
 --       | queued token score pttl foreign
---       | busy pttl
+--       | busy pttl foreign
+--       | again
 ${PROTOCOL_LUA}
-local score = ARGV[6]
-if score == '' then score = nil end
-return take(ARGV[3], ARGV[3], ARGV[4], ARGV[5] == '1', score)
+return take(ARGV[4], ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7])
 `,
 );

@@ -4,17 +4,23 @@ import { RedisScript } from '../redis-script.js';
 export const inspectScript = new RedisScript(
   'inspect',
   `
--- KEYS lock, queue, fence, label
+-- KEYS lock, queue, fence, lapsed, label
 -- returns { value, pttl, waiters, fence or '', label with its token or '' }, or {} = free
-local value = redis.pcall('GET', KEYS[1])
+-- A key of another type is somebody else's, and says nothing to us.
+local function read(command, key)
+  local reply = redis.pcall(command, key)
+  if type(reply) ~= 'table' then return reply end
+  return string.find(reply.err, 'WRONGTYPE', 1, true) and '' or error(reply.err)
+end
+
+local value = read('GET', KEYS[1])
 if not value then return {} end
-if type(value) == 'table' then value = '' end -- of another type: somebody else's
 return {
   value,
   redis.call('PTTL', KEYS[1]),
-  redis.call('ZCARD', KEYS[2]),
-  redis.call('GET', KEYS[3]) or '',
-  redis.call('GET', KEYS[4]) or '',
+  read('ZCARD', KEYS[2]),
+  read('GET', KEYS[3]) or '',
+  read('GET', KEYS[5]) or '',
 }
 `,
 );

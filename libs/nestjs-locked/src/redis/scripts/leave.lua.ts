@@ -5,24 +5,24 @@ import { PROTOCOL_LUA } from './protocol.lua.js';
 export const leaveScript = new RedisScript(
   'leave',
   `
--- KEYS lock, queue, fence · ARGV inbox prefix, acceptMs
--- ARGV[3] token · ARGV[4] token of a re-check in flight or '' · ARGV[5] take 0|1 · ARGV[6] leaseMs
+-- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
+-- ARGV[4] token · ARGV[5] token of a re-check in flight or '' · ARGV[6] take 0|1 · ARGV[7] leaseMs
 -- returns left
 --       with take: granted token fence blockEnd waiters
+--       | again
 ${PROTOCOL_LUA}
-local token, other, last, leaseMs = ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
-local value = redis.call('GET', lock)
-redis.call('ZREM', queue, token, other)
-if value and (value == token or (other ~= '' and value == other)) then
-  if last then
-    return prolonged(value, leaseMs)
-  end
-  redis.call('DEL', lock)
-  grantNext(nil)
-  return { 'left' }
-end
-if last and not value and redis.call('EXISTS', queue) == 0 then
-  return grant(token, leaseMs)
+local token, other, last, leaseMs = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7]
+redis.pcall('ZREM', queue, token, other)
+local value = holder()
+local isMine = value and (value == token or (other ~= '' and value == other))
+if isMine and last then return prolonged(value, leaseMs) end
+if not isMine and (value or not last) then return { 'left' } end
+local live, isMore = (isMine and heirs or living)()
+if isMore then return { 'again' } end
+if isMine then redis.call('DEL', lock) elseif not live[1] then return grant(token, leaseMs) end
+if live[1] then
+  if not isMine then noticeLapse() end
+  handTo(live[1], live[2])
 end
 return { 'left' }
 `,

@@ -5,11 +5,12 @@ import { PROTOCOL_LUA } from './protocol.lua.js';
 export const recheckScript = new RedisScript(
   'recheck',
   `
--- KEYS lock, queue, fence · ARGV inbox prefix, acceptMs
--- ARGV[3] token · ARGV[4] new token · ARGV[5] leaseMs · ARGV[6] score
+-- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
+-- ARGV[4] token · ARGV[5] new token · ARGV[6] leaseMs · ARGV[7] score, for which a dropped waiter comes back to its place
 -- returns granted token fence blockEnd waiters
 --       | queued newToken score pttl foreign
+--       | again
 ${PROTOCOL_LUA}
-return take(ARGV[3], ARGV[4], ARGV[5], false, ARGV[6])
+return take(ARGV[4], ARGV[5], ARGV[6], false, ARGV[7])
 `,
 );

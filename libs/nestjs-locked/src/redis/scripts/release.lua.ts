@@ -8,25 +8,34 @@ import { PROTOCOL_LUA } from './protocol.lua.js';
 export const releaseScript = new RedisScript(
   'release',
   `
--- KEYS lock, queue, fence · ARGV inbox prefix, acceptMs
--- ARGV[3] token · ARGV[4] highest fencing token used, 0 = not known · ARGV[5] new token or '' · ARGV[6] leaseMs
--- ARGV[7] keepMs: the key stays taken for so long, by nobody; 0 = the next waiter gets it
+-- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
+-- ARGV[4] token · ARGV[5] highest fencing token used, 0 = not known · ARGV[6] new token or '' · ARGV[7] leaseMs
+-- ARGV[8] keepMs: the key stays taken for so long, by nobody; 0 = the next waiter gets it
 -- returns released | lost
 --       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
+--       | again
 ${PROTOCOL_LUA}
-local token, used, newToken, leaseMs = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
-redis.call('ZREM', queue, token)
-if redis.call('GET', lock) ~= token then
+local token, used, newToken, leaseMs, keepMs = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
+-- The first command is one that a server without memory accepts; then it accepts the others as well.
+redis.pcall('ZREM', queue, token)
+if holder() ~= token then
   if newToken == '' then return { 'lost' } end
-  return take(newToken, newToken, leaseMs, false, nil)
+  return take(newToken, newToken, leaseMs, false, '')
 end
-local keepMs = tonumber(ARGV[7])
+local live, isMore = heirs()
+if isMore then return { 'again' } end
 if keepMs > 0 then redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs) else redis.call('DEL', lock) end
-if used > 0 then redis.call('SET', fence, text(used), 'PX', DAY_MS) end
-if newToken == '' then
-  if keepMs > 0 then tellHead(keepMs) else grantNext(nil) end
-  return { 'released' }
+local before = used > 0 and used or nil
+if newToken ~= '' then
+  if live[1] then return yield(newToken, join(newToken, nil), live, before) end
+  return grant(newToken, leaseMs, before)
 end
-return compete(newToken, join(newToken, nil), leaseMs)
+if live[1] and keepMs == 0 then
+  handTo(live[1], live[2], before)
+else
+  if before then keep(before, 0) end
+  tellNext(live[1], keepMs)
+end
+return { 'released' }
 `,
 );

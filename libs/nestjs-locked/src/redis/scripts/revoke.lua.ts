@@ -5,15 +5,17 @@ import { PROTOCOL_LUA } from './protocol.lua.js';
 export const revokeScript = new RedisScript(
   'revoke',
   `
--- KEYS lock, queue, fence · ARGV inbox prefix, acceptMs · ARGV[3] an id
+-- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs · ARGV[4] an id
 -- returns 1, or 0 if nobody held it
 ${PROTOCOL_LUA}
 local GRACE_MS = 1000
 local value = redis.call('GET', lock)
 if not value then return 0 end
-redis.call('SET', lock, 'revoked:' .. ARGV[3], 'PX', GRACE_MS)
-if isOurs(value) then tell(value, 'r ' .. value .. ' ' .. name) end
-tellHead(GRACE_MS)
+local live = heirs()
+redis.call('DEL', lock) -- a server without memory accepts this as a first command, and then the next one
+redis.call('SET', lock, 'revoked:' .. ARGV[4], 'PX', GRACE_MS)
+if isOurs(value) then tell(value, 'r') end
+tellNext(live[1], GRACE_MS)
 return 1
 `,
 );

@@ -1,0 +1,94 @@
+import type { Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import {
+  InMemoryLockStore,
+  type InMemoryLocks,
+} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockStore } from '../../libs/nestjs-locked/src/core/lock-store.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { settled } from './fake-clock.js';
+
+/**
+ * A process whose event loop is blocked most of the time: timers, messages and replies reach it only when it wakes
+ * for a moment, in the order in which Node would serve them. What it sends then is answered at its next waking.
+ */
+export class StallingProcess {
+  readonly engine: LockEngine;
+  #awake = true;
+  readonly #timers: (() => void)[] = [];
+  readonly #arrived: (() => void)[] = [];
+
+  constructor(locks: InMemoryLocks, leaseMs: number) {
+    const store = new InMemoryLockStore(locks, leaseMs);
+    this.engine = new LockEngine({
+      store: this.#late(store),
+      options: resolveServiceOptions({ leaseMs }),
+      report: () => {},
+      clock: this.#stalling(locks.clock),
+      random: () => 0,
+    });
+  }
+
+  stall(): void {
+    this.#awake = false;
+  }
+
+  /** Runs what has become due, and what has arrived. */
+  async wake(): Promise<void> {
+    for (const fire of this.#timers.splice(0)) fire();
+    for (const receive of this.#arrived.splice(0)) receive();
+    await settled();
+  }
+
+  #stalling(clock: Clock): Clock {
+    return {
+      now: () => clock.now(),
+      wallNow: () => clock.wallNow(),
+      after: (ms, fire) => {
+        let isCancelled = false;
+        const due = (): void => {
+          if (!isCancelled) fire();
+        };
+        const cancel = clock.after(ms, () => (this.#awake ? due() : this.#timers.push(due)));
+        return () => {
+          isCancelled = true;
+          cancel();
+        };
+      },
+    };
+  }
+
+  #late(store: InMemoryLockStore): LockStore {
+    const receive = (action: () => void): void => {
+      if (this.#awake) action();
+      else this.#arrived.push(action);
+    };
+    const later =
+      <Command, Reply>(send: (command: Command) => Promise<Reply>) =>
+      (command: Command): Promise<Reply> =>
+        send(command).then((reply) => new Promise((answer) => receive(() => answer(reply))));
+    return {
+      processId: store.processId,
+      directory: store.directory,
+      commandTimeoutMs: store.commandTimeoutMs,
+      get inboxReady() {
+        return store.inboxReady;
+      },
+      open: (listener) =>
+        store.open({
+          message: (message) => receive(() => listener.message(message)),
+          reconnected: () => receive(() => listener.reconnected()),
+          inboxLost: () => receive(() => listener.inboxLost()),
+          mayEvict: (policy) => listener.mayEvict(policy),
+        }),
+      close: () => store.close(),
+      acquire: later((command) => store.acquire(command)),
+      acquireTogether: later((commands) => store.acquireTogether(commands)),
+      recheck: later((command) => store.recheck(command)),
+      renew: later((commands) => store.renew(commands)),
+      release: later((command) => store.release(command)),
+      requeue: later((command) => store.requeue(command)),
+      leave: later((command) => store.leave(command)),
+    };
+  }
+}
