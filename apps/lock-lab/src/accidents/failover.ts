@@ -17,6 +17,11 @@ export const failover: Accident = {
     b.buy();
     if (await b.holds(LEASE_MS * 2)) await b.ends(LEASE_MS * 0.2);
     scene.mark('A finishes its work');
+    if (scene.stage.number === 17) {
+      scene.remark(
+        'two may hold it for a moment, and the fence lets them write one after the other',
+      );
+    }
     a.goOn();
   },
 };

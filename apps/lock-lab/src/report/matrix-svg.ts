@@ -4,15 +4,15 @@ import { escape } from './markup.js';
 import { DARK, LIGHT, variables } from './timeline-svg.js';
 import { VERDICTS } from './verdict-words.js';
 
-const NAME = 232;
+const NAME = 268;
 const CELL = 40;
 const ROW = 26;
-const HEAD = 168;
+const HEAD = 196;
 
 /** The matrix as a picture for documents. */
 export function matrixSvg(trials: readonly Trial[]): string {
   const { rows, accidents } = matrixOf(trials);
-  const width = NAME + accidents.length * CELL + 70;
+  const width = NAME + accidents.length * CELL + 150;
   const height = HEAD + rows.length * ROW + 44;
   const heads = accidents.map(
     ({ name }, n) =>

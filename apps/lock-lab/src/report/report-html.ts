@@ -58,7 +58,7 @@ ${hero(trials)}
 <h2 id="matrix-head">What held, and what broke</h2>
 <p>Every accident was played against every stage that it can happen to. A cell leads to its picture.</p>
 ${legend()}
-<div class="scroll wide" role="region" aria-labelledby="matrix-head" tabindex="0">
+<div class="scroll wide" role="region" aria-label="Matrix of stages and accidents" tabindex="0">
 <table class="matrix">
 <thead><tr><th scope="col">Stage</th>${accidents.map(({ name }) => `<th scope="col"><span>${escape(name)}</span></th>`).join('')}</tr></thead>
 <tbody>
@@ -144,16 +144,16 @@ function matrixCell({ accident, trial, cannot }: Cell): string {
     const why = cannot ?? 'was not run';
     return `<td class="none" ${head}><span title="${escape(why)}"><span aria-hidden="true">·</span><span class="unseen">${escape(why)}</span></span></td>`;
   }
-  const { sign, short, css } = VERDICTS[verdictOf(trial)];
-  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${escape(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`)}"><b aria-hidden="true">${sign}</b> <span>${escape(short)}</span><small>${escape(figureOf(trial))}</small></a></td>`;
+  const { sign, short, word, css } = VERDICTS[verdictOf(trial)];
+  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${escape(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`)}"><b aria-hidden="true">${sign}</b> <span>${escape(word)}</span><small>${escape(figureOf(trial))}</small></a></td>`;
 }
 
 /** The one number that says most about a cell. */
 function figureOf(trial: Trial): string {
-  const [, together] = /two held it for ([\d.]+ m?s)/.exec(trial.summary) ?? [];
-  if (together !== undefined) return together;
-  const [, waited] = /waited ([\d.]+ m?s)/.exec(trial.summary) ?? [];
-  return waited ?? '';
+  const verdict = verdictOf(trial);
+  if (verdict === 'locked for ever' || verdict === 'call failed') return '';
+  const wanted = verdict === 'held' ? /waited ([\d.]+ m?s)/ : /two held it for ([\d.]+ m?s)/;
+  return wanted.exec(trial.summary)?.[1] ?? '';
 }
 
 function verdictChip(trial: Trial): string {
@@ -204,7 +204,7 @@ function measuresSection(rows: readonly Row[]): string {
 <h2 id="sale-head">The sale, measured</h2>
 <p>100 pieces, 15 workers in 3 processes; each wants 10 pieces, up to 3 times. Right is: 10 purchases, 100 pieces sold, 100 gone.
 A call is a purchase that sold, or that found nothing left: both need the lock.</p>
-<div class="scroll wide" role="region" aria-labelledby="sale-head" tabindex="0"><table class="measures">
+<div class="scroll wide" role="region" aria-label="What was measured in the sale" tabindex="0"><table class="measures">
 <thead><tr><th scope="col">Stage</th>${MEASURES.map(([head]) => `<th scope="col">${escape(head)}</th>`).join('')}</tr></thead>
 <tbody>${lines.join('\n')}</tbody></table></div></section>`;
 }
@@ -256,7 +256,7 @@ function momentsList({ moments }: Timeline): string {
   if (moments.length === 0) return '';
   const items = moments.map(
     ({ at, text, kind }) =>
-      `<li class="${kind}"><time>${milliseconds(at)}</time> ${escape(text)}</li>`,
+      `<li data-kind="${kind}"><time>${milliseconds(at)}</time> ${escape(text)}</li>`,
   );
   return `<ol class="moments">${items.join('')}</ol>`;
 }

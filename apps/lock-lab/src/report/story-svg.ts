@@ -31,7 +31,7 @@ export function storySvg(trials: readonly Trial[]): string | undefined {
     return picture.replace('<svg ', `<svg x="0" y="${at}" width="${width}" height="${height}" `);
   });
   return (
-    `<svg viewBox="0 0 760 ${top - 8}" role="img" xmlns="http://www.w3.org/2000/svg" ` +
+    `<svg viewBox="0 0 1000 ${top - 8}" role="img" xmlns="http://www.w3.org/2000/svg" ` +
     `aria-label="Two buyers of the last pieces: without a lock, with a lock that runs out, with nestjs-locked">` +
     `${placed.join('')}</svg>`
   );

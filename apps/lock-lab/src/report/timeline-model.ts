@@ -52,7 +52,7 @@ export function timelineOf(trial: Trial): Timeline {
   const holds = holdsIn(events);
   const keyEvents = trial.keyEvents.map(shift).filter(({ at }) => at >= 0 && at <= ms + 5);
   return {
-    lanes: trial.lanes,
+    lanes: [...trial.lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
     ms,
     waits: spans(events, ms, ['wait'], ['hold', ...ENDS]),
     holds,

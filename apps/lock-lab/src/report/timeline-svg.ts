@@ -12,8 +12,8 @@ export interface TimelineOptions {
   readonly bare?: boolean;
 }
 
-const WIDTH = 760;
-const LEFT = 44;
+const WIDTH = 1000;
+const LEFT = 48;
 const RIGHT = 12;
 const AXIS = 24;
 const NUMBERS = 22;
@@ -21,7 +21,7 @@ const NUMBERS = 22;
 /** One lane for each caller: waiting light, holding solid, transaction outlined, overlap red. */
 export function timelineSvg(timeline: Timeline, options: TimelineOptions): string {
   const isCrowded = timeline.lanes.length > 6;
-  const laneHeight = isCrowded ? 13 : 34;
+  const laneHeight = isCrowded ? 15 : 34;
   const headHeight = options.heading === undefined ? 0 : 26;
   const top = headHeight + AXIS + (options.bare === true ? 0 : NUMBERS);
   const lanesEnd = top + timeline.lanes.length * laneHeight + gaps(timeline.lanes) * 8;
@@ -69,7 +69,7 @@ export function timelineSvg(timeline: Timeline, options: TimelineOptions): strin
     ...timeline.transactions.map((span) =>
       bar(
         span,
-        `tx ${span.end === 'committed' ? '' : 'undone'}`.trim(),
+        `tx${span.end === 'committed' ? '' : ' undone'}${isCrowded ? ' fine' : ''}`,
         1 + 2 * big,
         between(`has a transaction open, ${span.end}`, span),
       ),
@@ -129,7 +129,13 @@ function bands(
   top: number,
   bottom: number,
 ): string[] {
-  return overlaps.slice(0, 40).map(({ from, until }) => {
+  const merged: { from: number; until: number }[] = [];
+  for (const { from, until } of [...overlaps].sort((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (last !== undefined && from <= last.until) last.until = Math.max(last.until, until);
+    else merged.push({ from, until });
+  }
+  return merged.map(({ from, until }) => {
     const width = Math.max(1.5, round(x(until) - x(from)));
     return `<rect class="band" x="${x(from)}" y="${top - 2}" width="${width}" height="${bottom - top + 2}"/>`;
   });
@@ -257,10 +263,10 @@ export function variables(colours: typeof LIGHT): string {
 }
 
 export const TIMELINE_STYLE = `
-.timeline text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:11px;fill:var(--soft)}
-.timeline .lane{font-size:13px;font-weight:600;fill:var(--ink)}
-.timeline .lane.small{font-size:9px;font-weight:500;fill:var(--soft)}
-.timeline .heading{font-size:13px;font-weight:600;fill:var(--ink)}
+.timeline text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:12px;fill:var(--soft)}
+.timeline .lane{font-size:14px;font-weight:600;fill:var(--ink)}
+.timeline .lane.small{font-size:10.5px;font-weight:500;fill:var(--soft)}
+.timeline .heading{font-size:14.5px;font-weight:600;fill:var(--ink)}
 .timeline .grid{stroke:var(--line);stroke-width:1}
 .timeline .wait{fill:var(--wait)}
 .timeline .hold{fill:var(--hold)}
@@ -268,6 +274,7 @@ export const TIMELINE_STYLE = `
 .timeline .band{fill:var(--band)}
 .timeline .pause{fill:var(--page);fill-opacity:.62;stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3}
 .timeline .tx{fill:none;pointer-events:stroke;stroke:var(--tx);stroke-width:1.25}
+.timeline .fine{stroke-width:.7}
 .timeline .tx.undone{stroke-dasharray:4 3}
 .timeline .commit{fill:var(--commit);stroke:var(--page);stroke-width:1.5}
 .timeline .rollback{stroke:var(--both);stroke-width:2.5;fill:none;stroke-linecap:round}

@@ -69,7 +69,7 @@ export class Caller {
   /** Whether it still waits after it has asked once more, or after a while in which it would have. */
   async stillWaits(): Promise<boolean> {
     const since = this.scene.now();
-    await this.scene.until(() => this.did('command', since) || this.did('hold'), LEASE_MS * 0.45);
+    await this.scene.until(() => this.did('command', since) || this.did('hold'), LEASE_MS * 0.5);
     return !(await this.holds(LEASE_MS * 0.1));
   }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ACCIDENTS } from '../accidents/index.js';
 import { sale } from '../accidents/sale.js';
 import type { Accident } from '../accidents/accident.js';
@@ -22,6 +23,9 @@ export interface LabListener {
 
 /** Our processes load Nest, which takes time: not too many of them start at once. */
 const OURS_AT_ONCE = 2;
+
+/** Many times what the longest takes, starting its processes included. */
+const TRIAL_LIMIT_MS = 120_000;
 
 /** What can happen to the chosen stages, of the chosen accidents. */
 export function pairsOf(stages: readonly number[], accidents: readonly string[]): Pair[] {
@@ -77,11 +81,20 @@ export async function runTrials(
   return trials;
 }
 
+async function playIn(scene: Scene, accident: Accident): Promise<Trial> {
+  await accident.play(scene);
+  return scene.close();
+}
+
+async function tooLong(): Promise<never> {
+  await sleep(TRIAL_LIMIT_MS, undefined, { ref: false });
+  throw new Error(`it did not end within ${TRIAL_LIMIT_MS / 1_000} s`);
+}
+
 async function play(lab: Laboratory, { stage, accident }: Pair): Promise<Trial> {
   const scene = new Scene(stage, accident.id, lab);
   try {
-    await accident.play(scene);
-    return await scene.close();
+    return await Promise.race([playIn(scene, accident), tooLong()]);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     throw new Error(`${scene.name} could not be played: ${message}`, { cause: error });

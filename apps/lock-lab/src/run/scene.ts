@@ -174,8 +174,10 @@ export class Scene {
 
   /** The lock runs out at this very moment. */
   async expireNow(): Promise<void> {
-    const exists = await this.#redis.pexpire(this.key, 1);
-    if (exists === 1) while ((await this.#redis.exists(this.key)) === 1) await sleep(1);
+    const since = monotonicMs();
+    if ((await this.#redis.pexpire(this.key, 1)) === 0) return;
+    const isGone = ({ at, kind }: KeyEvent): boolean => kind === 'expired' && at >= since;
+    await this.until(() => this.#keyEvents.some(isGone), LEASE_MS * 0.3);
   }
 
   /** Ends everything and says what was seen. */

@@ -1,7 +1,7 @@
 import { Redis, type Command, type RedisOptions } from 'ioredis';
 import { currentPurchase, type Purchase } from './purchase.js';
 
-const HANDSHAKE = new Set(['hello', 'client', 'select', 'auth', 'ping']);
+const HANDSHAKE = new Set(['hello', 'client', 'select', 'auth', 'ping', 'info']);
 const PROLONGS = new Set(['pexpire', 'eval', 'evalsha']);
 const REMOVES = new Set(['del', 'multi', 'eval', 'evalsha']);
 
@@ -102,5 +102,6 @@ function short(reply: unknown): string {
 
 function text(reply: unknown): string {
   if (reply === null || reply === undefined) return 'nil';
-  return Buffer.isBuffer(reply) ? reply.toString() : String(reply);
+  if (Buffer.isBuffer(reply)) return reply.toString();
+  return typeof reply === 'string' ? reply : JSON.stringify(reply);
 }
