@@ -51,17 +51,17 @@ svg.timeline{display:block;width:100%;min-width:760px;height:auto}
 .chip.none{background:transparent;color:var(--soft);border:1px solid var(--line)}
 .wide{background:var(--page);border:1px solid var(--line);border-radius:12px}
 table{border-collapse:separate;border-spacing:0;font-size:.86rem;font-variant-numeric:tabular-nums}
-.matrix{min-width:100%;padding:0 10px 10px 0}
+.matrix{table-layout:fixed;width:100%;min-width:1260px;padding:0 10px 10px 0}.matrix thead th:first-child{width:186px}
 .matrix th{font-weight:560;text-align:left}
-.matrix thead th{vertical-align:bottom;padding:12px 3px 8px;font-size:.74rem;line-height:1.2;color:var(--soft);font-weight:560}
-.matrix thead th span{display:block;min-width:52px;hyphens:auto}
+.matrix thead th{vertical-align:bottom;padding:12px 2px 8px 4px;font-size:.7rem;overflow-wrap:anywhere;line-height:1.2;color:var(--soft);font-weight:560}
+
 .matrix thead th:first-child{padding-left:16px}
-.matrix tbody th{position:sticky;left:0;background:var(--page);padding:2px 10px 2px 16px;min-width:11.5em;max-width:17em;line-height:1.25;z-index:1}.matrix tbody th a{display:grid;grid-template-columns:1.9em 1fr}
+.matrix tbody th{position:sticky;left:0;background:var(--page);padding:2px 10px 2px 16px;line-height:1.25;z-index:1}.matrix tbody th a{display:grid;grid-template-columns:1.9em 1fr}
 .matrix tbody th a{color:var(--ink);text-decoration:none}.matrix tbody th a:hover{text-decoration:underline}
 .no{display:inline-block;min-width:1.6em;color:var(--soft);font-weight:500;font-variant-numeric:tabular-nums}
 .matrix td{padding:2px;text-align:center}
 .matrix td.none{color:var(--soft)}
-.cell{display:block;min-width:52px;min-height:46px;border-radius:7px;padding:5px 4px 4px;text-decoration:none;line-height:1.15;font-size:.76rem;font-weight:600}
+.cell{display:block;min-height:42px;border-radius:7px;padding:5px 2px 4px;white-space:nowrap;text-decoration:none;line-height:1.15;font-size:.76rem;font-weight:600}
 .cell b{font-size:.86rem}.cell small{display:block;font-weight:500;font-size:.72rem;margin-top:1px}
 .cell:hover{outline:2px solid var(--ink);outline-offset:0}
 tr.ours th,tr.ours td{border-top:2px solid var(--ink)}
@@ -104,7 +104,7 @@ footer p{max-width:96ch}
 .trial>summary{grid-template-columns:auto 1fr}.trial>summary .summary{grid-column:1/-1}
 .matrix,.matrix tbody,.matrix tr,.matrix tbody th,.matrix td{display:block}
 .matrix thead{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden}
-.matrix{padding:0}.matrix tr{display:grid;grid-template-columns:1fr 1fr;gap:5px;padding:14px;border-top:1px solid var(--line)}
+.matrix{padding:0;min-width:0}.matrix tr{display:grid;grid-template-columns:1fr 1fr;gap:5px;padding:14px;border-top:1px solid var(--line)}
 .matrix tbody th{grid-column:1/-1;position:static;padding:0 0 2px;white-space:normal;font-size:1rem}
 .matrix td{padding:0;text-align:left}.matrix td.none{display:none}
 .matrix td::before{content:attr(data-head);display:block;font-size:.74rem;line-height:1.25;color:var(--soft);margin-bottom:2px}
