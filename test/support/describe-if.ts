@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { hasMariaDb } from 'dev-servers';
+import { findChromium, hasMariaDb } from 'dev-servers';
 
 type Describe = (name: string, tests: () => void) => void;
 
@@ -11,3 +11,9 @@ export function describeIf(condition: boolean, reason: string): Describe {
 
 /** For tests that need a MariaDB: they install none. */
 export const describeWithMariaDb: Describe = describeIf(hasMariaDb(), 'no MariaDB');
+
+/** For tests that open a page in a real browser: they install none. */
+export const describeWithChromium: Describe = describeIf(
+  findChromium() !== undefined,
+  'no Chromium',
+);

@@ -10,8 +10,8 @@ export interface AptInstallation {
   readonly package: string;
   /** The program that is wanted. */
   readonly program: string;
-  /** The service that the package brings: it is neither started now nor at the next boot. */
-  readonly service: string;
+  /** The service that the package brings, if it brings one: it is neither started now nor at the next boot. */
+  readonly service?: string;
 }
 
 /** Whether `installWithApt` may be tried: root on Debian, Ubuntu and their like. */
@@ -50,5 +50,10 @@ function installScript(wanted: AptInstallation): string {
     fi
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends ${wanted.package}
-    if [ -d /run/systemd/system ]; then systemctl disable --now ${wanted.service}; fi`;
+    ${disableService(wanted)}`;
+}
+
+function disableService({ service }: AptInstallation): string {
+  if (service === undefined) return '';
+  return `if [ -d /run/systemd/system ]; then systemctl disable --now ${service}; fi`;
 }

@@ -10,5 +10,6 @@ export {
   findOrInstallMariaDb,
   type MariaDbPrograms,
 } from './mariadb-programs.js';
+export { findChromium, findOrInstallChromium } from './chromium-program.js';
 export { isAlive } from './is-alive.js';
 export { cleanUpAtExit } from './clean-up.js';

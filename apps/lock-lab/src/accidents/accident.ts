@@ -1,0 +1,34 @@
+import type { Scene } from '../run/scene.js';
+import type { Stage } from '../stages/stage.js';
+
+/** One thing that goes wrong, provoked at its exact point. */
+export interface Accident {
+  readonly id: string;
+  /** The head of its column. */
+  readonly name: string;
+  /** What is done, and at which point. */
+  readonly how: string;
+  /** Why it cannot happen to this stage; undefined = it can. */
+  cannotHappenTo(stage: Stage): string | undefined;
+  play(scene: Scene): Promise<void>;
+}
+
+export const NO_LOCK = 'there is no lock';
+export const NO_REDIS = 'does not use Redis';
+export const NO_EXPIRY = 'never expires';
+
+/** What two processes do is no business of a lock that each of them has for itself, or of one that nobody waits for. */
+export function blocksNobody({ number }: Stage): string | undefined {
+  if (number === 2) return 'a holder in another process does not block it';
+  return number === 4 ? 'nobody waits' : undefined;
+}
+
+export function needs(
+  stage: Stage,
+  reasons: Partial<Record<Stage['traits'][number], string>>,
+): string | undefined {
+  const missing = Object.entries(reasons).find(
+    ([trait]) => !stage.traits.some((own) => own === trait),
+  );
+  return missing?.[1];
+}

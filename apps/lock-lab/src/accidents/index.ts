@@ -1,0 +1,39 @@
+import type { Accident } from './accident.js';
+import { busyLocalHolder } from './busy-local-holder.js';
+import { clocksApart } from './clocks-apart.js';
+import { expiredBeforeRemoval } from './expired-before-removal.js';
+import { failover } from './failover.js';
+import { holderKilled } from './holder-killed.js';
+import { holderPaused } from './holder-paused.js';
+import { killedBetween } from './killed-between.js';
+import { lockInTransaction } from './lock-in-transaction.js';
+import { redisHangs } from './redis-hangs.js';
+import { passedOnAfterLoss } from './passed-on-after-loss.js';
+import { releasedBetween } from './released-between.js';
+import { renewalStops } from './renewal-stops.js';
+import { sale } from './sale.js';
+import { threeProcesses } from './three-processes.js';
+import { twoLook } from './two-look.js';
+import { waiterKilled } from './waiter-killed.js';
+import { workOutlivesLease } from './work-outlives-lease.js';
+
+/** In the order of the stages that they break first; before them the sale, in which nothing is provoked. */
+export const ACCIDENTS: readonly Accident[] = [
+  sale,
+  twoLook,
+  holderKilled,
+  killedBetween,
+  waiterKilled,
+  clocksApart,
+  threeProcesses,
+  releasedBetween,
+  expiredBeforeRemoval,
+  workOutlivesLease,
+  renewalStops,
+  passedOnAfterLoss,
+  busyLocalHolder,
+  holderPaused,
+  lockInTransaction,
+  failover,
+  redisHangs,
+];

@@ -1,0 +1,20 @@
+import { needs, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
+
+export const releasedBetween: Accident = {
+  id: 'nil',
+  name: 'reply of nil to a naive int()',
+  how: 'A gives the lock back when B has failed to take it, and before the next command of B',
+  cannotHappenTo: (stage) => needs(stage, { lock: NO_LOCK, redis: NO_REDIS }),
+  async play(scene) {
+    const [a, b] = await scene.callers(['A', 'B']);
+    a.buy({ stopAt: ['inside'] });
+    await a.reaches('inside');
+    b.buy({ stopAt: ['first reply'] });
+    await b.reaches('first reply');
+    a.goOn();
+    await a.ends();
+    scene.mark('A has given back; B goes on');
+    b.goOn();
+    await b.ends();
+  },
+};

@@ -1,0 +1,68 @@
+import { ACCIDENTS } from '../accidents/index.js';
+import type { Accident } from '../accidents/accident.js';
+import type { Finding } from '../run/findings.js';
+import type { Trial } from '../run/trial.js';
+import { STAGES } from '../stages/index.js';
+import type { Stage } from '../stages/stage.js';
+
+/** One stage in one accident: what was found, or why it cannot happen; undefined = it was not run. */
+export interface Cell {
+  readonly accident: Accident;
+  readonly trial: Trial | undefined;
+  readonly cannot: string | undefined;
+}
+
+export interface Row {
+  readonly stage: Stage;
+  readonly cells: readonly Cell[];
+}
+
+/** The stages and accidents that were run, in their order. */
+export function matrixOf(trials: readonly Trial[]): { rows: Row[]; accidents: Accident[] } {
+  const accidents = ACCIDENTS.filter(({ id }) => trials.some(({ accident }) => accident === id));
+  const stages = STAGES.filter(({ number }) => trials.some(({ stage }) => stage === number));
+  const rows = stages.map((stage) => ({
+    stage,
+    cells: accidents.map((accident) => ({
+      accident,
+      trial: trials.find((each) => each.stage === stage.number && each.accident === accident.id),
+      cannot: accident.cannotHappenTo(stage),
+    })),
+  }));
+  return { rows, accidents };
+}
+
+/** The worst of what was found. */
+export function verdictOf({ findings }: Trial): Finding | 'held' {
+  return findings[0] ?? 'held';
+}
+
+const LETTERS: Readonly<Record<Finding | 'held', string>> = {
+  held: 'held',
+  'stock wrong': 'STOCK',
+  'two holders': 'TWO',
+  'locked for ever': 'EVER',
+  'call failed': 'FAILED',
+  'nobody was told': 'UNTOLD',
+};
+
+/** The matrix for a terminal. */
+export function matrixText(trials: readonly Trial[]): string {
+  const { rows, accidents } = matrixOf(trials);
+  const name = 30;
+  const width = 8;
+  const heads = accidents.map(({ id }) => id.slice(0, width - 1).padEnd(width)).join('');
+  const lines = rows.map(({ stage, cells }) => {
+    const texts = cells.map(({ trial }) =>
+      (trial === undefined ? '-' : LETTERS[verdictOf(trial)]).padEnd(width),
+    );
+    return `${String(stage.number).padStart(2)} ${stage.name.padEnd(name)}${texts.join('')}`;
+  });
+  return [
+    `   ${''.padEnd(name)}${heads}`,
+    ...lines,
+    '',
+    'held: right, and nobody blocked for ever · STOCK: stock wrong (two held the lock) · TWO: two holders, stock right by luck or fence',
+    'EVER: locked for ever · FAILED: a call failed that should not · -: cannot happen to this stage',
+  ].join('\n');
+}

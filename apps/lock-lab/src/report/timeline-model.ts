@@ -1,0 +1,183 @@
+import { holdsIn, overlapsOf, type Hold, type Overlap } from '../run/findings.js';
+import type { Trial } from '../run/trial.js';
+import type { EventKind, LabEvent } from '../work/events.js';
+
+export interface Span {
+  readonly lane: string;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Something that happened at a moment, and is told under the picture. */
+export interface Moment {
+  readonly at: number;
+  /** '' = it concerns all lanes. */
+  readonly lane: string;
+  readonly kind: 'done' | 'killed' | 'paused' | 'resumed' | 'told' | 'failed' | 'expired';
+  readonly text: string;
+}
+
+/** What a picture of a trial shows, in milliseconds from the first thing that a caller did. */
+export interface Timeline {
+  readonly lanes: readonly string[];
+  readonly ms: number;
+  readonly waits: readonly Span[];
+  readonly holds: readonly Hold[];
+  readonly overlaps: readonly Overlap[];
+  readonly transactions: readonly (Span & { readonly end: 'committed' | 'rolled back' | 'cut' })[];
+  readonly pauses: readonly Span[];
+  readonly commands: readonly {
+    readonly lane: string;
+    readonly at: number;
+    readonly text: string;
+  }[];
+  readonly moments: readonly Moment[];
+  /** When the key was in Redis. */
+  readonly keys: readonly Omit<Span, 'lane'>[];
+  readonly results: ReadonlyMap<string, string>;
+}
+
+export function timelineOf(trial: Trial): Timeline {
+  const start = Math.min(...trial.events.map(({ at }) => at));
+  const shift = <T extends { readonly at: number }>(event: T): T => ({
+    ...event,
+    at: event.at - start,
+  });
+  const events = trial.events.map((event) =>
+    event.kind === 'valid until'
+      ? shift({ ...event, text: String(Number(event.text) - start) })
+      : shift(event),
+  );
+  const ms = Math.max(1, ...events.map(({ at }) => at));
+  const holds = holdsIn(events);
+  const keyEvents = trial.keyEvents.map(shift).filter(({ at }) => at >= 0 && at <= ms + 5);
+  return {
+    lanes: [...trial.lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
+    ms,
+    waits: spans(events, ms, ['wait'], ['hold', ...ENDS]),
+    holds,
+    overlaps: overlapsOf(holds),
+    transactions: transactionsIn(events, ms),
+    pauses: spans(events, ms, ['paused'], ['resumed']),
+    commands: newCommands(events),
+    moments: momentsOf(events, keyEvents, trial),
+    keys: keysIn(keyEvents, ms),
+    results: new Map(trial.lanes.map((lane) => [lane, resultOf(events, lane)])),
+  };
+}
+
+const ENDS: readonly EventKind[] = ['sold', 'sold out', 'failed', 'refused', 'killed', 'retry'];
+
+function spans(
+  events: readonly LabEvent[],
+  end: number,
+  begins: readonly EventKind[],
+  ends: readonly EventKind[],
+): Span[] {
+  const open = new Map<string, number>();
+  const found: Span[] = [];
+  for (const { at, lane, kind } of events) {
+    const from = open.get(lane);
+    if (from !== undefined && ends.includes(kind)) {
+      found.push({ lane, from, until: at });
+      open.delete(lane);
+    }
+    if (begins.includes(kind) && !open.has(lane)) open.set(lane, at);
+  }
+  for (const [lane, from] of open) found.push({ lane, from, until: end });
+  return found;
+}
+
+function transactionsIn(events: readonly LabEvent[], end: number): Timeline['transactions'] {
+  const ends: EventKind[] = ['committed', 'rolled back', 'killed', 'failed', 'refused'];
+  return spans(events, end, ['begin'], ends).map((span) => {
+    const last = events.find(
+      ({ at, lane, kind }) => at === span.until && lane === span.lane && ends.includes(kind),
+    );
+    const kind = last?.kind;
+    return { ...span, end: kind === 'committed' || kind === 'rolled back' ? kind : 'cut' };
+  });
+}
+
+/** A waiter that spins says the same again and again: only what is new is shown. */
+function newCommands(events: readonly LabEvent[]): Timeline['commands'] {
+  const said = new Map<string, string[]>();
+  return events.flatMap(({ at, lane, kind, text = '' }) => {
+    if (kind === 'hold' || kind === 'wait') said.set(lane, []);
+    if (kind !== 'command') return [];
+    const before = said.get(lane) ?? [];
+    if (before.includes(text)) return [];
+    said.set(lane, [...before, text]);
+    return { lane, at, text };
+  });
+}
+
+const TOLD: Partial<Record<EventKind, Moment['kind']>> = {
+  mark: 'done',
+  killed: 'killed',
+  paused: 'paused',
+  resumed: 'resumed',
+  told: 'told',
+  refused: 'told',
+  failed: 'failed',
+};
+
+const MOST_MOMENTS = 9;
+
+function momentsOf(
+  events: readonly LabEvent[],
+  keyEvents: Trial['keyEvents'],
+  { accident }: Trial,
+): Moment[] {
+  const moments = events.flatMap(({ at, lane, kind, text = '' }) => {
+    const told = TOLD[kind];
+    return told === undefined ? [] : [{ at, lane, kind: told, text: inWords(kind, lane, text) }];
+  });
+  const expiries =
+    accident === 'sale'
+      ? []
+      : keyEvents
+          .filter(({ kind }) => kind === 'expired')
+          .map(({ at }) => ({
+            at,
+            lane: '',
+            kind: 'expired' as const,
+            text: 'The lock expires in Redis',
+          }));
+  return [...moments, ...expiries].sort((a, b) => a.at - b.at).slice(0, MOST_MOMENTS);
+}
+
+const WORDS: Partial<Record<EventKind, string>> = {
+  told: ' is told that its lock is lost',
+  refused: ' is refused',
+  failed: ' fails',
+};
+
+function inWords(kind: EventKind, lane: string, text: string): string {
+  if (kind === 'mark') return text.charAt(0).toUpperCase() + text.slice(1);
+  return `${lane}${WORDS[kind] ?? ''}: ${text}`;
+}
+
+function keysIn(keyEvents: Trial['keyEvents'], end: number): Omit<Span, 'lane'>[] {
+  const found: Omit<Span, 'lane'>[] = [];
+  let from: number | undefined;
+  for (const { at, kind } of keyEvents) {
+    if (kind === 'set') from ??= at;
+    else if (from !== undefined) {
+      found.push({ from, until: at });
+      from = undefined;
+    }
+  }
+  if (from !== undefined) found.push({ from, until: end });
+  return found;
+}
+
+function resultOf(events: readonly LabEvent[], lane: string): string {
+  const ends = events.filter((event) => event.lane === lane && ENDS.includes(event.kind));
+  if (ends.length === 0) return 'still waiting at the end';
+  const counts = new Map<string, number>();
+  for (const { kind } of ends) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return [...counts]
+    .map(([kind, count]) => (count === 1 ? kind : `${kind} ${count} times`))
+    .join(', ');
+}

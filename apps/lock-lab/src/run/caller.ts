@@ -1,0 +1,105 @@
+import { LEASE_MS } from '../scale.js';
+import type { EventKind } from '../work/events.js';
+import type { Order, Point } from '../work/messages.js';
+import type { LabProcess } from './lab-process.js';
+import type { Scene } from './scene.js';
+
+/** One who buys, in a process of the lab: told what to do, and stopped at exact points. */
+export class Caller {
+  constructor(
+    private readonly scene: Scene,
+    readonly lane: string,
+    readonly process: LabProcess,
+  ) {}
+
+  buy(order: Partial<Omit<Order, 'lane'>> = {}): void {
+    this.scene.begins(this.lane);
+    this.process.tell({
+      do: 'buy',
+      order: {
+        lane: this.lane,
+        quantity: 10,
+        times: 1,
+        stopAt: [],
+        insideTransaction: false,
+        workMs: [10, 20],
+        ...order,
+      },
+    });
+  }
+
+  /** Another caller in the same process. */
+  alongside(lane: string): Caller {
+    return this.scene.add(new Caller(this.scene, lane, this.process));
+  }
+
+  did(kind: EventKind, since = 0): boolean {
+    return this.scene.events.some(
+      (event) => event.lane === this.lane && event.kind === kind && event.at >= since,
+    );
+  }
+
+  isAt(point: Point): boolean {
+    return this.scene.isAt(this.lane, point);
+  }
+
+  get hasEnded(): boolean {
+    return this.scene.hasEnded(this.lane);
+  }
+
+  /** @throws Error if it does not come there: then the lab does not test what it says */
+  async reaches(point: Point, limitMs = LEASE_MS * 4): Promise<void> {
+    if (await this.scene.until(() => this.isAt(point), limitMs)) return;
+    throw new Error(`${this.lane} of ${this.scene.name} did not come to the point '${point}'`);
+  }
+
+  /** Has asked for the lock, and got a first answer if it asks Redis. */
+  async asks(): Promise<void> {
+    const first: EventKind[] = this.scene.stage.traits.includes('redis')
+      ? ['command', 'hold']
+      : ['wait', 'read', 'hold'];
+    await this.scene.until(() => first.some((kind) => this.did(kind)), LEASE_MS * 4);
+  }
+
+  /** Whether it gets the lock within the time. */
+  holds(limitMs: number, since = 0): Promise<boolean> {
+    return this.scene.until(() => this.did('hold', since) || this.hasEnded, limitMs);
+  }
+
+  /** Whether it still waits after it has asked once more, or after a while in which it would have. */
+  async stillWaits(): Promise<boolean> {
+    const since = this.scene.now();
+    await this.scene.until(() => this.did('command', since) || this.did('hold'), LEASE_MS * 0.5);
+    return !(await this.holds(LEASE_MS * 0.1));
+  }
+
+  ends(limitMs = LEASE_MS * 4): Promise<boolean> {
+    return this.scene.until(() => this.hasEnded, limitMs);
+  }
+
+  go(point: Point): void {
+    this.process.tell({ do: 'go', lane: this.lane, point });
+    this.scene.left(this.lane, point);
+  }
+
+  /** Stops at no point any more. */
+  goOn(): void {
+    this.process.tell({ do: 'go on', lane: this.lane });
+  }
+
+  async kill(why: string): Promise<void> {
+    this.scene.note(this.lane, 'killed', why);
+    await this.process.kill();
+    this.scene.ended(this.lane);
+  }
+
+  pause(why: string): void {
+    this.process.pause();
+    this.scene.note(this.lane, 'paused', why);
+  }
+
+  resume(why: string): void {
+    this.scene.note(this.lane, 'resumed', why);
+    this.process.resume();
+  }
+}

@@ -1,0 +1,63 @@
+import type { LabEvent } from '../work/events.js';
+import { holdsIn, overlapsOf } from './findings.js';
+import { longestWaitMs } from './summary.js';
+import type { Trial } from './trial.js';
+
+const PIECES_EACH = 10;
+
+/** What was measured of a sale. */
+export interface Measures {
+  readonly sold: number;
+  readonly truth: number;
+  /** Pieces sold beyond those that there were. */
+  readonly oversold: number;
+  /** Purchases that the stock knows nothing of. */
+  readonly lostUpdates: number;
+  /** Pairs that were inside at the same time. */
+  readonly overlaps: number;
+  /** Attempts that were made for nothing, because the version had changed. */
+  readonly retries: number;
+  readonly perSecond: number;
+  readonly longestWaitMs: number;
+  readonly commandsPerPurchase: number;
+  readonly bytesPerPurchase: number;
+  /** The most connections that were kept at the same time by callers who waited. */
+  readonly connectionsWaiting: number;
+}
+
+/** Per purchase means: per call, whether it sold or found nothing left. Both need the lock. */
+export function measuresOf({ events, stock, traffic }: Trial): Measures {
+  const ends = events.filter(({ kind }) => ENDS.has(kind));
+  const first = events[0]?.at ?? 0;
+  const last = ends.at(-1)?.at ?? first;
+  const calls = Math.max(1, ends.length);
+  return {
+    sold: stock.sold,
+    truth: stock.start - stock.left,
+    oversold: Math.max(0, stock.sold - stock.start),
+    lostUpdates: (stock.sold - (stock.start - stock.left)) / PIECES_EACH,
+    overlaps: overlapsOf(holdsIn(events)).length,
+    retries: events.filter(({ kind }) => kind === 'retry').length,
+    perSecond: (calls * 1_000) / Math.max(1, last - first),
+    longestWaitMs: longestWaitMs(events),
+    commandsPerPurchase: traffic.commands / calls,
+    bytesPerPurchase: traffic.bytes / calls,
+    connectionsWaiting: mostWaitingInTransaction(events),
+  };
+}
+
+const ENDS = new Set(['sold', 'sold out', 'failed', 'refused']);
+
+function mostWaitingInTransaction(events: readonly LabEvent[]): number {
+  const inTransaction = new Set<string>();
+  const waiting = new Set<string>();
+  let most = 0;
+  for (const { lane, kind } of events) {
+    if (kind === 'begin') inTransaction.add(lane);
+    if (kind === 'committed' || kind === 'rolled back') inTransaction.delete(lane);
+    if (kind === 'wait') waiting.add(lane);
+    if (kind === 'hold' || ENDS.has(kind)) waiting.delete(lane);
+    most = Math.max(most, [...waiting].filter((who) => inTransaction.has(who)).length);
+  }
+  return most;
+}

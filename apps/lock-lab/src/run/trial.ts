@@ -1,0 +1,38 @@
+import type { Finding } from './findings.js';
+import type { LabEvent } from '../work/events.js';
+import type { Traffic } from '../work/messages.js';
+
+/** One stage in one accident (or in the sale), and what was seen. Times count from its begin. */
+export interface Trial {
+  readonly stage: number;
+  readonly accident: string;
+  readonly lanes: readonly string[];
+  readonly events: readonly LabEvent[];
+  /** When the lock's key appeared in Redis, went, or expired there, by Redis' own word. */
+  readonly keyEvents: readonly KeyEvent[];
+  readonly stock: Stock;
+  readonly traffic: Traffic;
+  /** What the runner saw happen that no event shows. */
+  readonly seen: readonly Seen[];
+  readonly findings: readonly Finding[];
+  readonly summary: string;
+  readonly ms: number;
+}
+
+export interface KeyEvent {
+  readonly at: number;
+  readonly kind: 'set' | 'removed' | 'expired';
+}
+
+export interface Stock {
+  readonly start: number;
+  readonly left: number;
+  /** By the rows of purchases, which are only ever added. */
+  readonly sold: number;
+}
+
+export interface Seen {
+  /** undefined: worth saying, and neither right nor wrong. */
+  readonly finding: Finding | undefined;
+  readonly text: string;
+}

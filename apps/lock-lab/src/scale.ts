@@ -1,0 +1,16 @@
+/** The articles' times are divided by this, so that a lease of 30 s is one of 3 s here. */
+export const SCALE = 10;
+
+/** Seconds of an article as milliseconds of the lab. */
+export function seconds(articleSeconds: number): number {
+  return (articleSeconds * 1_000) / SCALE;
+}
+
+/** How long a lock lives without renewal, in all stages that have an expiry. */
+export const LEASE_MS = seconds(30);
+
+/** How often a stage with automatic renewal renews. */
+export const RENEW_EVERY_MS = seconds(10);
+
+/** How long a spinning waiter sleeps between two looks. */
+export const RETRY_MS = seconds(0.5);

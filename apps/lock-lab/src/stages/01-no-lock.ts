@@ -1,0 +1,18 @@
+import { inTransaction, takePieces } from '../work/shop.js';
+import type { Stage } from './stage.js';
+
+export const noLock: Stage = {
+  number: 1,
+  name: 'no lock',
+  lesson: 'A transaction alone does not keep others from reading the same value.',
+  breaks: 'Several workers read the same stock, and the last one to save wins.',
+  traits: [],
+  open: ({ pool }) => ({
+    async buy(purchase) {
+      purchase.holds(); // nobody asked, nobody said no
+      // Breaks here: everybody reads 100, everybody saves 90.
+      await inTransaction(pool, (sql) => takePieces(sql, purchase));
+      purchase.releases();
+    },
+  }),
+};

@@ -1,0 +1,26 @@
+import { lockAround, type Stage } from './stage.js';
+
+export const inProcessMutex: Stage = {
+  number: 2,
+  name: 'in-process mutex',
+  lesson: 'A lock object in memory is right as long as there is one process.',
+  breaks: 'A second process has a lock object of its own.',
+  traits: ['lock'],
+  open(tools) {
+    // Breaks here: this queue exists once in every process.
+    let tail = Promise.resolve();
+    return lockAround(
+      {
+        async acquire() {
+          const before = tail;
+          let release = (): void => {};
+          tail = new Promise((resolve) => (release = resolve));
+          await before;
+          return release;
+        },
+        release: async (_key, release) => release(),
+      },
+      tools,
+    );
+  },
+};

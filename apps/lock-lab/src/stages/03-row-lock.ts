@@ -1,0 +1,24 @@
+import type { Purchase } from '../work/purchase.js';
+import { inTransaction, takePieces } from '../work/shop.js';
+import type { Stage } from './stage.js';
+
+export const rowLock: Stage = {
+  number: 3,
+  name: 'row lock (pessimistic)',
+  lesson: 'SELECT ... FOR UPDATE is right: the database itself lets one in at a time.',
+  breaks: 'Every caller holds a connection while it waits, and a paused holder blocks the others.',
+  traits: ['lock'],
+  open({ pool }) {
+    const buy = (purchase: Purchase): Promise<void> =>
+      inTransaction(pool, async (sql) => {
+        purchase.waits();
+        try {
+          // Breaks here: who waits has begun a transaction, and keeps its connection.
+          await takePieces(sql, purchase, 'FOR UPDATE');
+        } finally {
+          purchase.releases(); // COMMIT and ROLLBACK give it back
+        }
+      });
+    return { buy, buyInsideTransaction: buy };
+  },
+};

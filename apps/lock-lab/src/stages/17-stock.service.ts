@@ -1,0 +1,116 @@
+import 'reflect-metadata';
+import { Inject, Injectable, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { ClsModule } from 'nestjs-cls';
+import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { DataSource } from 'typeorm';
+import { LEASE_MS } from '../scale.js';
+import { monotonicMs } from '../work/events.js';
+import { Purchase } from '../work/purchase.js';
+import { takePieces } from '../work/shop.js';
+import type { OpenStage, StageTools } from './stage.js';
+
+@Injectable()
+class Ledger {
+  constructor(
+    @Inject(TransactionHost) private readonly host: TransactionHost<TransactionalAdapterTypeOrm>,
+  ) {}
+
+  @Transactional()
+  async subtract(purchase: Purchase): Promise<void> {
+    await takePieces((text, values) => this.host.tx.query(text, [...values]), purchase);
+  }
+}
+
+@Injectable()
+class StockService {
+  constructor(
+    @Inject(Ledger) private readonly ledger: Ledger,
+    @Inject(LockService) private readonly locks: LockService,
+  ) {}
+
+  @Locked('stock:<id>')
+  async take(id: string, purchase: Purchase): Promise<void> {
+    this.observe(id, purchase);
+    try {
+      await this.ledger.subtract(purchase);
+    } finally {
+      purchase.releases();
+    }
+  }
+
+  /** The wrong order of the two: the lock is asked for inside. */
+  @Transactional()
+  async takeInside(purchase: Purchase): Promise<void> {
+    await this.take(purchase.product, purchase);
+  }
+
+  /** For the report only. An application that can stop early listens to the signal as well. */
+  private observe(id: string, purchase: Purchase): void {
+    purchase.holds();
+    const lock = this.locks.current(this.locks.key('stock:<id>', { id }));
+    if (lock === undefined) throw new Error('@Locked ran a method without a lock');
+    lock.signal.addEventListener('abort', () => purchase.note('told', reasonOf(lock.signal)));
+    purchase.asksLock = () => ({ until: monotonicMs() + lock.remainingMs() });
+  }
+}
+
+/** Starts the application that the stage is, and calls it as its controllers would. */
+export async function openShop(tools: StageTools): Promise<OpenStage> {
+  const app = await NestFactory.createApplicationContext(shopModule(tools), { logger: false });
+  const stocks = app.get(StockService);
+  return {
+    async buy(purchase) {
+      purchase.waits();
+      await stocks.take(purchase.product, purchase);
+    },
+    async buyInsideTransaction(purchase) {
+      purchase.waits();
+      await stocks.takeInside(purchase);
+    },
+    close: () => app.close(),
+  };
+}
+
+function shopModule({ setup, redis }: StageTools): new () => object {
+  @Module({
+    imports: [
+      TypeOrmModule.forRoot({
+        type: 'postgres',
+        url: setup.databaseUrl,
+        poolSize: 5,
+        applicationName: setup.product,
+        ...(setup.transactionLimitMs > 0 && {
+          extra: { options: `-c transaction_timeout=${setup.transactionLimitMs}` },
+        }),
+      }),
+      ClsModule.forRoot({
+        plugins: [
+          new ClsPluginTransactional({
+            imports: [TypeOrmModule],
+            adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+          }),
+        ],
+      }),
+      RedisLockModule.forRoot({
+        connection: redis,
+        leaseMs: LEASE_MS,
+        waitMs: LEASE_MS * 4,
+        fence: {},
+        // Otherwise a call with the lock inside is refused at once, which says what to change.
+        insideTransaction: 'restart',
+      }),
+    ],
+    providers: [Ledger, StockService],
+  })
+  class ShopModule {}
+  return ShopModule;
+}
+
+function reasonOf({ reason }: AbortSignal): string {
+  return reason instanceof Error && 'reason' in reason ? String(reason.reason) : String(reason);
+}

@@ -1,0 +1,47 @@
+/** What a process wrote down about one caller. Times are milliseconds of the machine's monotonic clock. */
+export interface LabEvent {
+  readonly at: number;
+  /** The caller, for instance `A` or `2.4`: caller 4 of process 2. */
+  readonly lane: string;
+  readonly kind: EventKind;
+  readonly text?: string;
+}
+
+export type EventKind =
+  /** Begins to wait for the lock. */
+  | 'wait'
+  /** The lock said yes. */
+  | 'hold'
+  /** Will not touch the data any more, and is about to give the lock back. */
+  | 'release'
+  | 'begin'
+  | 'read'
+  | 'write'
+  /** COMMIT is being sent. */
+  | 'commit'
+  | 'committed'
+  | 'rolled back'
+  /** The lock told its holder that it is lost. */
+  | 'told'
+  /** From here on the lock would say so, if asked: the end of the lease by the holder's own clock. */
+  | 'valid until'
+  /** Refused by the lock or the database with an error that says why. */
+  | 'refused'
+  /** Ended with an error that nobody meant. */
+  | 'failed'
+  | 'sold'
+  | 'sold out'
+  /** A version that was read is no longer there: once more from the start. */
+  | 'retry'
+  /** A Redis command and its reply. */
+  | 'command'
+  // Noted by the runner:
+  | 'killed'
+  | 'paused'
+  | 'resumed'
+  | 'mark';
+
+/** CLOCK_MONOTONIC of Linux: one clock for all processes of the machine. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000n) / 1_000;
+}

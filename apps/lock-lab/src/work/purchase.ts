@@ -1,0 +1,96 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { monotonicMs, type EventKind } from './events.js';
+import type { FromWorker, Order, Point } from './messages.js';
+
+type Phase = 'idle' | 'asking' | 'holding' | 'returning';
+
+/** Whose purchase the code that runs now belongs to. */
+export const currentPurchase = new AsyncLocalStorage<Purchase>();
+
+/** There is not enough left: how a purchase ends well without a sale. */
+export class SoldOut extends Error {
+  override readonly name = 'SoldOut';
+}
+
+/**
+ * One caller's purchases: writes down what happens, and stops at the points where an accident is to happen. It is no
+ * part of the lock under test.
+ */
+export class Purchase {
+  phase: Phase = 'idle';
+  isGoingOn = false;
+  /** Asks a lock that can be asked for how long it is certainly held. The articles' locks have no such thing. */
+  asksLock: (() => { readonly until: number }) | undefined;
+  readonly #gates = new Map<Point, { readonly passed: Promise<void>; open(): void }>();
+
+  constructor(
+    readonly product: string,
+    private readonly order: Order,
+    readonly workMs: number,
+    private readonly send: (message: FromWorker) => void,
+  ) {
+    for (const point of order.stopAt) this.#gates.set(point, gate());
+  }
+
+  get quantity(): number {
+    return this.order.quantity;
+  }
+
+  get key(): string {
+    return `lock:${this.product}`;
+  }
+
+  note(kind: EventKind, text?: string): void {
+    const event = { at: monotonicMs(), lane: this.order.lane, kind };
+    this.send({ say: 'event', event: text === undefined ? event : { ...event, text } });
+  }
+
+  /** Begins to ask for the lock. */
+  waits(): void {
+    this.phase = 'asking';
+    this.note('wait');
+  }
+
+  /** The lock said yes. */
+  holds(): void {
+    this.phase = 'holding';
+    this.note('hold');
+  }
+
+  /** Touches nothing that the lock protects from now on. */
+  releases(): void {
+    this.phase = 'returning';
+    this.note('release');
+  }
+
+  stopsAt(point: Point): boolean {
+    return this.#gates.has(point);
+  }
+
+  /** Waits here for the runner's word, if it wanted this caller to stop here. */
+  async reach(point: Point): Promise<void> {
+    const closed = this.#gates.get(point);
+    if (closed === undefined) return;
+    // A process that is paused here cannot say afterwards until when its lock would have said yes.
+    const until = this.asksLock?.().until;
+    if (until !== undefined) this.note('valid until', String(until));
+    this.send({ say: 'at', lane: this.order.lane, point });
+    await closed.passed;
+  }
+
+  go(point: Point): void {
+    this.#gates.get(point)?.open();
+    this.#gates.delete(point);
+  }
+
+  goOn(): void {
+    this.isGoingOn = true;
+    for (const point of [...this.#gates.keys()]) this.go(point);
+  }
+}
+
+function gate(): { passed: Promise<void>; open(): void } {
+  let open = (): void => {};
+  const passed = new Promise<void>((resolve) => (open = resolve));
+  return { passed, open };
+}
