@@ -544,6 +544,19 @@ describe('a lease that `ensure` has prolonged far', () => {
   });
 });
 
+describe('a lock that was stolen, released while another caller here waits', () => {
+  it('is known to have been lost when the release asked Redis', async () => {
+    const { store, engine, held } = await startScripted({ localHandovers: 0 });
+    const { hold, token } = await held();
+    store.listener.message({ kind: 'wanted', name: KEY, token });
+    void engine.acquire(KEY).catch(() => {});
+    const released = hold.release();
+    const requeue = await store.next('requeue');
+    requeue.reply({ ...granted(requeue.command.newToken, 900), wasLost: true });
+    expect(await released).toBe(false);
+  });
+});
+
 describe('a label', () => {
   it('is written once for a lease, however often that is handed over', async () => {
     const { store, engine } = await startScripted();

@@ -90,6 +90,15 @@ describe('a single try of several keys', () => {
     await nothingLeft();
   });
 
+  it('names the key that somebody has', async () => {
+    const { store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b'], { waitMs: 0 });
+    const refused = expect(call).rejects.toMatchObject({ key: 'b' });
+    (await store.next('together')).reply({ ...busy, remainingMs: 0, wasFree: true });
+    (await store.next('together')).reply(busy);
+    await refused;
+  });
+
   it('sends nothing when this process has one of them', async () => {
     const { store, engine, held } = await startScripted();
     await held();

@@ -180,8 +180,10 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   async requeue({ name, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
     const entry = this.#locks.entry(name);
     remove(entry, token);
-    if (entry.lock?.token !== token)
-      return this.#take(name, entry, newToken, newToken, leaseMs, undefined);
+    if (entry.lock?.token !== token) {
+      const reply = this.#take(name, entry, newToken, newToken, leaseMs, undefined);
+      return { ...reply, wasLost: true };
+    }
     this.#free(entry, used);
     const live = this.#living(entry);
     if (live[0] === undefined) return this.#grant(entry, newToken, leaseMs);

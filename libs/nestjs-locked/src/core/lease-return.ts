@@ -51,7 +51,7 @@ export class LeaseReturn {
     );
     if (reply.kind !== 'unknown') {
       this.forget();
-      return true;
+      return reply.wasLost !== true;
     }
     void this.#context.cleanUp.release(old, until, this.forget);
     throw this.#unknown(reply.cause);

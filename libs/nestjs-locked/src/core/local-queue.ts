@@ -1,9 +1,9 @@
 import { Caller, type CallerEnd } from './caller.js';
 import type { Hold } from './hold.js';
-import { LeaseRequest, type Ask } from './lease-request.js';
+import { LeaseRequest } from './lease-request.js';
 import type { Lease } from './lease.js';
 import type { LockContext } from './lock-context.js';
-import type { AcquireCommand, AcquireReply, Unknown } from './lock-store.js';
+import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from './lock-store.js';
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
 import type { Scheduled } from './scheduler.js';
@@ -249,8 +249,8 @@ export class LocalQueue implements CallerEnd, Scheduled {
   requeue(
     lease: Lease,
     leaseMs: number,
-    send: (newToken: string) => ReturnType<Ask>,
-  ): ReturnType<Ask> {
+    send: (newToken: string) => Promise<RequeueReply>,
+  ): Promise<RequeueReply> {
     if (this.#lease === lease) this.#lease = undefined;
     const request = new LeaseRequest(this.#context, this, leaseMs);
     this.#request = request;

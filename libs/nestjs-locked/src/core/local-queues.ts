@@ -3,7 +3,7 @@ import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
 import type { LockContext } from './lock-context.js';
 import type { AcquireCommand, AcquireReply } from './lock-store.js';
-import { LockNotAcquiredError, LockStoreError } from './lock.errors.js';
+import { type LockError, LockNotAcquiredError, LockStoreError } from './lock.errors.js';
 import type { ResolvedLockOptions } from './lock.options.js';
 import { inNeutralContext } from './neutral-context.js';
 
@@ -44,11 +44,11 @@ export class LocalQueues {
   }
 
   async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
-    const taken = keys.find((key) => {
+    const takenHere = keys.find((key) => {
       const queue = this.#queues.get(key);
       return queue !== undefined && (queue.isTaken || queue.isAsking);
     });
-    if (taken !== undefined) throw notAcquired(taken);
+    if (takenHere !== undefined) throw notAcquired(takenHere);
     const stuck = keys.find((key) => this.#context.cleanUp.isStuck(key));
     if (stuck !== undefined) throw notAnswered(stuck);
     const commands: AcquireCommand[] = [];
@@ -64,10 +64,13 @@ export class LocalQueues {
     });
     // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
     const outcomes = Promise.allSettled(holds);
+    let taken: string | undefined;
     void this.#context.store.acquireTogether(commands).then((replies) => {
+      const first = replies.findIndex((reply) => reply.kind === 'busy' && reply.wasFree !== true);
+      taken = commands[first]?.name;
       answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
     });
-    return allOrNone(await outcomes);
+    return allOrNone(await outcomes, () => taken);
   }
 
   leases(): Lease[] {
@@ -100,10 +103,16 @@ export class LocalQueues {
   };
 }
 
-/** @throws the most telling reason why one was refused; the others are given back then, and nobody waits for that */
-function allOrNone(outcomes: PromiseSettledResult<Hold>[]): Hold[] {
+/**
+ * @param taken the key that somebody has, if that is known
+ * @throws the most telling reason why one was refused; the others are given back then, and nobody waits for that
+ */
+function allOrNone(
+  outcomes: PromiseSettledResult<Hold>[],
+  taken: () => string | undefined,
+): Hold[] {
   const refusals = outcomes.flatMap((outcome) =>
-    outcome.status === 'rejected' ? (outcome.reason as Error) : [],
+    outcome.status === 'rejected' ? (outcome.reason as LockError) : [],
   );
   const [first] = refusals;
   if (first === undefined) {
@@ -112,7 +121,8 @@ function allOrNone(outcomes: PromiseSettledResult<Hold>[]): Hold[] {
   for (const outcome of outcomes) {
     if (outcome.status === 'fulfilled') void outcome.value.drop().catch(() => {}); // reported
   }
-  throw refusals.find((error) => !(error instanceof LockNotAcquiredError)) ?? first;
+  const isBroken = (error: LockError): boolean => !(error instanceof LockNotAcquiredError);
+  throw refusals.find(isBroken) ?? refusals.find(({ key }) => key === taken()) ?? first;
 }
 
 function notAnswered(key: string): LockStoreError {

@@ -101,7 +101,8 @@ export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   readonly newToken: string;
   readonly leaseMs: number;
 }
-export type RequeueReply = Granted | Queued | Unknown;
+/** @property wasLost the old token did not have the lock any more */
+export type RequeueReply = ((Granted | Queued) & { readonly wasLost?: boolean }) | Unknown;
 
 export interface LeaveCommand {
   readonly name: string;

@@ -17,13 +17,15 @@ export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string)
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
   assertKeyPrefix(keyPrefix);
-  assertShutdown(shutdownMs);
+  assertMilliseconds('shutdownMs', shutdownMs);
+  assertMilliseconds('fenceKeepMs', moduleOptions.fenceKeepMs ?? 0);
   const redis = openRedis(moduleOptions.connection);
   const store = new RedisLockStore({
     client: redis.client,
     clock: systemClock,
     keyPrefix,
     leaseMs: options.leaseMs,
+    ...(moduleOptions.fenceKeepMs === undefined ? {} : { fenceKeepMs: moduleOptions.fenceKeepMs }),
     closeClient: () => redis.close(),
   });
   const log = new LockLog();
@@ -44,9 +46,9 @@ function assertKeyPrefix(prefix: string): void {
   );
 }
 
-function assertShutdown(ms: number): void {
+function assertMilliseconds(name: string, ms: number): void {
   if (Number.isSafeInteger(ms) && ms >= 0) return;
   throw new LockConfigError(
-    `Invalid option shutdownMs: ${String(ms)} must be a whole number of milliseconds from 0`,
+    `Invalid option ${name}: ${String(ms)} must be a whole number of milliseconds from 0`,
   );
 }

@@ -32,6 +32,7 @@ import type { RedisScript } from './redis-script.js';
 import {
   completed,
   readAcquireReply,
+  readHandoverReply,
   readLeaveReply,
   readReleaseReply,
   readRenewReply,
@@ -269,8 +270,12 @@ export class RedisLockStore implements LockStore {
     return reply.kind === 'lost' && isRepetition ? { kind: 'released' } : reply;
   }
 
-  requeue({ name, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
-    return this.#run(releaseScript, name, [token, used, newToken, leaseMs, 0], readRequeueReply);
+  async requeue(command: RequeueCommand): Promise<RequeueReply> {
+    const { name, token, used, newToken, leaseMs } = command;
+    const outcome = await this.#sendOne(releaseScript, name, [token, used, newToken, leaseMs, 0]);
+    const reply = read(outcome, readHandoverReply);
+    const isRepetition = outcome.kind === 'answered' && outcome.mayHaveRunBefore;
+    return isRepetition && reply.kind !== 'unknown' ? { ...reply, wasLost: false } : reply;
   }
 
   leave({ name, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {

@@ -61,6 +61,11 @@ export function readRequeueReply(reply: unknown): Exclude<RequeueReply, Unknown>
   }
 }
 
+export function readHandoverReply(reply: unknown): Exclude<RequeueReply, Unknown> {
+  const asked = readRequeueReply(reply);
+  return list(reply)[5] === 'lost' ? { ...asked, wasLost: true } : asked;
+}
+
 export function readLeaveReply(reply: unknown): Exclude<LeaveReply, Unknown> {
   const [kind, ...rest] = list(reply);
   switch (kind) {

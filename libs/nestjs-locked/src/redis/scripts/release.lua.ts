@@ -12,7 +12,8 @@ export const releaseScript = new RedisScript(
 -- ARGV[4] token · ARGV[5] highest fencing token used, 0 = not known · ARGV[6] new token or '' · ARGV[7] leaseMs
 -- ARGV[8] keepMs: the key stays taken for so long, by nobody; 0 = the next waiter gets it
 -- returns released | lost
---       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
+--       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign;
+--       behind it 'lost' if the old one was not yours
 --       | again
 ${PROTOCOL_LUA}
 local token, used, newToken, leaseMs, keepMs = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
@@ -20,7 +21,9 @@ local token, used, newToken, leaseMs, keepMs = ARGV[4], tonumber(ARGV[5]), ARGV[
 redis.pcall('ZREM', queue, token)
 if holder() ~= token then
   if newToken == '' then return { 'lost' } end
-  return take(newToken, newToken, leaseMs, false, '')
+  local reply = take(newToken, newToken, leaseMs, false, '')
+  reply[6] = 'lost'
+  return reply
 end
 local live, isMore = heirs()
 if isMore then return { 'again' } end
