@@ -53,7 +53,7 @@ svg.timeline{display:block;width:100%;min-width:760px;height:auto}
 table{border-collapse:separate;border-spacing:0;font-size:.86rem;font-variant-numeric:tabular-nums}
 .matrix{table-layout:fixed;width:100%;min-width:1260px;padding:0 10px 10px 0}.matrix thead th:first-child{width:186px}
 .matrix th{font-weight:560;text-align:left}
-.matrix thead th{vertical-align:bottom;padding:12px 2px 8px 4px;font-size:.7rem;overflow-wrap:anywhere;line-height:1.2;color:var(--soft);font-weight:560}
+.matrix thead th{vertical-align:bottom;padding:12px 2px 8px 4px;font-size:.63rem;letter-spacing:-.01em;hyphens:auto;line-height:1.2;color:var(--soft);font-weight:560}
 
 .matrix thead th:first-child{padding-left:16px}
 .matrix tbody th{position:sticky;left:0;background:var(--page);padding:2px 10px 2px 16px;line-height:1.25;z-index:1}.matrix tbody th a{display:grid;grid-template-columns:1.9em 1fr}
