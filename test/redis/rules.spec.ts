@@ -116,6 +116,49 @@ describe('the inbox', () => {
   });
 });
 
+describe('a queue full of the dead', () => {
+  it('keeps the live waiter behind them waiting for no longer than it takes to drop them', async () => {
+    const [a, b] = [newLocks(), newLocks()];
+    await Promise.all([a.engine.open(), b.engine.open()]);
+    const key = uniqueKey();
+    const queue = `lock:{${key}}:queue`;
+    const lock = await a.engine.acquire(key);
+    const dead = Array.from({ length: 20_000 }, (_, i) => [
+      i,
+      `${i.toString(16).padStart(32, '0')}:1`,
+    ]);
+    for (let i = 0; i < dead.length; i += 1_000)
+      await redis.zadd(queue, ...dead.slice(i, i + 1_000).flat());
+    const waiting = b.engine.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => expect(await redis.zcard(queue)).toBe(dead.length + 1));
+
+    const from = performance.now();
+    expect(await lock.release()).toBe(true);
+    const next = await waiting;
+
+    expect(performance.now() - from).toBeLessThan(2_500); // half of what a waiter waits before it looks for itself
+    expect(await redis.zcard(queue)).toBe(0);
+    await next.release();
+  });
+});
+
+describe('a fencing number', () => {
+  it('is kept for ten minutes after the key was released, and longer while it is held', async () => {
+    const { engine } = newLocks({ leaseMs: 30_000 });
+    await engine.open();
+    const key = uniqueKey();
+    const fence = `lock:{${key}}:fence`;
+
+    const lock = await engine.acquire(key);
+    expect(await redis.pttl(fence)).toBeGreaterThan(600_000);
+    expect(await redis.pttl(fence)).toBeLessThanOrEqual(630_000);
+    await lock.release();
+
+    expect(await redis.pttl(fence)).toBeLessThanOrEqual(600_000);
+    expect(await redis.pttl(fence)).toBeGreaterThan(580_000);
+  });
+});
+
 describe('a key that is kept after short work', () => {
   it('is told to the head of the queue, which enters as soon as that is over', async () => {
     const [a, b] = [newLocks(), newLocks()];

@@ -1,8 +1,6 @@
 /**
- * How long a fencing number is kept after Redis' clock has passed it, in milliseconds. As long as it is kept, or the
- * clock is ahead of it, the next number is larger; so the clock may be set back by so much, or be so much behind on a
- * replica that takes over, without a number being given out twice. Clocks are corrected by seconds; ten minutes cover
- * a virtual machine that was restored or moved. A number of 140 bytes for every key of ten minutes is what it costs.
+ * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
+ * out twice, in milliseconds: a number is kept for so long after the clock has passed it (docs/adr/0009).
  */
 export const FENCE_KEEP_MS = 600_000;
 

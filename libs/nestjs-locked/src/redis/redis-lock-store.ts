@@ -58,7 +58,7 @@ export interface RedisLockStoreOptions {
   readonly keyPrefix: string;
   /** The service's lease: time limits and the acceptance lease follow from it. */
   readonly leaseMs: number;
-  /** How long a fencing number is kept after Redis' clock has passed it. @default FENCE_KEEP_MS */
+  /** How far Redis' clock may be set back without a fencing number being given out twice. @default 10 minutes */
   readonly fenceKeepMs?: number;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
