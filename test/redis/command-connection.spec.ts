@@ -4,7 +4,7 @@ import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
@@ -23,8 +23,8 @@ const LIMIT_MS = 500;
 /** So many may wait for a connection, or be on their way. */
 const MOST = 1_000;
 
-async function openStore(url: string, clock = new CountingClock()) {
-  const redis = openRedis(url);
+async function openStore(connection: string | RedisOptions, clock = new CountingClock()) {
+  const redis = openRedis(connection);
   const store = new RedisLockStore({
     client: redis.client,
     clock,
@@ -327,9 +327,9 @@ describe('scripts', () => {
     admin = openAdmin(server.url);
     const rights = ['~*', '&*', '+@all', '-script', '-info'];
     await admin.call('ACL', 'SETUSER', 'no-scripts', 'on', '>secret', ...rights);
-    const it = await openStore(
-      `redis://no-scripts:secret@127.0.0.1:${server.port}?enableReadyCheck=false`,
-    );
+    const { port } = server;
+    const user = { port, username: 'no-scripts', password: 'secret', enableReadyCheck: false };
+    const it = await openStore(user);
     await admin.script('FLUSH');
     const name = uniqueKey();
     const token = it.token();
