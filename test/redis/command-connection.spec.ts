@@ -1,0 +1,376 @@
+/** When commands of the Redis store are sent, and in which order, while connections and scripts come and go. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import type { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
+import { afterTest } from '../support/after-test.js';
+import { CountingClock } from '../support/counting-clock.js';
+import { eventually } from '../support/eventually.js';
+import { openAdmin } from '../support/open-locks.js';
+import { RedisMonitor } from '../support/redis-monitor.js';
+import { StoreEvents } from '../support/store-events.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** A command may take a third of it. */
+const LEASE_MS = 1_500;
+const LIMIT_MS = 500;
+/** So many may wait for a connection, or be on their way. */
+const MOST = 1_000;
+
+async function openStore(connection: string | RedisOptions, clock = new CountingClock()) {
+  const redis = openRedis(connection);
+  const store = new RedisLockStore({
+    client: redis.client,
+    clock,
+    keyPrefix: 'lock:',
+    leaseMs: LEASE_MS,
+    closeClient: () => redis.close(),
+  });
+  const events = new StoreEvents();
+  await store.open(events);
+  afterTest(() => store.close());
+  let count = 0;
+  const token = (): string => `${store.processId}:${++count}`;
+  return {
+    store,
+    events,
+    clock,
+    token,
+    acquire: (name: string, own = token(), nowait = true) =>
+      store.acquire({ name, token: own, leaseMs: LEASE_MS, nowait }),
+    release: (name: string, own: string) => store.release({ name, token: own, used: 0 }),
+    leave: (name: string, own: string) =>
+      store.leave({ name, tokens: [own], take: false, leaseMs: LEASE_MS }),
+  };
+}
+
+async function startServer(...args: string[]): Promise<RedisServer> {
+  const server = await RedisServer.start({ args });
+  afterTest(() => server.stop());
+  return server;
+}
+
+/** Kills the server, and waits until the store knows that its connections are gone. */
+async function killed(
+  server: RedisServer,
+  { acquire }: Awaited<ReturnType<typeof openStore>>,
+): Promise<void> {
+  await server.kill();
+  await eventually(async () => expect(await acquire('any')).toMatchObject({ neverRan: true }));
+}
+
+/** How often this command was called since the server was started. */
+async function calls(admin: Redis, command: string): Promise<number> {
+  const stats = await admin.info('commandstats');
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
+
+/** Whether an acquire for this lock was ever carried out. */
+function wasAsked(admin: Redis, name: string): Promise<number> {
+  return admin.exists(`lock:{${name}}:fence`);
+}
+
+describe('while there is no connection', () => {
+  it('nothing is sent, and nothing later whose time limit has passed', async () => {
+    const server = await startServer();
+    const it = await openStore(server.url);
+    await killed(server, it);
+
+    const before = performance.now();
+    const reply = await it.acquire('late');
+    expect(performance.now() - before).toBeLessThan(10 * LIMIT_MS);
+    expect(reply).toMatchObject({ kind: 'unknown', neverRan: true });
+    const { cause } = reply as { cause: LockStoreError };
+    expect(cause).toBeInstanceOf(LockStoreError);
+    expect(cause.message).toMatch(
+      /^Cannot acquire 'late': there was no connection to Redis for 500 ms: .*ECONNREFUSED/,
+    );
+
+    await server.restart();
+    await eventually(async () =>
+      expect(await it.acquire('next')).toMatchObject({ kind: 'granted' }),
+    );
+    const admin = openAdmin(server.url);
+    expect(await wasAsked(admin, 'next')).toBe(1);
+    expect(await wasAsked(admin, 'late')).toBe(0);
+  });
+
+  it('a command waits for it within its time limit, and commands keep their order', async () => {
+    const server = await startServer();
+    const it = await openStore(server.url, new PatientClock());
+    const token = it.token();
+    await server.kill();
+    expect(await it.events.next()).toBe('inboxLost');
+
+    const replies = Promise.all([
+      it.acquire('x', token),
+      it.leave('x', token),
+      it.acquire('x'),
+      it.acquire('x'),
+    ]);
+    await server.restart();
+
+    expect(await replies).toMatchObject([
+      { kind: 'granted', token },
+      { kind: 'left' },
+      { kind: 'granted' },
+      { kind: 'busy' },
+    ]);
+  });
+
+  it('a thousand commands wait, and the others are told at once', async () => {
+    const server = await startServer();
+    const it = await openStore(server.url);
+    await killed(server, it);
+
+    const before = performance.now();
+    const replies = Array.from({ length: MOST + 500 }, (_, i) => it.acquire(`many:${i}`));
+    const refused = await Promise.all(replies.slice(MOST));
+    expect(performance.now() - before).toBeLessThan(LIMIT_MS);
+    for (const reply of refused) {
+      expect(reply).toMatchObject({
+        kind: 'unknown',
+        neverRan: true,
+        cause: {
+          message: expect.stringMatching(
+            /Redis cannot be reached, and 1000 commands wait for it already: .*ECONNREFUSED/,
+          ),
+        },
+      });
+    }
+    for (const reply of await Promise.all(replies.slice(0, MOST))) {
+      expect(reply).toMatchObject({ kind: 'unknown', neverRan: true });
+    }
+  });
+
+  it('close() ends within the time limit of what waits, and later commands are told', async () => {
+    const server = await startServer();
+    const it = await openStore(server.url);
+    await killed(server, it);
+
+    const asked = it.acquire('x');
+    await it.store.close();
+    expect(await asked).toMatchObject({ kind: 'unknown' });
+    expect(await it.acquire('x')).toMatchObject({
+      kind: 'unknown',
+      neverRan: true,
+      cause: { message: "Cannot acquire 'x': the locks are not open" },
+    });
+    expect(it.clock.timers).toBe(0);
+  });
+});
+
+describe('while the server is silent', () => {
+  it('nothing is sent after the first command that was not answered, and what waited is never sent', async () => {
+    const server = await startServer();
+    const admin = openAdmin(server.url);
+    const it = await openStore(server.url);
+    await it.acquire('warm');
+
+    server.pause();
+    const replies: Promise<unknown>[] = [];
+    const names: string[] = [];
+    const from = performance.now();
+    while (performance.now() - from < 5 * LIMIT_MS) {
+      names.push(`silent:${names.length}`);
+      replies.push(it.acquire(names.at(-1) as string));
+      await sleep(10);
+    }
+    for (const reply of await Promise.all(replies))
+      expect(reply).toMatchObject({ kind: 'unknown' });
+    server.resume();
+
+    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+    const asked = await Promise.all(names.map((name) => wasAsked(admin, name)));
+    const settled = (await Promise.all(replies)) as { neverRan?: boolean }[];
+    expect(asked.map((wasRun, i) => wasRun === 1 && settled[i]!.neverRan === true)).not.toContain(
+      true,
+    );
+    // Those that were sent in the first half second were on their way before anything was known.
+    const run = asked.filter((wasRun) => wasRun === 1).length;
+    expect(run).toBeLessThan(names.length / 2);
+    expect(asked.slice(-10)).toEqual(Array(10).fill(0));
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('what was not answered is sent again in its order, and "not yours" to a repeated release is no loss', async () => {
+    const server = await startServer();
+    const proxy = await TcpProxy.start(server.port);
+    afterTest(() => proxy.stop());
+    const admin = openAdmin(server.url);
+    const it = await openStore(proxy.url);
+    const [first, second] = [it.token(), it.token()];
+    await it.acquire('x', first);
+
+    proxy.swallowAnswersOfOldest();
+    const replies = Promise.all([it.release('x', first), it.acquire('x', second), it.acquire('x')]);
+    await eventually(async () => expect(await admin.get('lock:{x}')).toBe(second)); // carried out
+    proxy.cut();
+
+    expect(await replies).toMatchObject([
+      { kind: 'released' },
+      { kind: 'granted', token: second },
+      { kind: 'busy' },
+    ]);
+  });
+});
+
+describe('scripts', () => {
+  let server: RedisServer;
+  let admin: Redis;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.stop());
+
+  it('are known to every server before it gets a command', async () => {
+    const own = await startServer();
+    const it = await openStore(own.url);
+    admin = openAdmin(own.url);
+    for (let round = 1; round <= 2; round++) {
+      await it.acquire(`round:${round}`);
+      expect(await calls(admin, 'eval')).toBe(0);
+      expect(await admin.info('commandstats')).toMatch(/cmdstat_evalsha:.*failed_calls=0/);
+      if (round === 2) break;
+      await own.restart();
+      await eventually(() => expect(it.store.inboxReady).toBe(true));
+    }
+  });
+
+  it('after a restart a try is not refused because of the release that it follows', async () => {
+    const own = await startServer();
+    const it = await openStore(own.url);
+    await own.restart();
+    admin = openAdmin(own.url);
+    await admin.eval(acquireScript.lua, 3, 'a', 'b', 'c', 'lock:inbox:', 500, 'somebody', 1, 1, '');
+    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+
+    const token = it.token();
+    expect(await it.acquire('x', token)).toMatchObject({ kind: 'granted' });
+    expect(await Promise.all([it.release('x', token), it.acquire('x')])).toMatchObject([
+      { kind: 'released' },
+      { kind: 'granted' },
+    ]);
+  });
+
+  it('that the server has forgotten are sent whole in the order of the commands', async () => {
+    const it = await openStore(server.url);
+    admin = openAdmin(server.url);
+    const name = uniqueKey();
+    const tokens = Array.from({ length: 4 }, () => it.token());
+    const [a, b, c, d] = tokens as [string, string, string, string];
+    const monitor = await RedisMonitor.start(server.port);
+    afterTest(() => monitor.stop());
+
+    await admin.script('FLUSH');
+    const replies = Promise.all([
+      it.acquire(name, a),
+      it.release(name, a),
+      it.acquire(name, b),
+      it.leave(name, b),
+      it.acquire(name, c),
+      it.acquire(uniqueKey()),
+      it.acquire(name, d),
+    ]);
+    expect(await replies).toMatchObject([
+      { kind: 'granted', token: a },
+      { kind: 'released' },
+      { kind: 'granted', token: b },
+      { kind: 'left' },
+      { kind: 'granted', token: c },
+      { kind: 'granted' },
+      { kind: 'busy' },
+    ]);
+    const sent = (await monitor.commands()).filter(
+      ({ source, args }) => source !== 'lua' && args.includes(`lock:{${name}}`),
+    );
+    const tokenOf = (args: readonly string[]) => args.find((arg) => tokens.includes(arg));
+    const whole = sent.filter((command) => command.name === 'eval');
+    expect(whole.map(({ args }) => tokenOf(args))).toEqual([a, a, b, b, c, d]);
+    expect(sent.slice(-6)).toEqual(whole);
+  });
+
+  it('a command whose script was forgotten is not sent behind a later one for the same lock', async () => {
+    const it = await openStore(server.url);
+    admin = openAdmin(server.url);
+    const name = uniqueKey();
+    const token = it.token();
+
+    await admin.script('FLUSH');
+    await admin.script('LOAD', leaveScript.lua);
+    const [acquired, left, other] = await Promise.all([
+      it.acquire(name, token),
+      it.leave(name, token),
+      it.acquire(uniqueKey()),
+    ]);
+
+    expect(left).toEqual({ kind: 'left' });
+    expect(acquired).toMatchObject({
+      kind: 'unknown',
+      neverRan: true,
+      cause: {
+        message: `Cannot acquire '${name}': Redis had forgotten its script, and a later command was quicker`,
+      },
+    });
+    expect(other).toMatchObject({ kind: 'granted' }); // for another lock nothing was overtaken
+    expect(await admin.exists(`lock:{${name}}`, `lock:{${name}}:fence`)).toBe(0);
+  });
+
+  it('a user without the right to load them can do without', async () => {
+    admin = openAdmin(server.url);
+    const rights = ['~*', '&*', '+@all', '-script', '-info'];
+    await admin.call('ACL', 'SETUSER', 'no-scripts', 'on', '>secret', ...rights);
+    const { port } = server;
+    const user = { port, username: 'no-scripts', password: 'secret', enableReadyCheck: false };
+    const it = await openStore(user);
+    await admin.script('FLUSH');
+    const name = uniqueKey();
+    const token = it.token();
+    expect(await it.acquire(name, token)).toMatchObject({ kind: 'granted' });
+    expect(await it.release(name, token)).toEqual({ kind: 'released' });
+  });
+});
+
+describe('a server that is a replica', () => {
+  it('gets no command at the start', async () => {
+    const server = await startServer('--replicaof', '127.0.0.1', '1');
+    await expect(openStore(server.url, new CountingClock(1_000))).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringMatching(/^Cannot connect within .* is a READONLY replica/),
+    });
+  });
+
+  it('is left, and used again when it is a master again', async () => {
+    const server = await startServer();
+    const admin = openAdmin(server.url);
+    const it = await openStore(server.url);
+    const id = async (): Promise<string | undefined> =>
+      /id=(\d+).*name=lock:commands/.exec(String(await admin.client('LIST')))?.[1];
+    const before = await id();
+
+    await admin.replicaof('127.0.0.1', 1);
+    const reply = await it.acquire('x');
+    expect(reply).toMatchObject({
+      kind: 'unknown',
+      cause: { message: expect.stringMatching(/READONLY/) },
+    });
+    expect(await id()).not.toBe(before);
+
+    await admin.replicaof('NO', 'ONE');
+    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+  });
+});
+
+/** No command is given up. */
+class PatientClock extends CountingClock {
+  override after(delayMs: number, fire: () => void): () => void {
+    return super.after(delayMs === LIMIT_MS ? 10_000 : delayMs, fire);
+  }
+}

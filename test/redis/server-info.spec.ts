@@ -1,0 +1,119 @@
+/** What a server says about itself, at the start and after every reconnect. */
+import { describe, expect, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { readServerInfo } from '../../libs/nestjs-locked/src/redis/server-info.js';
+import { afterTest } from '../support/after-test.js';
+import { CountingClock } from '../support/counting-clock.js';
+import { openAdmin } from '../support/open-locks.js';
+import { StoreEvents } from '../support/store-events.js';
+
+/** Notes the policies that it is told. */
+class Listener extends StoreEvents {
+  readonly policies: string[] = [];
+
+  override mayEvict(policy?: string): void {
+    this.policies.push(policy ?? '');
+  }
+}
+
+async function startServer(...args: string[]): Promise<RedisServer> {
+  const server = await RedisServer.start({ args });
+  afterTest(() => server.stop());
+  return server;
+}
+
+async function openStore(connection: string | RedisOptions) {
+  const redis = openRedis(connection);
+  const store = new RedisLockStore({
+    client: redis.client,
+    clock: new CountingClock(3_000),
+    keyPrefix: 'lock:',
+    leaseMs: 3_000,
+    closeClient: () => redis.close(),
+  });
+  afterTest(() => store.close());
+  const listener = new Listener();
+  await store.open(listener);
+  return { store, listener };
+}
+
+describe('a node of a Redis Cluster', () => {
+  const REFUSED =
+    /^The server in 'connection' is a node of a Redis Cluster.*not supported yet; name a server with cluster-enabled no, or sentinels$/;
+
+  it('is refused at the start', async () => {
+    const node = await startServer('--cluster-enabled', 'yes');
+    await openAdmin(node.url).call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+
+    const error = await openStore(node.url).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(REFUSED);
+  });
+
+  it('is refused by what it answers if the user may not ask what it is', async () => {
+    const node = await startServer('--cluster-enabled', 'yes');
+    const admin = openAdmin(node.url);
+    await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
+
+    const { port } = node;
+    const user = { port, username: 'app', password: 'secret', enableReadyCheck: false };
+    const error = await openStore(user).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(REFUSED);
+    expect(error).toMatchObject({ cause: { message: expect.stringMatching(/^CLUSTERDOWN/) } });
+  });
+});
+
+describe('the eviction policy', () => {
+  it('is read again after a reconnect, and told when it has changed', async () => {
+    const server = await startServer();
+    const admin = openAdmin(server.url);
+    const { listener } = await openStore(server.url);
+    const reconnected = async (maxmemory: string, policy: string): Promise<void> => {
+      await admin.config('SET', 'maxmemory', maxmemory, 'maxmemory-policy', policy);
+      const id = /id=(\d+).*name=lock:commands/.exec(String(await admin.client('LIST')))?.[1];
+      await admin.client('KILL', 'ID', id as string);
+      expect(await listener.next()).toBe('reconnected');
+    };
+    expect(listener.policies).toEqual([]);
+
+    await reconnected('100mb', 'volatile-lru');
+    expect(listener.policies).toEqual(['volatile-lru']);
+    await reconnected('100mb', 'volatile-lru'); // said before
+    expect(listener.policies).toEqual(['volatile-lru']);
+    await reconnected('100mb', 'allkeys-lru');
+    expect(listener.policies).toEqual(['volatile-lru', 'allkeys-lru']);
+    await reconnected('100mb', 'noeviction');
+    await reconnected('0', 'allkeys-lru');
+    expect(listener.policies).toEqual(['volatile-lru', 'allkeys-lru']);
+    await reconnected('100mb', 'allkeys-lru');
+    expect(listener.policies).toEqual(['volatile-lru', 'allkeys-lru', 'allkeys-lru']);
+  });
+
+  it('is told at the start', async () => {
+    const server = await startServer('--maxmemory', '100mb', '--maxmemory-policy', 'volatile-ttl');
+    const { listener } = await openStore(server.url);
+    expect(listener.policies).toEqual(['volatile-ttl']);
+  });
+});
+
+describe('readServerInfo', () => {
+  it.each([
+    ['', undefined],
+    ['maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n', undefined],
+    ['maxmemory:1\r\nmaxmemory_policy:noeviction\r\n', undefined],
+    ['maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n', 'allkeys-lru'],
+    ['redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n', undefined],
+  ])('of %j gives the policy %s', (info, evictionPolicy) => {
+    expect(readServerInfo(info)).toEqual({ evictionPolicy });
+  });
+
+  it('does not take a replica for a mistake in the options: it may be promoted', () => {
+    const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n');
+    expect(read).toThrow('is a READONLY replica, and locks need the master');
+    expect(read).not.toThrow(LockConfigError);
+  });
+});
