@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { hasMariaDb } from 'dev-servers';
+import { hasMariaDb, hasMySql } from 'dev-servers';
 
 type Describe = (name: string, tests: () => void) => void;
 
@@ -11,3 +11,6 @@ export function describeIf(condition: boolean, reason: string): Describe {
 
 /** For tests that need a MariaDB: they install none. */
 export const describeWithMariaDb: Describe = describeIf(hasMariaDb(), 'no MariaDB');
+
+/** For tests that need MySQL itself. */
+export const describeWithMySql: Describe = describeIf(hasMySql(), 'no MySQL');

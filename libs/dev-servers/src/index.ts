@@ -9,5 +9,6 @@ export {
   findOrInstallMariaDb,
   type MariaDbPrograms,
 } from './mariadb-programs.js';
+export { hasMySql, MySqlServer } from './mysql-server.js';
 export { isAlive } from './is-alive.js';
 export { cleanUpAtExit } from './clean-up.js';
