@@ -44,8 +44,13 @@ export function useMariaDb(): TestDatabase {
   return useDatabase('mariadb', queryMariaDb, (name) => `DROP DATABASE ${name}`);
 }
 
+/** A database on the MySQL of this test run. Call it inside `describeWithMySql`. */
+export function useMySql(): TestDatabase {
+  return useDatabase('mysql', queryMariaDb, (name) => `DROP DATABASE ${name}`);
+}
+
 function useDatabase(
-  server: 'postgres' | 'mariadb',
+  server: 'postgres' | 'mariadb' | 'mysql',
   run: RunStatement,
   dropStatement: (name: string) => string,
 ): TestDatabase {
@@ -80,7 +85,7 @@ function useDatabase(
 }
 
 /** Where the server is that this test run shares; it is started when it does not run yet. */
-async function addressOf(server: 'postgres' | 'mariadb'): Promise<string> {
+async function addressOf(server: 'postgres' | 'mariadb' | 'mysql'): Promise<string> {
   const response = await fetch(`${process.env['TEST_SERVERS_URL']}/${server}`);
   const text = await response.text();
   if (!response.ok) throw new Error(text);

@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { findChromium, hasMariaDb } from 'dev-servers';
+import { findChromium, hasMariaDb, hasMySql } from 'dev-servers';
 
 type Describe = (name: string, tests: () => void) => void;
 
@@ -17,3 +17,6 @@ export const describeWithChromium: Describe = describeIf(
   findChromium() !== undefined,
   'no Chromium',
 );
+
+/** For tests that need MySQL itself. */
+export const describeWithMySql: Describe = describeIf(hasMySql(), 'no MySQL');

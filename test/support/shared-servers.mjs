@@ -1,16 +1,23 @@
 /**
- * One PostgreSQL, one MariaDB and one Redis for a whole jest run. Spec files run in processes of their own, so
+ * One PostgreSQL, one MariaDB, one MySQL and one Redis for a whole jest run. Spec files run in processes of their own, so
  * jest's main process has the servers, and starts each when the first spec file asks for its address
  * (`databases.ts` does). `cleanUpAtExit` in dev-servers ends them when jest ends by a signal.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { hasMariaDb, provideMariaDb, providePostgres, provideRedis } from 'dev-servers';
+import {
+  hasMariaDb,
+  MySqlServer,
+  provideMariaDb,
+  providePostgres,
+  provideRedis,
+} from 'dev-servers';
 
 const providers = new Map([
   ['/postgres', providePostgres],
   ['/redis', provideRedis],
   ['/mariadb', provideInstalledMariaDb],
+  ['/mysql', () => MySqlServer.start()],
 ]);
 
 /** Servers by path, from the moment they are asked for. */

@@ -198,3 +198,30 @@ describe('a transaction that cannot be claimed as it is', () => {
     );
   });
 });
+
+describe('services with prefixes of their own', () => {
+  it('share a fence table, and do not block each other over keys of the same name', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const { locks: others } = await startFenced({ keyPrefix: 'billing:' });
+    const [opened, end] = [makeGate(), makeGate()];
+    const first = locks.withLock(stock.key, () =>
+      dataSource.transaction(async () => {
+        opened.open();
+        await end.opened;
+      }),
+    );
+    await opened.opened;
+    await others.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    end.open();
+    await first;
+    const rows = await postgres.query<{ lock_key: string }>(
+      'SELECT lock_key FROM lock_fence WHERE lock_key LIKE $1',
+      [`%${stock.product}%`],
+    );
+    const keys = rows.map(({ lock_key }) => lock_key);
+    expect(keys.sort()).toEqual([`billing:{${stock.key}}`, stock.key]);
+  });
+});

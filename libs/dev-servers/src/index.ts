@@ -11,5 +11,6 @@ export {
   type MariaDbPrograms,
 } from './mariadb-programs.js';
 export { findChromium, findOrInstallChromium } from './chromium-program.js';
+export { hasMySql, MySqlServer } from './mysql-server.js';
 export { isAlive } from './is-alive.js';
 export { cleanUpAtExit } from './clean-up.js';

@@ -13,6 +13,8 @@ export interface ServerProcessOptions {
   readonly logFile: string;
   /** The signal that ends the server at once and in good order. */
   readonly endSignal: NodeJS.Signals;
+  /** Added to the environment of this process. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** User and group to run as; only root may change them. */
   readonly userId?: number | undefined;
 }
@@ -38,12 +40,13 @@ export class ServerProcess {
   private readonly exited: Promise<unknown>;
 
   constructor(private readonly options: ServerProcessOptions) {
-    const { program, args, folder, logFile, endSignal, userId } = options;
+    const { program, args, folder, logFile, endSignal, environment, userId } = options;
     const log = openSync(logFile, 'a');
     this.child = spawn(program, args, {
       cwd: folder,
       detached: true,
       stdio: ['ignore', log, log],
+      env: { ...process.env, ...environment },
       ...(userId !== undefined && { uid: userId, gid: userId }),
     });
     closeSync(log);

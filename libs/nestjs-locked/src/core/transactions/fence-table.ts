@@ -8,9 +8,8 @@ export interface FenceTableOptions {
 }
 
 /**
- * The statement that creates the fence table if it is not there: for migrations. One row for each key that was ever
- * locked; rows that are days older than the longest transaction may be deleted, by the time in their token
- * (microseconds since 1970).
+ * The statement that creates the fence table if it is not there: for migrations. It gets one row for each key that is
+ * ever locked around a transaction; `pruneFenceTable` deletes those that nobody has locked for days.
  *
  * @throws LockConfigError
  */

@@ -1,0 +1,305 @@
+import { expect, it } from '@jest/globals';
+import { Propagation } from '@nestjs-cls/transactional';
+import {
+  LockConfigError,
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+} from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TestDatabase } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
+import { openDataSource } from './data-source.js';
+import { giveAway, isHeld } from './locks.js';
+import { type Stock, useStock } from './stock.js';
+
+const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
+
+/** What holds on MariaDB as well as on MySQL. Call it where `describe` may be called. */
+export function mysqlSuite(useDatabase: () => TestDatabase): void {
+  const redis = useRedis();
+  const database = useDatabase();
+  const stock: Stock = useStock(database, 'mysql');
+
+  const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+  const start = (options: Partial<ClsAppOptions> = {}): Promise<ClsApp> =>
+    startClsApp({
+      redisUrl: redis.url,
+      type: 'mysql',
+      settings: database.settings,
+      ...options,
+    });
+
+  const takeOne = ({ host }: { host: Host }): Promise<void> => stock.takeOne(host.tx);
+  /** The transaction reads, and then somebody else changes what it has read. */
+  const outdateSnapshot = async ({ host }: { host: Host }): Promise<void> => {
+    await host.tx.query('SELECT quantity FROM stock');
+    await database.query('UPDATE stock SET quantity = 50 WHERE id = ?', [stock.product]);
+  };
+
+  it.each(ISOLATIONS)('loses no update in the right order at %s', async (isolationLevel) => {
+    const app = await start({ fence: {} });
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        app.locks.withLock(stock.key, () =>
+          app.host.withTransaction({ isolationLevel }, () => takeOne(app)),
+        ),
+      ),
+    );
+    expect([await held(), await stock.quantity()]).toEqual([false, 80]);
+  });
+
+  it('refuses a lock inside a transaction', async () => {
+    const { host, locks } = await start();
+    await expect(
+      host.withTransaction(() => locks.withLock(stock.key, async () => {})),
+    ).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(await held()).toBe(false);
+  });
+
+  it.each(ISOLATIONS)(
+    'restarts a transaction that has read already at %s, and loses no update',
+    async (isolationLevel) => {
+      const app = await start({ insideTransaction: 'restart', fence: {} });
+      let runs = 0;
+      await Promise.all(
+        Array.from({ length: 20 }, () =>
+          app.host.withTransaction({ isolationLevel }, async () => {
+            runs++;
+            await app.host.tx.query('SELECT count(*) FROM stock');
+            await app.locks.withLock(stock.key, () => takeOne(app));
+          }),
+        ),
+      );
+      expect([await held(), await stock.quantity()]).toEqual([false, 80]);
+      expect(runs).toBeGreaterThan(20);
+      expect(runs).toBeLessThanOrEqual(40);
+    },
+  );
+
+  it('restarts for a free lock if the snapshot is older than it', async () => {
+    const app = await start({ insideTransaction: 'restart' });
+    let runs = 0;
+    await app.host.withTransaction(async () => {
+      if (runs++ === 0) await outdateSnapshot(app);
+      await app.locks.withLock(stock.key, () => takeOne(app));
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 49]);
+  });
+
+  it('restarts the outer transaction, whose snapshot is old, for a lock in a new one inside', async () => {
+    const app = await start({ insideTransaction: 'restart' });
+    let runs = 0;
+    await app.host.withTransaction(async () => {
+      if (runs++ === 0) await outdateSnapshot(app);
+      await app.host.withTransaction(
+        Propagation.RequiresNew,
+        { isolationLevel: 'READ COMMITTED' },
+        () => app.locks.withLock(stock.key, async () => {}),
+      );
+      await app.locks.withLock(stock.key, () => takeOne(app));
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 49]);
+  });
+
+  it('knows the isolation level of the data source, which a session does not tell', async () => {
+    const app = await start({
+      insideTransaction: 'restart',
+      poolSize: 1,
+      dataSource: await openDataSource('mysql', database.settings, 1, {
+        isolationLevel: 'REPEATABLE READ',
+      }),
+    });
+    await app.dataSource.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED');
+    let runs = 0;
+    await app.host.withTransaction(async () => {
+      if (runs++ === 0) await outdateSnapshot(app);
+      await app.locks.withLock(stock.key, () => takeOne(app));
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 49]);
+  });
+
+  it('waits inside under join, but not on an old snapshot', async () => {
+    const app = await start({ insideTransaction: 'join', fence: {} });
+    await Promise.all(
+      Array.from({ length: 4 }, () =>
+        app.host.withTransaction({ isolationLevel: 'READ COMMITTED' }, () =>
+          app.locks.withLock(stock.key, () => takeOne(app)),
+        ),
+      ),
+    );
+    expect(await stock.quantity()).toBe(96);
+    const sell = (): Promise<void> => app.locks.withLock(stock.key, async () => {});
+    // One after the other: a rejection that nobody awaits yet would end the test.
+    await expect(app.host.withTransaction(sell)).rejects.toThrow(/snapshot of its first read/);
+    await expect(
+      app.host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, sell),
+    ).rejects.toThrow(/snapshot of its first read/);
+  });
+
+  it('claims before the body runs', async () => {
+    const { host, locks } = await start({ fence: {} });
+    await locks.withLock([stock.key, uniqueKey()], async () => {
+      const { fencingToken } = locks.current(stock.key) ?? {};
+      await host.withTransaction(async () => {
+        const [row] = await host.tx.query<{ token: string }[]>(
+          'SELECT token FROM lock_fence WHERE lock_key = ?',
+          [stock.key],
+        );
+        expect(Number(row?.token)).toBe(fencingToken);
+      });
+      expect(await stock.fence()).toBe(fencingToken);
+    });
+  });
+
+  it('claims keys of which no row is there yet, by many at once', async () => {
+    const app = await start({ fence: {}, poolSize: 12 });
+    const products = Array.from({ length: 24 }, () => uniqueKey());
+    await Promise.all(
+      products.map((product) =>
+        app.locks.withLock(product, () =>
+          app.host.withTransaction(() => app.host.tx.query('SELECT 1')),
+        ),
+      ),
+    );
+    const rows = await database.query('SELECT 1 FROM lock_fence WHERE lock_key IN (?)', [products]);
+    expect(rows).toHaveLength(24);
+  });
+
+  it('refuses a holder after a newer one, and the body does not run', async () => {
+    const { host, locks } = await start({ fence: {} });
+    let ran = false;
+    const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
+      await giveAway(redis.url, stock.key);
+      await stock.raiseFence(fencingToken + 10_000_000);
+      await host.withTransaction(async () => void (ran = true));
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+    expect(ran).toBe(false);
+  });
+
+  it('goes on from the number in the database if Redis has lost its own', async () => {
+    const app = await start({ fence: {} });
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    await stock.raiseFence(ahead);
+    await app.locks.withLock(stock.key, async (lock) => {
+      await app.host.withTransaction(() => takeOne(app));
+      expect(lock.fencingToken).toBeGreaterThan(ahead);
+      expect(await stock.fence()).toBe(lock.fencingToken);
+    });
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('lets the claims of two holders follow each other, and the later one read what the earlier wrote', async () => {
+    const app = await start({ fence: {} });
+    const earlier = (await openDataSource('mysql', database.settings)).createQueryRunner();
+    await stock.raiseFence(1);
+    await earlier.startTransaction();
+    await earlier.query('UPDATE lock_fence SET token = 2 WHERE lock_key = ?', [stock.key]);
+    await stock.takeOne(earlier);
+    const later = app.locks.withLock(stock.key, () => app.host.withTransaction(() => takeOne(app)));
+    await sleep(200);
+    await earlier.commitTransaction();
+    await earlier.release();
+    await later;
+    expect(await stock.quantity()).toBe(98);
+  });
+
+  it('does not commit without its claim, although somebody swallowed why there is none', async () => {
+    const app = await start({ fence: {}, insideTransaction: 'join', poolSize: 1 });
+    await app.dataSource.query('SET SESSION innodb_lock_wait_timeout = 1');
+    const earlier = (await openDataSource('mysql', database.settings)).createQueryRunner();
+    await stock.raiseFence(1);
+    await earlier.startTransaction();
+    await earlier.query('UPDATE lock_fence SET token = 2 WHERE lock_key = ?', [stock.key]);
+    const sale = app.host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+      await app.locks.withLock(stock.key, async () => {}).catch(() => {});
+      await app.locks.withLock(stock.key, () => takeOne(app)).catch(() => {});
+    });
+    await expect(sale).rejects.toThrow(/still has the transaction of an earlier holder open/);
+    await earlier.rollbackTransaction();
+    await earlier.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('commits nothing after the lease was lost', async () => {
+    const app = await start();
+    const sale = app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(async () => {
+        await takeOne(app);
+        await app.locks.forceRelease(stock.key);
+        await sleep(50);
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('turns a swallowed deadlock into an error', async () => {
+    const app = await start();
+    const other = uniqueKey('product');
+    await database.query('INSERT INTO stock VALUES (?, 100)', [other]);
+    const rival = (await openDataSource('mysql', database.settings)).createQueryRunner();
+    const touch = 'UPDATE stock SET quantity = quantity - 1 WHERE id = ?';
+    let swallowed: unknown;
+    await rival.startTransaction();
+    // The database ends the smaller of two transactions that wait for each other.
+    await rival.query('UPDATE stock SET quantity = quantity + 0 WHERE id = ?', [other]);
+    for (let i = 0; i < 20; i++) {
+      await rival.query('INSERT INTO stock VALUES (?, 1)', [uniqueKey('ballast')]);
+    }
+    const sale = app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(async () => {
+        await takeOne(app);
+        const waiting = rival.query(touch, [stock.product]);
+        await sleep(100);
+        await app.host.tx.query(touch, [other]).catch((error: unknown) => (swallowed = error));
+        await waiting;
+        return 'sold';
+      }),
+    );
+    await expect(sale).rejects.toThrow(/has ended the transaction before its COMMIT: a deadlock/);
+    expect(swallowed).toMatchObject({ driverError: { errno: 1213 } });
+    expect(await held()).toBe(false);
+    await rival.rollbackTransaction();
+    await rival.release();
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('does not take a transaction for whole that a statement has committed in between', async () => {
+    const app = await start();
+    const sale = app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(async () => {
+        await app.host.tx.query('CREATE TABLE IF NOT EXISTS made (id int)');
+        await takeOne(app);
+      }),
+    );
+    await expect(sale).rejects.toThrow(/or a statement has committed it/);
+  });
+
+  it('says why a read-only transaction cannot be claimed', async () => {
+    const app = await start({ fence: {}, poolSize: 1 });
+    await app.dataSource.query('SET SESSION TRANSACTION READ ONLY');
+    const sale = app.locks.withLock(stock.key, () => app.host.withTransaction(async () => {}));
+    await expect(sale).rejects.toBeInstanceOf(LockConfigError);
+    await expect(sale).rejects.toThrow(/read-only transaction/);
+  });
+
+  it('is free at once if the connection died before', async () => {
+    const app = await start();
+    const sale = app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(async () => {
+        await takeOne(app);
+        const [row] = await app.host.tx.query<{ id: number }[]>('SELECT connection_id() AS id');
+        await database.query(`KILL CONNECTION ${row?.id}`);
+        await sleep(50);
+        await app.host.tx.query('SELECT 1');
+      }),
+    );
+    await expect(sale).rejects.toThrow();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+}
