@@ -36,8 +36,6 @@ class Scene {
   readonly outcomes: Record<string, number> = {};
   readonly stores: UnreliableStore[] = [];
   readonly engines: LockEngine[] = [];
-  #calls = 0;
-  #running = 0;
 
   constructor(seed: number) {
     this.#random = new SeededRandom(seed);
@@ -147,7 +145,6 @@ class Scene {
     const random = this.#random;
     const keys = KEYS.filter(() => random.chance(0.4));
     if (keys.length === 0) keys.push('a');
-    this.#calls++;
     switch (random.between(0, 3)) {
       case 0: {
         const lock = await engine.acquire(keys, options);
@@ -177,12 +174,10 @@ class Scene {
       ? [...new Set([...keys, random.pick(KEYS)])]
       : [keys[0] as string];
     await engine.withLock(own, { waitMs: 2_000 }, async (lock) => {
-      this.#running++;
       const isJoined =
         parent.isHeld && lock.fencingTokenOf(own[0] as string) === parent.fencingToken;
       if (!isJoined) await this.#work(lock, who);
       else await this.#sleep(random.between(0, 20));
-      this.#running--;
     });
   }
 
