@@ -508,7 +508,7 @@ export const TABLE = [
   {
     name: 'inbox that does not notice its silence',
     file: `${REDIS}redis-inbox.ts`,
-    after: 'if (!isCurrent()) return;\n      this.#failed(error);',
+    after: 'async #ping(connection: number)',
     from: 'this.reconnect();',
     to: '',
     breaks: 'the inbox is asked whether it lives, and connected again if not',
