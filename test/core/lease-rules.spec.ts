@@ -611,3 +611,25 @@ describe('a closed service', () => {
     expect(clock.timers).toBe(0);
   });
 });
+
+describe('a transaction of which nobody knows whether it was committed', () => {
+  it('keeps the key until the lease has run out, even if the hold had been declared lost before', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted();
+    let holds: readonly { commitUnknown(): void }[] = [];
+    let finish: (() => void) | undefined;
+    const call = engine.withLock(KEY, { maxHoldMs: 1_000 }, async () => {
+      holds = engine.heldHere();
+      await new Promise<void>((done) => (finish = done));
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    await clock.advance(1_000);
+    for (const hold of holds) hold.commitUnknown();
+    finish?.();
+    await call;
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(30_000);
+    await nothingLeft();
+  });
+});

@@ -249,7 +249,8 @@ describe('scripts', () => {
     const it = await openStore(own.url);
     await own.restart();
     admin = openAdmin(own.url);
-    await admin.eval(acquireScript.lua, 3, 'a', 'b', 'c', 'lock:inbox:', 500, 'somebody', 1, 1, '');
+    const keys = ['a', 'b', 'c', 'd'];
+    await admin.eval(acquireScript.lua, 4, ...keys, 'lock:inbox:', 500, 0, 'somebody', 1, 1, '');
     await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
 
     const token = it.token();

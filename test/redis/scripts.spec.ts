@@ -58,6 +58,7 @@ async function serverMicros(): Promise<number> {
 function granted(
   reply: Reply,
   token: string,
+  ...behind: 'lost'[]
 ): { fence: number; blockEnd: number; waiters: number } {
   expect(reply).toEqual([
     'granted',
@@ -65,6 +66,7 @@ function granted(
     expect.stringMatching(/^\d{16}$/),
     expect.stringMatching(/^\d{16}$/),
     expect.any(Number),
+    ...behind,
   ]);
   const [fence, blockEnd, waiters] = reply.slice(2).map(Number) as [number, number, number];
   expect(blockEnd).toBe(fence + BLOCK);
@@ -72,13 +74,18 @@ function granted(
 }
 
 /** Asserts a place in the queue for the token and gives it back. */
-function queued(reply: Reply, token: string): { score: string; pttl: number; foreign: number } {
+function queued(
+  reply: Reply,
+  token: string,
+  ...behind: 'lost'[]
+): { score: string; pttl: number; foreign: number } {
   expect(reply).toEqual([
     'queued',
     token,
     expect.stringMatching(/^\d+$/),
     expect.any(Number),
     expect.any(Number),
+    ...behind,
   ]);
   const [score, pttl, foreign] = reply.slice(2) as [string, number, number];
   return { score, pttl, foreign };
@@ -1178,7 +1185,7 @@ describe('release with a new token', () => {
     expect(await it.state()).toEqual({ lock: fresh, queue: [], fence: String(first.blockEnd) });
     expectLife(await it.lockLifeMs(), LEASE_MS);
 
-    const again = granted(await it.release(token, fence + 5, fresh), fresh);
+    const again = granted(await it.release(token, fence + 5, fresh), fresh, 'lost');
     expect(again.fence).toBeGreaterThan(first.blockEnd);
     expect(await it.state()).toEqual({ lock: fresh, queue: [], fence: String(again.blockEnd) });
   });
@@ -1210,7 +1217,7 @@ describe('release with a new token', () => {
     ]);
     expect(await next.heard(redis)).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
 
-    expect(queued(await it.release(token, fence, fresh), fresh).score).toBe(score);
+    expect(queued(await it.release(token, fence, fresh), fresh, 'lost').score).toBe(score);
     expect(await it.state()).toEqual(after);
     expect(await waiter.heard(redis)).toEqual([`w ${waiting} stock:42`]);
   });
@@ -1220,7 +1227,7 @@ describe('release with a new token', () => {
     await redis.del(it.lock);
     const fresh = it.deadToken();
 
-    const { fence: next } = granted(await it.release(token, fence, fresh), fresh);
+    const { fence: next } = granted(await it.release(token, fence, fresh), fresh, 'lost');
 
     expect(next).toBeGreaterThan(fence + BLOCK);
   });
@@ -1231,7 +1238,7 @@ describe('release with a new token', () => {
     await redis.zrem(it.queue, waiting);
     const fresh = holder.token();
 
-    const { score, pttl } = queued(await it.release(token, fence, fresh), fresh);
+    const { score, pttl } = queued(await it.release(token, fence, fresh), fresh, 'lost');
 
     expectLife(pttl, 100_000);
     expect(await it.state()).toMatchObject({ lock: waiting, queue: [fresh, score] });

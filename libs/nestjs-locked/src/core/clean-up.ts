@@ -77,7 +77,8 @@ export class CleanUp implements Scheduled {
    * What is on its way for the first time does not count, because the store carries commands out in order.
    */
   isStuck(key: string): boolean {
-    for (const { hasFailed } of this.#byKey.get(key)?.debts ?? []) if (hasFailed) return true;
+    for (const { hasFailed, isOnItsWay } of this.#byKey.get(key)?.debts ?? [])
+      if (hasFailed || !isOnItsWay) return true;
     return false;
   }
 
@@ -146,6 +147,8 @@ export class CleanUp implements Scheduled {
       return this.#payNext();
     }
     debt.hasFailed = true;
+    this.#debts.delete(debt); // behind the others: one that is never answered must not keep them waiting
+    this.#debts.add(debt);
     this.#pause();
   }
 

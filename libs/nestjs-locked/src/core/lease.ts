@@ -191,11 +191,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     if (this.#hold !== hold) return false;
     this.#hold = undefined;
     this.#holdEnd = Infinity;
-    if (this.#state !== 'held') {
+    const isLost = this.#state !== 'held';
+    if (this.#commitUnknown) return this.#runOut(!isLost);
+    if (isLost) {
       this.#giveBackLost();
       return false;
     }
-    if (this.#commitUnknown) return this.#runOut();
     const keepMs = hold.since + hold.options.holdAtLeastMs - this.#context.clock.now();
     if (keepMs > 0 && keepMs < Infinity) return this.#release(Math.ceil(keepMs));
     const next = this.#queue.first;
@@ -207,11 +208,11 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   }
 
   /** Doubt ends sharing: the transaction may still be committed, so that nobody gets the key before the lease ends. */
-  #runOut(): Promise<boolean> {
+  #runOut(wasHeld: boolean): Promise<boolean> {
     this.#state = 'doubtful';
     this.#schedule();
     this.#queue.over(this);
-    return Promise.resolve(true);
+    return Promise.resolve(wasHeld);
   }
 
   #mayHandOver(hold: Hold, next: Caller): boolean {
@@ -238,12 +239,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #release(keepMs = 0): Promise<boolean> {
     this.#end();
     this.#queue.over(this);
-    return this.#return.release(this.#used, this.#deadline, keepMs);
+    return this.#return.release(this.#used, this.#longestEnd, keepMs);
   }
 
   #requeue(next: Caller): Promise<boolean> {
     this.#end();
-    return this.#return.requeue(this, next, this.#used, this.#deadline);
+    return this.#return.requeue(this, next, this.#used, this.#longestEnd);
   }
 
   /** The idle lease is not wanted any more: by another process, or because its time is over. */
@@ -358,8 +359,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   /** The lease is kept for its hold, and then for nobody; not renewed. */
   commitUnknown(hold: Hold): void {
-    if (this.#hold !== hold || this.#state !== 'held') return;
+    if (this.#hold !== hold) return;
     this.#commitUnknown = true;
+    if (this.#state !== 'held') return; // declared lost before, which ended nothing in the store
     this.#renewAt = Infinity;
     this.#schedule();
   }
@@ -440,8 +442,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#queue.storeFailed(this, unknown, this.#grant.score);
   }
 
+  /** When the store has forgotten it at the latest: a renewal may have been carried out without being answered. */
+  get #longestEnd(): number {
+    return this.#deadline + this.#leaseMs;
+  }
+
   #giveBackLost(): void {
-    this.#return.afterLoss(this.#used, this.#deadline + this.#leaseMs);
+    this.#return.afterLoss(this.#used, this.#longestEnd);
   }
 
   #end(): void {

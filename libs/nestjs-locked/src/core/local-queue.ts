@@ -80,7 +80,10 @@ export class LocalQueue implements CallerEnd, Scheduled {
       this.#context.store.acquire(command),
   ): Promise<Hold> {
     const { signal } = options;
-    if (signal?.aborted === true) return Promise.reject(this.#abortedError(signal));
+    if (signal?.aborted === true) {
+      this.#proceed(); // nobody may have come to stay
+      return Promise.reject(this.#abortedError(signal));
+    }
     const caller = new Caller(options, isPart, this.#context.clock.now(), this);
     if (caller.atEnd && this.isTaken) {
       this.#refuse(caller);

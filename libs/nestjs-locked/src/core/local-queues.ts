@@ -65,7 +65,9 @@ export class LocalQueues {
     // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
     const outcomes = Promise.allSettled(holds);
     let taken: string | undefined;
-    void this.#context.store.acquireTogether(commands).then((replies) => {
+    const asked =
+      commands.length === 0 ? Promise.resolve([]) : this.#context.store.acquireTogether(commands);
+    void asked.then((replies) => {
       const first = replies.findIndex((reply) => reply.kind === 'busy' && reply.wasFree !== true);
       taken = commands[first]?.name;
       answers.forEach((answer, i) => answer(replies[i] as AcquireReply));

@@ -13,6 +13,8 @@ export interface RedisCommand {
   readonly action: string;
   /** The locks that it is about: for each of them, commands run in the order of the calls. */
   readonly names: readonly string[];
+  /** False: a second run could do harm. If its connection breaks it is not sent again, and nobody knows. @default true */
+  readonly isRepeatable?: boolean;
   /** @param mayRepeat see `RedisScript.run` */
   send(redis: RedisConnection, mayRepeat: () => Promise<boolean>): Promise<unknown>;
 }
@@ -101,6 +103,8 @@ export class CommandConnection {
   #unanswered = new Set<OpenCommand>();
   /** Those of the unanswered whose script the server did not know, and how to tell them that it is their turn. */
   readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
+  /** Those that were told, and are on their way again. */
+  readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
 
   constructor(options: CommandConnectionOptions) {
@@ -208,8 +212,14 @@ export class CommandConnection {
     for (const open of this.#unanswered) open.mayHaveRun = true;
     for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
-    this.#waiting = new Set([...this.#unanswered, ...this.#waiting]);
+    this.#repeating.clear();
+    const unanswered = [...this.#unanswered];
     this.#unanswered = new Set();
+    this.#waiting = new Set([...unanswered, ...this.#waiting]);
+    for (const open of unanswered) {
+      if (open.command.isRepeatable !== false) continue;
+      this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
+    }
   }
 
   // ---- sending ----------------------------------------------------------------------------------------------
@@ -219,7 +229,7 @@ export class CommandConnection {
     const mayBeSent =
       this.#isAdmitted &&
       !this.#isSilent &&
-      this.#forgotten.size === 0 &&
+      this.#forgotten.size + this.#repeating.size === 0 &&
       this.#unanswered.size < MOST_UNANSWERED;
     return mayBeSent ? this.#connection : undefined;
   }
@@ -300,6 +310,7 @@ export class CommandConnection {
     this.#waiting.delete(open);
     this.#forgotten.get(open)?.(false);
     this.#forgotten.delete(open);
+    this.#repeating.delete(open);
     open.end(outcome);
     this.#repeatForgotten();
     this.#sendWaiting();
@@ -326,6 +337,7 @@ export class CommandConnection {
 
   #turnOf(open: OpenCommand): Promise<boolean> {
     return new Promise((tell) => {
+      this.#repeating.delete(open);
       this.#forgotten.set(open, tell);
       this.#repeatForgotten();
     });
@@ -334,12 +346,16 @@ export class CommandConnection {
   /** Everything under way was answered: whose script was not known may be sent whole, one after the other. */
   #repeatForgotten(): void {
     if (this.#forgotten.size < this.#unanswered.size) return;
-    for (const tell of this.#forgotten.values()) tell(true);
+    const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
+    this.#forgotten.clear();
+    for (const [open, tell] of inOrder) {
+      this.#repeating.add(open);
+      tell(true);
+    }
   }
 
   /** Whether the script was known or not was seen by others first: its order cannot be kept any more. */
   #refuseOvertaken(by: OpenCommand): void {
-    if (this.#forgotten.has(by)) return;
     for (const open of [...this.#forgotten.keys()]) {
       if (!open.isBefore(by) || !open.concerns(by)) continue;
       const reason = 'Redis had forgotten its script, and a later command was quicker';

@@ -103,7 +103,8 @@ export class RedisLockDirectory implements LockDirectory {
   async revoke(name: string): Promise<boolean> {
     const { keys } = this.#options;
     const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // grants nothing: no lengths are needed
-    return Number(await this.#runScript(revokeScript, keys.of(name), args, name)) === 1;
+    // Sent twice, it could take the lock from somebody who has got it in between.
+    return Number(await this.#runScript(revokeScript, keys.of(name), args, name, false)) === 1;
   }
 
   #runScript(
@@ -111,9 +112,12 @@ export class RedisLockDirectory implements LockDirectory {
     keys: readonly string[],
     args: readonly (string | number)[],
     name: string,
+    isRepeatable = true,
   ): Promise<unknown> {
-    return this.#run(`${script.name} '${name}'`, (redis, mayRepeat) =>
-      script.run(redis, keys, args, mayRepeat),
+    return this.#run(
+      `${script.name} '${name}'`,
+      (redis, mayRepeat) => script.run(redis, keys, args, mayRepeat),
+      isRepeatable,
     );
   }
 
@@ -121,8 +125,9 @@ export class RedisLockDirectory implements LockDirectory {
   async #run<T>(
     action: string,
     send: (redis: RedisConnection, mayRepeat: () => Promise<boolean>) => Promise<T>,
+    isRepeatable = true,
   ): Promise<T> {
-    const outcome = await this.#options.commands.run({ action, names: [], send });
+    const outcome = await this.#options.commands.run({ action, names: [], send, isRepeatable });
     if (outcome.kind === 'failed') throw outcome.cause;
     return outcome.reply as T;
   }

@@ -12,7 +12,7 @@ export const acquireTogetherScript = new RedisScript(
 --       | again
 ${PROTOCOL_LUA}
 local leaseMs, replies = ARGV[4], { 'granted' }
-local holders, waiting, numbers = {}, {}, {}
+local holders, waiting, heirsOf, numbers = {}, {}, {}, {}
 
 -- Everything is decided before anything is written.
 for i = 1, #KEYS / 4 do
@@ -25,6 +25,9 @@ for i = 1, #KEYS / 4 do
       if isMore then return { 'again' } end
     end
     if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end
+  else
+    heirsOf[i], isMore = heirs()
+    if isMore then return { 'again' } end
   end
   numbers[i] = stored()
 end
@@ -36,7 +39,7 @@ for i = 1, #KEYS / 4 do
   if replies[1] == 'granted' then
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
   elseif value == token then -- sent twice, and another one was lost in between: none is kept
-    local live = heirs()
+    local live = heirsOf[i]
     redis.call('DEL', lock)
     if live[1] then handTo(live[1], live[2]) end
   elseif value then

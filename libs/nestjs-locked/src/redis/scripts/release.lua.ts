@@ -12,8 +12,7 @@ export const releaseScript = new RedisScript(
 -- ARGV[4] token · ARGV[5] highest fencing token used, 0 = not known · ARGV[6] new token or '' · ARGV[7] leaseMs
 -- ARGV[8] keepMs: the key stays taken for so long, by nobody; 0 = the next waiter gets it
 -- returns released | lost
---       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign;
---       behind it 'lost' if the old one was not yours
+--       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
 --       | again
 ${PROTOCOL_LUA}
 local token, used, newToken, leaseMs, keepMs = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
@@ -22,7 +21,7 @@ redis.pcall('ZREM', queue, token)
 if holder() ~= token then
   if newToken == '' then return { 'lost' } end
   local reply = take(newToken, newToken, leaseMs, false, '')
-  reply[6] = 'lost'
+  reply[6] = 'lost' -- behind the others: the old token was not in the lock any more
   return reply
 end
 local live, isMore = heirs()
