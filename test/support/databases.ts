@@ -1,3 +1,4 @@
+import { fetchAgain } from './fetch-again.js';
 import { afterAll, beforeAll } from '@jest/globals';
 import { createConnection } from 'mysql2/promise';
 import { randomBytes } from 'node:crypto';
@@ -86,7 +87,7 @@ function useDatabase(
 
 /** Where the server is that this test run shares; it is started when it does not run yet. */
 async function addressOf(server: 'postgres' | 'mariadb' | 'mysql'): Promise<string> {
-  const response = await fetch(`${process.env['TEST_SERVERS_URL']}/${server}`);
+  const response = await fetchAgain(`${process.env['TEST_SERVERS_URL']}/${server}`);
   const text = await response.text();
   if (!response.ok) throw new Error(text);
   return text;

@@ -1,10 +1,11 @@
+import { fetchAgain } from './fetch-again.js';
 import { beforeAll } from '@jest/globals';
 
 /** The Redis of this test run. Use keys that nobody else uses: other specs share it. Call it where `beforeAll` may be called. */
 export function useRedis(): { readonly url: string } {
   let url: string | undefined;
   beforeAll(async () => {
-    const response = await fetch(`${process.env['TEST_SERVERS_URL']}/redis`);
+    const response = await fetchAgain(`${process.env['TEST_SERVERS_URL']}/redis`);
     if (!response.ok) throw new Error(await response.text());
     url = await response.text();
   }, 90_000);

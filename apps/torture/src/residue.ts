@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import type { Violation } from './checker/check.js';
 
 /** What ends by itself and keeps nobody from anything. */
-const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label))$/;
+const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label|lapsed))$/;
 
 /** What is left in Redis when nobody holds or waits: fencing numbers, labels, records of processes; all with an end. */
 export async function residue(admin: Redis): Promise<Violation[]> {
