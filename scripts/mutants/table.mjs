@@ -136,7 +136,7 @@ export const TABLE = [
   {
     name: 'doubtful lease passed on',
     file: `${CORE}lease.ts`,
-    from: 'if (this.#commitUnknown) return this.#runOut();',
+    from: 'if (this.#commitUnknown) return this.#runOut(!isLost);',
     to: '',
     breaks: 'a lease whose transaction was perhaps committed runs out',
     specs: OPTIONS,
@@ -182,7 +182,7 @@ export const TABLE = [
   {
     name: 'lost lease never released',
     file: `${CORE}lease.ts`,
-    from: 'this.#return.afterLoss(this.#used, this.#deadline + this.#leaseMs);',
+    from: 'this.#return.afterLoss(this.#used, this.#longestEnd);',
     to: 'this.#return.forget();',
     breaks: 'a lost lease is released when its work has settled',
     specs: LEASES,
@@ -490,10 +490,18 @@ export const TABLE = [
 
   // ---- the store ----------------------------------------------------------------------------------------------
   {
+    name: 'connections on different servers left alone',
+    file: `${REDIS}redis-connections.ts`,
+    from: 'return older.reconnect();',
+    to: 'return;',
+    breaks: 'commands and inbox lead to the same server',
+    specs: ['test/faults/failover.spec.ts'],
+  },
+  {
     name: 'reconnect not told to the engine',
     file: `${REDIS}redis-lock-store.ts`,
-    from: 'this.#listener.reconnected();',
-    to: '',
+    from: 'listener.reconnected();\n          this.#tellEviction',
+    to: 'this.#tellEviction',
     breaks: 'after a reconnect all leases and waiters look at once',
     specs: STORE,
   },

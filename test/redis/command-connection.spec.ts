@@ -1,10 +1,12 @@
 /** When commands of the Redis store are sent, and in which order, while connections and scripts come and go. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
-import type { Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../libs/nestjs-locked/src/core/clock.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
@@ -348,8 +350,11 @@ describe('a server that is a replica', () => {
     });
   });
 
-  it('is left, and used again when it is a master again', async () => {
-    const server = await startServer();
+  it.each([
+    ['READONLY', 'yes'],
+    ['MASTERDOWN', 'no'],
+  ])('is left when it says %s, and used again when it is a master again', async (says, stale) => {
+    const server = await startServer('--replica-serve-stale-data', stale);
     const admin = openAdmin(server.url);
     const it = await openStore(server.url);
     const id = async (): Promise<string | undefined> =>
@@ -357,10 +362,11 @@ describe('a server that is a replica', () => {
     const before = await id();
 
     await admin.replicaof('127.0.0.1', 1);
-    const reply = await it.acquire('x');
-    expect(reply).toMatchObject({
+    await expect(admin.eval("return redis.call('SET', 'a', 'b')", 1, 'a')).rejects.toThrow(says);
+    expect(await it.acquire('x')).toMatchObject({
       kind: 'unknown',
-      cause: { message: expect.stringMatching(/READONLY/) },
+      neverRan: true,
+      cause: { message: expect.stringMatching(/is a READONLY replica/) },
     });
     expect(await id()).not.toBe(before);
 
@@ -375,3 +381,33 @@ class PatientClock extends CountingClock {
     return super.after(delayMs === LIMIT_MS ? 10_000 : delayMs, fire);
   }
 }
+
+describe('two connections that lead to different servers', () => {
+  it('are refused at the start, and are not made anew in a tight loop', async () => {
+    const servers = [await startServer(), await startServer()] as const;
+    const clients = servers.map(({ url }) => new Redis(url, { lazyConnect: true }));
+    const [commands, inbox] = clients as [Redis, Redis];
+    let made = 0;
+    const divided: RedisClient = {
+      options: commands.options,
+      duplicate: (override) => (made++ === 0 ? commands : inbox).duplicate(override),
+    };
+    const store = new RedisLockStore({
+      client: divided,
+      clock: systemClock,
+      keyPrefix: 'lock:',
+      leaseMs: LEASE_MS,
+      closeClient: async () => {},
+    });
+
+    await expect(store.open(new StoreEvents())).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringMatching(/what is published on one connection does not arrive/),
+    });
+    for (const { url } of servers) {
+      const info = await openAdmin(url).info('stats');
+      const connections = Number(/total_connections_received:(\d+)/.exec(info)?.[1]);
+      expect(connections).toBeLessThan(25); // in ten seconds
+    }
+  }, 30_000);
+});

@@ -1,39 +1,14 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
+import type { CommandFailure, CommandOutcome, RedisCommand } from './redis-command.js';
 import type { RedisScript } from './redis-script.js';
-import { isReadOnly, isReplyError, lacksRights } from './reply-error.js';
+import { isFromReplica, isReplyError, lacksRights } from './reply-error.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
-
-export interface RedisCommand {
-  /** For messages: `acquire 'stock:42'`. */
-  readonly action: string;
-  /** The locks that it is about: for each of them, commands run in the order of the calls. */
-  readonly names: readonly string[];
-  /** False: a second run could do harm. If its connection breaks it is not sent again, and nobody knows. @default true */
-  readonly isRepeatable?: boolean;
-  /** @param mayRepeat see `RedisScript.run` */
-  send(redis: RedisConnection, mayRepeat: () => Promise<boolean>): Promise<unknown>;
-}
-
-export type CommandOutcome =
-  | {
-      readonly kind: 'answered';
-      readonly reply: unknown;
-      /** It was sent before, on a connection that broke, so that this may be the answer to the second time. */
-      readonly mayHaveRunBefore: boolean;
-    }
-  | CommandFailure;
-
-export interface CommandFailure {
-  readonly kind: 'failed';
-  readonly cause: LockStoreError;
-  /** It was not carried out, and will not be. False: nobody knows. */
-  readonly neverRan: boolean;
-}
 
 export interface CommandConnectionOptions {
   readonly name: string;
@@ -54,27 +29,6 @@ const MOST_UNANSWERED = 1_000;
 
 /** This many commands may wait for a connection. What comes on top of them is refused at once. */
 const MOST_WAITING = 1_000;
-
-/** A command whose caller waits. */
-class OpenCommand {
-  /** Number of the sending that counts: an answer to an earlier one is late. */
-  sending = 0;
-  mayHaveRun = false;
-  cancelLimit: () => void = () => {};
-
-  constructor(
-    readonly command: RedisCommand,
-    readonly end: (outcome: CommandOutcome) => void,
-  ) {}
-
-  isBefore(other: OpenCommand): boolean {
-    return this.sending < other.sending;
-  }
-
-  concerns(other: OpenCommand): boolean {
-    return this.command.names.some((name) => other.command.names.includes(name));
-  }
-}
 
 /**
  * The connection for commands. While it is down or silent nothing is sent: a command waits for it within its own time
@@ -150,6 +104,11 @@ export class CommandConnection {
     });
   }
 
+  /** It leads where it should: if it breaks, a new one is made without delay. */
+  proved(): void {
+    this.#connection?.proved();
+  }
+
   /** Makes a new connection; what is under way is sent again on it. */
   reconnect(): void {
     this.#lose();
@@ -194,7 +153,6 @@ export class CommandConnection {
     this.#isAdmitted = true;
     this.#isSilent = false;
     this.#lastError = undefined;
-    own.proved();
     this.#sendWaiting();
     this.#listener?.admitted(server);
   }
@@ -279,14 +237,14 @@ export class CommandConnection {
   }
 
   #notAnswered(open: OpenCommand, error: unknown): void {
-    if (isReplyError(error) && !isReadOnly(error)) {
+    if (isReplyError(error) && !isFromReplica(error)) {
       this.#isSilent = false;
       this.#refuseOvertaken(open);
       return this.#end(open, this.#failure(open.command, error, error.message));
     }
     const hadRun = open.mayHaveRun;
     this.#lose(error);
-    if (isReadOnly(error)) open.mayHaveRun = hadRun;
+    if (isFromReplica(error)) open.mayHaveRun = hadRun;
     this.#connection?.reconnect();
   }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.js';
-import type { CommandConnection, CommandFailure } from './command-connection.js';
+import type { CommandConnection } from './command-connection.js';
+import type { CommandFailure } from './redis-command.js';
 import type { RedisKeys } from './redis-keys.js';
 import { probeScript } from './scripts/probe.lua.js';
 import { withinLimit } from './time-limit.js';

@@ -1,6 +1,5 @@
 import type { Clock } from '../core/clock.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
-import { isReadOnly } from './reply-error.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -48,9 +47,8 @@ export class OwnConnection {
       // A planned failover breaks no connection: without the sentinels' word we would stay on the old master.
       role: 'master',
       failoverDetector: true,
-      // Behind one address it breaks none either, but the old master says that it is a replica now.
-      reconnectOnError: (error: Error) =>
-        isReadOnly(error) || Boolean(reconnectOnError?.(error)) ? 1 : false,
+      // Where the user's function has the command sent again, that is done here instead, in order.
+      reconnectOnError: (error: Error) => (reconnectOnError?.(error) ? 1 : false),
       retryStrategy: () => this.#delayMs(),
       sentinelRetryStrategy: reconnectDelay,
       enableOfflineQueue: false,

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.js';
 import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
 import { reasonOf } from './reason-of.js';
 import { isFromCluster, lacksRights, refusesUser } from './reply-error.js';
-import { clusterError } from './server-info.js';
+import { clusterError, type ServerInfo } from './server-info.js';
 
 /** How long the start of the application may wait for Redis, in milliseconds. */
 const LIMIT_MS = 10_000;
@@ -10,6 +10,10 @@ const LIMIT_MS = 10_000;
 /** Every command that is sent, by us and by our scripts. */
 const COMMANDS =
   'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
+
+interface Failure {
+  readonly cause: unknown;
+}
 
 /**
  * The start: everything that is needed must work before anything is locked. What may pass is waited for; what will not
@@ -20,11 +24,11 @@ export class RedisHandshake {
   /** Keys and channels that the user needs, in the words of ACL SETUSER. */
   readonly #rights: string;
   readonly #until: number;
-  readonly #refused: Promise<{ readonly refusal: unknown }>;
-  #refuse!: (refused: { readonly refusal: unknown }) => void;
+  readonly #refused: Promise<Failure>;
+  #refuse!: (failure: Failure) => void;
   /** A server has admitted the connection for commands. */
-  readonly isConnected: Promise<void>;
-  connected!: () => void;
+  readonly isConnected: Promise<ServerInfo>;
+  connected!: (server: ServerInfo) => void;
   /** The inbox is subscribed. */
   readonly isSubscribed: Promise<void>;
   subscribed!: () => void;
@@ -46,24 +50,25 @@ export class RedisHandshake {
   /** What went wrong on a connection; a refusal ends the handshake, anything else may pass. */
   failed(error: unknown): void {
     this.#lastError = error;
-    if (isRefusal(error)) this.#refuse({ refusal: error });
+    if (isRefusal(error)) this.#refuse({ cause: error });
   }
 
   /**
    * Waits for one step, for what is left of the time.
    * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer
    */
-  async step(action: string, done: Promise<void>): Promise<void> {
+  async step<T>(action: string, done: Promise<T>): Promise<T> {
     const leftMs = Math.max(0, Math.ceil(this.#until - this.#clock.now()));
     let cancel = (): void => {};
-    const timeIsUp = new Promise<'late'>((resolve) => {
-      cancel = this.#clock.after(leftMs, () => resolve('late'));
+    const tooLate = new Promise<Failure>((resolve) => {
+      cancel = this.#clock.after(leftMs, () =>
+        resolve({ cause: this.#lastError ?? new Error('Redis did not answer') }),
+      );
     });
-    const outcome = await Promise.race([done, this.#refused, timeIsUp]).finally(cancel);
-    if (outcome === undefined) return;
-    const cause =
-      outcome === 'late' ? (this.#lastError ?? new Error('Redis did not answer')) : outcome.refusal;
-    throw this.#explained(action, cause);
+    const success = done.then((value) => ({ value }));
+    const outcome = await Promise.race([success, this.#refused, tooLate]).finally(cancel);
+    if ('cause' in outcome) throw this.#explained(action, outcome.cause);
+    return outcome.value;
   }
 
   #explained(action: string, cause: unknown): Error {

@@ -65,6 +65,11 @@ export class RedisInbox {
     return this.#connections;
   }
 
+  /** It leads where it should: if it breaks, a new one is made without delay. */
+  proved(): void {
+    this.#connection.proved();
+  }
+
   /** Drops the connection and makes a new one. */
   reconnect(): void {
     this.#lost();
@@ -86,7 +91,6 @@ export class RedisInbox {
       );
       if (!isCurrent()) return;
       this.#ready = true;
-      this.#connection.proved();
       this.#armPing();
     } catch (error) {
       if (!isCurrent()) return;

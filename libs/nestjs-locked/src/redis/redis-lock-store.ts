@@ -20,12 +20,9 @@ import type {
   Unknown,
 } from '../core/lock-store.js';
 import { quotedList } from '../core/quoted.js';
-import { CommandConnection, type CommandOutcome } from './command-connection.js';
-import { InboxProof } from './inbox-proof.js';
-import { parseInboxMessage } from './inbox-message.js';
 import type { RedisClient } from './redis-client.js';
-import { RedisHandshake } from './redis-handshake.js';
-import { RedisInbox } from './redis-inbox.js';
+import type { CommandOutcome } from './redis-command.js';
+import { RedisConnections } from './redis-connections.js';
 import { FENCE_KEEP_MS, RedisKeys } from './redis-keys.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import type { RedisScript } from './redis-script.js';
@@ -76,9 +73,6 @@ const SCRIPTS = [
   revokeScript,
 ];
 
-/** How long to wait after Redis could not say whether messages arrive, before it is asked again. */
-const PROOF_RETRY_MS = 1_000;
-
 /**
  * Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. Both are
  * ours, and of the client only its options are used.
@@ -91,14 +85,9 @@ export class RedisLockStore implements LockStore {
   readonly #settings: readonly (string | number)[];
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
-  readonly #commands: CommandConnection;
-  readonly #proof: InboxProof;
-  #inbox: RedisInbox | undefined;
-  #listener: StoreListener | undefined;
-  #server: ServerInfo | undefined;
+  readonly #connections: RedisConnections;
   /** What the listener was told last. */
   #evictionPolicy: string | undefined;
-  #cancelProof: () => void = () => {};
 
   constructor(options: RedisLockStoreOptions) {
     const { client, clock, keyPrefix, leaseMs } = options;
@@ -110,133 +99,59 @@ export class RedisLockStore implements LockStore {
       options.fenceKeepMs ?? FENCE_KEEP_MS,
     ];
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
-    const timeLimitMs = this.commandTimeoutMs;
     const { processId } = this;
     const keys = this.#keys;
-    this.#commands = new CommandConnection({
-      name: client.options.connectionName ?? `${keyPrefix}commands:${processId}`,
+    this.#connections = new RedisConnections({
+      client,
       clock,
-      timeLimitMs,
+      keys,
+      processId,
       scripts: SCRIPTS,
+      timeLimitMs: this.commandTimeoutMs,
+      pingEveryMs: safetyIntervalMs(leaseMs),
     });
-    const commands = this.#commands;
-    this.#proof = new InboxProof({ commands, clock, keys, processId, timeLimitMs });
+    const { commands } = this.#connections;
     const connectionPrefix = client.options.keyPrefix ?? '';
     this.directory = new RedisLockDirectory({ commands, clock, keys, processId, connectionPrefix });
   }
 
   get inboxReady(): boolean {
-    return this.#inbox?.ready ?? false;
+    return this.#connections.inboxReady;
   }
 
   async open(listener: StoreListener): Promise<void> {
-    const { client, clock } = this.#options;
-    const { prefix, inboxPrefix } = this.#keys;
-    const rights = `~${client.options.keyPrefix ?? ''}${prefix}* &${inboxPrefix}*`;
-    const handshake = new RedisHandshake(clock, rights);
-    this.#openCommands(handshake);
-    this.#openInbox(handshake, listener);
     try {
-      await handshake.step('connect', handshake.isConnected);
-      await handshake.step('subscribe to the inbox', handshake.isSubscribed);
-      await handshake.step('receive a message in the inbox', handshake.isProved);
+      const server = await this.#connections.open({
+        message: (message) => listener.message(message),
+        subscribed: () => listener.reconnected(),
+        inboxLost: () => listener.inboxLost(),
+        connected: (newServer) => {
+          listener.reconnected();
+          this.#tellEviction(newServer, listener);
+          this.directory.present().catch(() => {}); // it may be another server; only people miss it
+        },
+      });
       await this.directory.present();
+      this.#tellEviction(server, listener);
     } catch (error) {
       await this.close();
       throw error;
     }
-    this.#listener = listener;
-    this.#tellEviction();
+  }
+
+  #tellEviction({ evictionPolicy }: ServerInfo, listener: StoreListener): void {
+    if (evictionPolicy === this.#evictionPolicy) return;
+    this.#evictionPolicy = evictionPolicy;
+    if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 
   /** Waits for the commands on their way, each within its time limit: what they got must be given back. */
   async close(): Promise<void> {
-    await this.#commands.idle();
+    await this.#connections.commands.idle();
     await this.directory.leave();
-    this.#cancelProof();
-    this.#proof.close();
-    this.#commands.close();
-    this.#inbox?.close();
-    this.#inbox = undefined;
+    this.#connections.close();
     await this.#options.closeClient();
   }
-
-  // ---- connections ------------------------------------------------------------------------------------------
-
-  #openCommands(handshake: RedisHandshake): void {
-    this.#commands.open(this.#options.client, {
-      admitted: (server) => {
-        this.#server = server;
-        handshake.connected();
-        if (this.#inbox !== undefined) this.#prove(handshake, this.#inbox);
-        if (this.#listener === undefined) return;
-        this.#listener.reconnected();
-        this.#tellEviction();
-        this.directory.present().catch(() => {}); // the server may be another one; only people miss it
-      },
-      failed: (error) => handshake.failed(error),
-    });
-  }
-
-  #openInbox(handshake: RedisHandshake, listener: StoreListener): void {
-    const options = {
-      channel: this.#keys.inboxPrefix + this.processId,
-      clock: this.#options.clock,
-      timeLimitMs: this.commandTimeoutMs,
-      pingEveryMs: safetyIntervalMs(this.#options.leaseMs),
-    };
-    this.#inbox = new RedisInbox(this.#options.client, options, {
-      subscribed: () => {
-        handshake.subscribed();
-        this.#prove(handshake, this.#commands);
-        this.#listener?.reconnected();
-      },
-      lost: () => this.#listener?.inboxLost(),
-      failed: (error) => handshake.failed(error),
-      message: (text) => {
-        const message = parseInboxMessage(text);
-        if (message?.kind === 'probe') this.#proof.arrived(message.id);
-        else if (message !== undefined) listener.message(message);
-      },
-    });
-  }
-
-  /**
-   * One of the two connections is new. If it leads to another server than the older one, because an address has moved,
-   * that one is made anew as well: waiters whose inbox is elsewhere would be passed over.
-   */
-  #prove(handshake: RedisHandshake, older: CommandConnection | RedisInbox): void {
-    const [commands, inbox] = [this.#commands, this.#inbox];
-    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // proved when both are there
-    const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
-    void this.#proof.run().then((outcome) => {
-      if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
-      switch (outcome.kind) {
-        case 'arrived':
-          return handshake.proved();
-        case 'missing':
-          return older.reconnect();
-        case 'failed':
-          handshake.failed(outcome.cause.cause ?? outcome.cause);
-          this.#cancelProof();
-          this.#cancelProof = this.#options.clock.after(PROOF_RETRY_MS, () =>
-            this.#prove(handshake, older),
-          );
-          return;
-        default:
-          return outcome satisfies never;
-      }
-    });
-  }
-
-  #tellEviction(): void {
-    const policy = this.#server?.evictionPolicy;
-    if (policy === this.#evictionPolicy) return;
-    this.#evictionPolicy = policy;
-    if (policy !== undefined) this.#listener?.mayEvict(policy);
-  }
-
-  // ---- commands ---------------------------------------------------------------------------------------------
 
   acquire({ name, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
     const args = [token, leaseMs, nowait ? 1 : 0, score ?? ''];
@@ -315,7 +230,7 @@ export class RedisLockStore implements LockStore {
   ): Promise<CommandOutcome> {
     const keys = names.flatMap((name) => this.#keys.of(name));
     const all = [...this.#settings, ...args];
-    return this.#commands.run({
+    return this.#connections.commands.run({
       action,
       names,
       send: (redis, mayRepeat) =>

@@ -5,9 +5,9 @@ export function isReplyError(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
-/** Scripts of Redis 6.2 say so in the middle of the message. */
-export function isReadOnly(error: unknown): boolean {
-  return isReplyError(error) && error.message.includes('READONLY');
+/** The server is not the master (any more), and did not run the command. Redis 6.2 says so in the middle of the message. */
+export function isFromReplica(error: unknown): boolean {
+  return isReplyError(error) && /READONLY|MASTERDOWN/.test(error.message);
 }
 
 export function isUnknownScript(error: unknown): boolean {
