@@ -12,6 +12,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -117,6 +118,33 @@ describe('a lock around a transaction', () => {
     });
     await expect(sale).rejects.toBeInstanceOf(LockFencedError);
     expect(ran).toBe(false);
+  });
+
+  it.each([
+    ['its own transaction', true],
+    ["another request's transaction, in which the loss is noticed", false],
+  ])('is over for a listener of `signal`, which runs outside of %s', async (_, isOwn) => {
+    const { dataSource, locks } = await start();
+    const [taken, end] = [makeGate(), makeGate()];
+    let asked: Promise<string> | undefined;
+    const ask = (): void => void (asked = locks.withLock(uniqueKey(), () => 'taken'));
+    const sale = locks.withLock(stock.key, async ({ signal }) => {
+      const work = async (): Promise<void> => {
+        signal.addEventListener('abort', ask);
+        taken.open();
+        await end.opened;
+      };
+      await (isOwn ? dataSource.transaction(work) : work());
+    });
+    const ended = Promise.allSettled([sale]);
+    await taken.opened;
+    await dataSource.transaction(async () => {
+      await locks.forceRelease(stock.key);
+      await eventually(() => expect(asked).toBeDefined());
+    });
+    end.open();
+    await ended;
+    expect(await asked).toBe('taken'); // inside of a transaction it would have been refused
   });
 
   it('lets nothing be committed after the lease was lost', async () => {
