@@ -1,0 +1,66 @@
+/**
+ * A process that asks Redis for locks at a steady rate, with the built library. Started with `fork`, with the URL of Redis and
+ * the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with what became of the
+ * calls of that time, and `acquire` with the kind of one answer.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../libs/nestjs-locked/dist/core/clock.js';
+import { openRedis } from '../../libs/nestjs-locked/dist/redis/open-redis.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/dist/redis/redis-lock-store.js';
+
+const CALLS_PER_SECOND = 1_000;
+const [redisUrl = '', lease = ''] = process.argv.slice(2);
+const leaseMs = Number(lease);
+
+const redis = openRedis(redisUrl);
+const store = new RedisLockStore({
+  client: redis.client,
+  clock: systemClock,
+  keyPrefix: 'lock:',
+  leaseMs,
+  closeClient: () => redis.close(),
+});
+const ignore = () => {};
+await store.open({ message: ignore, reconnected: ignore, inboxLost: ignore, mayEvict: ignore });
+
+let count = 0;
+function acquire() {
+  const name = `stock:${++count}`;
+  return store.acquire({ name, token: `${store.processId}:${count}`, leaseMs, nowait: true });
+}
+
+function usedMb() {
+  globalThis.gc?.();
+  return process.memoryUsage().heapUsed / 1e6;
+}
+
+/**
+ * Asks at the given rate.
+ * @param {number} ms
+ * @returns the heap in MB, twice a second, and how many got which kind of answer
+ */
+async function ask(ms) {
+  const heap = [];
+  /** @type {Record<string, number>} */
+  const kinds = {};
+  const from = performance.now();
+  let asked = 0;
+  for (let next = 500; performance.now() - from < ms;) {
+    for (; asked < ((performance.now() - from) / 1_000) * CALLS_PER_SECOND; asked++) {
+      void acquire().then(({ kind }) => (kinds[kind] = (kinds[kind] ?? 0) + 1));
+    }
+    await sleep(5);
+    if (performance.now() - from < next) continue;
+    heap.push(usedMb());
+    next += 500;
+  }
+  await sleep(store.commandTimeoutMs); // the last one is given up
+  return { asked, heap, kinds };
+}
+
+process.on('message', async (/** @type {number | 'acquire'} */ task) => {
+  process.send?.(task === 'acquire' ? (await acquire()).kind : await ask(task));
+});
+process.on('disconnect', () => process.exit());
+await acquire();
+process.send?.('open');
