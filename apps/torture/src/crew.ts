@@ -21,6 +21,8 @@ export interface CrewOptions {
 export class Crew {
   readonly #options: CrewOptions;
   readonly #workers = new Map<string, WorkerProcess>();
+  /** Those that are on their way to take the place of one that ended. */
+  readonly #replacements = new Set<Promise<unknown>>();
   #started = 0;
   #isFinishing = false;
 
@@ -44,7 +46,9 @@ export class Crew {
   /** Puts another one in its place. */
   async replace(worker: WorkerProcess): Promise<void> {
     if (!this.#workers.delete(worker.name) || this.#isFinishing) return;
-    await this.#startOne();
+    const replacement = this.#startOne();
+    this.#replacements.add(replacement);
+    await replacement.finally(() => this.#replacements.delete(replacement));
   }
 
   /**
@@ -53,6 +57,7 @@ export class Crew {
    */
   async finish(limitMs: number): Promise<void> {
     this.#isFinishing = true;
+    await Promise.all(this.#replacements);
     const workers = [...this.#workers.values()];
     const [sweeper] = await Promise.all([
       this.#startOne({ sweeps: true }),

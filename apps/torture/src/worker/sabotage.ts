@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { Redis } from 'ioredis';
+import { WARM_KEYS } from '../keys.js';
 
 interface Sabotage {
   /** Undefined: once. */
@@ -10,7 +11,10 @@ interface Sabotage {
 /** What a worker does on purpose, so that the checker can be checked: it must see each of them. */
 const SABOTAGE = {
   /** A release that does not ask whose lock it is. */
-  release: { everyMs: 60, act: (redis) => redis.del('lock:{a}') },
+  release: {
+    everyMs: 20,
+    act: (redis) => redis.del(...['a', ...WARM_KEYS].map((key) => `lock:{${key}}`)),
+  },
   /** Fencing tokens that fall: the stored number is an hour ahead, then gone. */
   token: {
     everyMs: 300,
