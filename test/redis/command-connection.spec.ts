@@ -222,6 +222,49 @@ describe('a connection that breaks', () => {
       { kind: 'busy' },
     ]);
   });
+
+  it("an operator's release that was not answered is not sent again: somebody else may have the lock", async () => {
+    const server = await startServer();
+    const proxy = await TcpProxy.start(server.port);
+    afterTest(() => proxy.stop());
+    const admin = openAdmin(server.url);
+    const it = await openStore(proxy.url);
+    await it.acquire('x');
+
+    proxy.swallowAnswersOfOldest();
+    const failure = expect(it.store.directory.revoke('x')).rejects.toThrow(
+      /^Cannot revoke 'x': the connection to Redis broke/,
+    );
+    await eventually(async () => expect(await admin.get('lock:{x}')).toMatch(/^revoked/)); // carried out
+    await admin.set('lock:{x}', 'somebody', 'PX', 60_000);
+    proxy.cut();
+
+    await failure;
+    await eventually(async () => expect(await it.acquire('x')).toMatchObject({ kind: 'busy' }));
+    expect(await admin.get('lock:{x}')).toBe('somebody');
+  });
+
+  it('a script that drops the dead in several rounds is not overtaken between them', async () => {
+    const server = await startServer();
+    const admin = openAdmin(server.url);
+    const it = await openStore(server.url);
+    const token = it.token();
+    await it.acquire('x', token);
+    const dead = Array.from({ length: 30_000 }, (_, i) => `${i.toString(16).padStart(32, '0')}:1`);
+    for (let i = 0; i < dead.length; i += 1_000)
+      await admin.zadd(
+        'lock:{x}:queue',
+        ...dead.slice(i, i + 1_000).flatMap((member) => [i, member]),
+      );
+
+    const released = it.release('x', token);
+    await eventually(async () => expect(await admin.zcard('lock:{x}:queue')).toBeLessThan(28_000));
+    const next = it.acquire('x');
+
+    expect(await admin.zcard('lock:{x}:queue')).toBeGreaterThan(0); // it was asked for in between
+    expect(await released).toEqual({ kind: 'released' });
+    expect(await next).toMatchObject({ kind: 'granted' });
+  });
 });
 
 describe('scripts', () => {

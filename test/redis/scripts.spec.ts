@@ -1070,6 +1070,31 @@ describe('more dead waiters than one call drops', () => {
     expect(await live.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
   });
 
+  test('several keys, repeated after one of the leases was lost, keep the others until then', async () => {
+    const { it, token, live, waiting } = await crowded();
+    const lost = new ScriptBench(redis, 'lost', it.prefix);
+    const thief = (await lost.peer()).token();
+    granted(await lost.acquire(thief), thief);
+    const asked = [
+      { bench: it, token },
+      { bench: lost, token: lost.deadToken() },
+    ];
+    const send = (): Promise<Reply> => it.acquireTogether(asked).then(([kind]) => [kind]);
+
+    const { count, reply } = await repeat(send, untouched(it));
+
+    expect(reply).toEqual(['busy']);
+    expect(count).toBeGreaterThanOrEqual(3);
+    expect(await it.state()).toMatchObject({ lock: waiting });
+    expect(await live.heard(redis)).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+
+  test('do not keep an operator from taking the lock', async () => {
+    const { it } = await crowded();
+    expect(await it.revoke('id')).toBe(1);
+    expect(await it.state()).toMatchObject({ lock: 'revoked:id' });
+  });
+
   test('do not take with them the one who asks, whose inbox is away', async () => {
     const { it } = await heldBench();
     const behind = await it.peer();
