@@ -141,6 +141,7 @@ describe('what timers, replies and messages set off', () => {
       waiters: 0,
       acceptMs: 500,
     });
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
     await second;
     await sleep(600);
     expect(reported).toEqual([['lost', undefined]]);

@@ -444,6 +444,17 @@ describe('a fixed lease', () => {
     expect((await hold).isHeld).toBe(false);
   });
 
+  it('has it even if the message came late, and half of the acceptance lease was left', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting({ renew: false, leaseMs: 3_000 });
+    await clock.advance(1_000);
+    grant(token); // for three seconds, from a moment that we do not know
+    const confirm = await store.next('renew');
+    expect(confirm.command).toMatchObject({ token, leaseMs: 3_000 });
+    confirm.reply(renewed());
+    expect((await hold).remainingMs()).toBe(3_000 - 30);
+  });
+
   it('is not handed out before it has that length', async () => {
     const { store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting(fixed);

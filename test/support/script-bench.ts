@@ -130,14 +130,14 @@ export class ScriptBench {
     return this.#run(revokeScript, [id]);
   }
 
-  /** What Redis keeps of the key; lifetimes aside. */
+  /** What Redis keeps of the key; lifetimes and the time of writing aside. */
   async state(): Promise<{ lock: string | null; queue: string[]; fence: string | null }> {
     const [lock, queue, fence] = await Promise.all([
       this.#redis.get(this.lock),
       this.#redis.zrange(this.queue, '0', '-1', 'WITHSCORES'),
       this.#redis.get(this.fence),
     ]);
-    return { lock, queue, fence };
+    return { lock, queue, fence: fence?.replace(/(?<=^\d+) \d+$/, '') ?? null };
   }
 
   /** The waiting tokens in order. */

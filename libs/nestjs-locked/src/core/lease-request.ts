@@ -188,7 +188,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     switch (message.kind) {
       case 'grant':
         if (this.#state === 'asking' || this.#state === 'waiting') {
-          this.#granted(message, message.acceptMs);
+          this.#granted(message, message.acceptMs, true);
         }
         return;
       case 'wanted':
@@ -208,7 +208,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   // ---- the end ----------------------------------------------------------------------------------------------
 
   /** @param lengthMs how long the store keeps the lease from the moment of the grant */
-  #granted(grant: Omit<Granted, 'kind'>, lengthMs: number): void {
+  #granted(grant: Omit<Granted, 'kind'>, lengthMs: number, cameByMessage = false): void {
     if (grant.token === this.#pending?.token) {
       this.#context.tokens.forget(this.#asked.token);
       this.#asked = this.#pending;
@@ -225,6 +225,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       waiters,
       introducedAt: this.#asked.at,
       lengthMs,
+      cameByMessage,
       leaseMs: this.#leaseMs,
       score: this.#score,
     });

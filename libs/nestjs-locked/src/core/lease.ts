@@ -25,6 +25,8 @@ export interface LeaseGrant extends Omit<Granted, 'kind'> {
   readonly introducedAt: number;
   /** How long the store keeps it from the moment of the grant, which came after `introducedAt`. */
   readonly lengthMs: number;
+  /** Not in answer to a command: perhaps shorter than what was asked for, perhaps granted long after `introducedAt`. */
+  readonly cameByMessage: boolean;
   /** What was asked for. */
   readonly leaseMs: number;
   readonly score: number | undefined;
@@ -50,7 +52,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
-  /** For how long the store last promised it, in milliseconds: with the grant, or with a renewal. */
+  /** For how long the store last promised it in answer to a command, in milliseconds. */
   #promisedMs: number;
   /** The machine may have slept until then: nothing is handed out before a renewal sent later was answered. */
   #suspectSince: number | undefined;
@@ -72,7 +74,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#queue = queue;
     this.#grant = grant;
     this.#leaseMs = grant.leaseMs;
-    this.#promisedMs = grant.lengthMs;
+    this.#promisedMs = grant.cameByMessage ? 0 : grant.lengthMs;
     this.#deadline = grant.introducedAt + grant.lengthMs - driftMarginMs(grant.lengthMs);
     this.#renewAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
     this.#used = grant.fence - 1;
@@ -150,9 +152,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   /** Whether so much of it is certainly left that the caller can begin without asking the store. */
   #isGoodFor({ options: { leaseMs, renew } }: Caller, share: number): boolean {
     if (this.#suspectSince !== undefined || this.#used >= this.#blockEnd) return false;
-    if (!renew && this.#promisedMs < leaseMs) return false; // the short lease of a grant that came by message
     const remainingMs = this.remainingMs();
-    return remainingMs > 0 && remainingMs >= leaseMs * (renew ? share : 0.5);
+    if (remainingMs === 0 || remainingMs < leaseMs * (renew ? share : 0.5)) return false;
+    // A fixed lease is not prolonged later: it begins with its whole length, unless the store was slow to answer.
+    return renew || this.#promisedMs >= leaseMs || remainingMs >= leaseMs - driftMarginMs(leaseMs);
   }
 
   /** From here on the hold has an end: its longest time or, for a fixed one, that of the lease. */

@@ -110,9 +110,14 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'pro
     value,
     remainingMs: remaining(pttl),
     waiters: number(waiters),
-    since: isOurs && /^\d+$/.test(fence ?? '') ? (number(fence) - BLOCK) / 1_000 : undefined,
+    since: isOurs ? firstMintedAt(fence) : undefined,
     label: owner === value ? words.join(' ') : undefined,
   };
+}
+
+function firstMintedAt(fence = ''): number | undefined {
+  const [last] = /^\d+/.exec(fence) ?? [];
+  return last === undefined ? undefined : (Number(last) - BLOCK) / 1_000;
 }
 
 /** @param reply nothing for a lock that was itself free, of several asked for together */

@@ -29,7 +29,7 @@ for i = 1, #KEYS / 4 do
     heirsOf[i], isMore = heirs()
     if isMore then return { 'again' } end
   end
-  numbers[i] = stored()
+  numbers[i] = least()
 end
 
 for i = 1, #KEYS / 4 do

@@ -3,7 +3,8 @@
  *
  * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
- *                            fence: a fencing token that is not exceeded by any that may be in use
+ *                            fence: a fencing token that is not exceeded by any that may be in use; if it is ahead
+ *                            of the clock, with the time when it was written, in microseconds of server time
  *                            lapsed: there for a while after a lease was not given back although others waited
  * ARGV[1] inbox channel prefix · ARGV[2] acceptMs, the short lease of a grant that was not asked for right now
  * ARGV[3] fenceKeepMs, how far the clock of the server may be set back without a fencing token being given twice
@@ -35,17 +36,29 @@ local function now()
   return micros
 end
 
-local function stored() return tonumber(string.match(redis.call('GET', fence) or '', '^%d+$') or 0) end
+-- The number, and when it was written if it was ahead of the clock then.
+local function stored()
+  local number, at = string.match(redis.call('GET', fence) or '', '^(%d+) ?(%d*)$')
+  return tonumber(number) or 0, tonumber(at) or now()
+end
+
+-- The least number that may be given out. A number ahead of the clock grows with the time, at half its speed, so that
+-- the clock catches up. So what is given out after a failover is above what was given out before it and lost with it.
+local function least()
+  local number, at = stored()
+  return number + 1 + math.floor(math.max(0, now() - at) / 2)
+end
 
 -- Without a stored number the next one comes from the clock. So a number is kept until the clock has passed it, however
 -- far it is set back within fenceKeepMs; and in any case as long as the lease of its holder.
 local function keep(number, leaseMs)
   local aheadMs = math.ceil((number - now()) / 1000)
-  redis.call('SET', fence, text(number), 'PX', text(math.max(aheadMs, leaseMs) + fenceKeepMs))
+  local at = aheadMs > 0 and ' ' .. text(now()) or ''
+  redis.call('SET', fence, text(number) .. at, 'PX', text(math.max(aheadMs, leaseMs) + fenceKeepMs))
 end
 
-local function mint(leaseMs, before)
-  local first = math.max((before or stored()) + 1, now())
+local function mint(leaseMs, above)
+  local first = math.max(above or least(), now())
   keep(first + BLOCK, tonumber(leaseMs))
   return text(first), text(first + BLOCK)
 end
@@ -87,16 +100,16 @@ local function join(token, score)
   return score
 end
 
--- The fence comes first: if it cannot be written, the lock must not be. 'before' is what is stored, if that is known.
-local function give(token, ms, before)
-  local first, last = mint(ms, before)
+-- The fence comes first: if it cannot be written, the lock must not be. 'above' is the least number, if that is known.
+local function give(token, ms, above)
+  local first, last = mint(ms, above)
   redis.call('SET', lock, token, 'PX', ms)
   return first, last
 end
 
 local function granted(token, first, last) return { 'granted', token, first, last, waiters() } end
 
-local function grant(token, leaseMs, before) return granted(token, give(token, leaseMs, before)) end
+local function grant(token, leaseMs, above) return granted(token, give(token, leaseMs, above)) end
 
 local function prolong(leaseMs)
   local ms = math.max(redis.call('PTTL', lock), tonumber(leaseMs))
@@ -159,8 +172,8 @@ local function heirs()
 end
 
 -- Gives the free lock to a waiter who listens, and tells the next one. False: it cannot be told, the lock stays free.
-local function handTo(waiter, nextWaiter, before)
-  local first, last = give(waiter.token, acceptMs, before)
+local function handTo(waiter, nextWaiter, above)
+  local first, last = give(waiter.token, acceptMs, above)
   if not tell(waiter.token, 'g', first, last, waiters() - 1, acceptMs) then
     redis.call('DEL', lock)
     return false
@@ -171,8 +184,8 @@ local function handTo(waiter, nextWaiter, before)
 end
 
 -- Hands the free lock to those who stand before me. I stand in the queue with this score.
-local function yield(me, score, live, before)
-  local ms = handTo(live[1], live[2], before) and redis.call('PTTL', lock) or 25
+local function yield(me, score, live, above)
+  local ms = handTo(live[1], live[2], above) and redis.call('PTTL', lock) or 25
   return queued(me, score, ms, 0)
 end
 
