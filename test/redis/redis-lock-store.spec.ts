@@ -16,7 +16,7 @@ import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 30_000;
-const BLOCK = 1_000_000;
+const BLOCK = 10_000;
 
 /** Options that both versions have. */
 type CommonOptions = Pick<

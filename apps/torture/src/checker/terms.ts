@@ -4,6 +4,8 @@ import type { Section } from './section.js';
 
 /** Timers and round trips of a machine that does several things at once. */
 const SLACK_MS = 100;
+/** A timer that is due fires in the next turn of the event loop. */
+const NEXT_TURN_MS = 5;
 /** The lease of a waiter that is handed the key, until it has confirmed it. */
 const ACCEPTANCE_MS = 1_000;
 
@@ -38,9 +40,11 @@ function lossOf({ lost }: Call, key: string): number {
   return lost?.key === key ? lost.at : Infinity;
 }
 
-/** Nobody is told that he holds what has ended already. */
+/** Nobody is told that he holds what has ended already. It may end while he is told; then he is told that as well. */
 function validAtStart({ call, key, from, process }: OwnSection, { disturbances }: Facts): string[] {
   if (call.held === undefined || call.held.remainingMs > 0 || call.keys[0] !== key) return [];
+  const lostAt = lossOf(call, key);
+  if (lostAt >= from && lostAt < from + NEXT_TURN_MS) return [];
   const stalledMs = disturbances.stalledMs(process, { from: from - SLACK_MS, until: from + 1 });
   if (stalledMs > 0) return [];
   return [`${call.id} (${call.what}) was told that it holds ${named(call)} when that was over`];

@@ -78,7 +78,7 @@ class Present {
     return call.keys.some((key) => this.#taken.has(key));
   }
 
-  /** Who waits for one of several keys may have the others already; and so on. */
+  /** Who waits for one of several keys, for whatever reason, may have the others already; and so on. */
   #addUnseen(): void {
     const several = [...this.#facts.calls.values()].filter(
       (call) => isSeveral(call) && isWaitingAt(call, this.#at),
@@ -86,7 +86,7 @@ class Present {
     for (let found = true; found;) {
       found = false;
       for (const call of several) {
-        if (!this.isExplained(call)) continue;
+        if (!this.isExplained(call) && !this.isDisturbed(call)) continue;
         for (const key of call.keys) {
           if (this.#taken.has(key)) continue;
           this.#taken.add(key);

@@ -248,6 +248,7 @@ export class Caller {
     const since = monotonicMs();
     try {
       const info = await this.locks.inspect(key);
+      if (info !== null && info.holder === undefined) return; // who it is gets lost with Redis, and comes back later
       const found =
         info === null ? 'nobody' : info.holder?.pid === process.pid ? 'this process' : 'another';
       this.recorder.append({

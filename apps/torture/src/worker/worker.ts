@@ -12,6 +12,9 @@ import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
+/** What is open so long after everything was closed keeps the process alive. */
+const STILL_OPEN_MS = 2_000;
+
 /** A process that locks: callers of several services that make all kinds of calls, and write down what they saw. */
 class Worker {
   readonly #task: WorkerTask;
@@ -56,6 +59,9 @@ class Worker {
     stopHeartbeat();
     report({ is: 'closed', at: monotonicMs() });
     process.disconnect(); // nothing else may keep the process alive
+    setTimeout(() => {
+      this.#recorder.wrong(`still open: ${process.getActiveResourcesInfo().join(', ')}`);
+    }, STILL_OPEN_MS).unref();
   }
 
   #breakOnPurpose(): () => void {

@@ -23,7 +23,7 @@ import type {
   StoreListener,
 } from './lock-store.js';
 
-const BLOCK = 1_000_000;
+const BLOCK = 10_000;
 const REVOKED_MS = 1_000;
 const LAPSED_MS = 60_000;
 

@@ -99,7 +99,7 @@ export function isLeaseToken(value: string): boolean {
 }
 
 /** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
-const BLOCK = 1_000_000;
+const BLOCK = 10_000;
 
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'process'> | undefined {
   const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
