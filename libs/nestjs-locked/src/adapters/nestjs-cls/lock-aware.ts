@@ -78,8 +78,7 @@ function lockAwareMethods(
         };
         const open = (): Promise<unknown> =>
           methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx);
-        const isGivenUp = (): boolean => coordinator.isGivenUp(tx);
-        return depth.run(0, () => inOwnContext(open, setTx, isGivenUp));
+        return depth.run(0, () => inOwnContext(open, setTx));
       }),
     // What goes on in a run that was given up finds no way into the database.
     getFallbackInstance: () => {
@@ -106,21 +105,12 @@ function lockAwareMethods(
 
 /**
  * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it: what
- * still goes on in an earlier run must not meet the transaction of a later one. A run that was not given up leaves
- * its store as the transaction host would.
+ * still goes on in an earlier run must not meet the transaction of a later one.
  */
-function inOwnContext<R>(
-  open: () => Promise<R>,
-  setTx: SetTx,
-  isGivenUp: () => boolean,
-): Promise<R> {
-  return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, async () => {
-    try {
-      return await open();
-    } finally {
-      if (!isGivenUp()) setTx(undefined);
-    }
-  });
+function inOwnContext<R>(open: () => Promise<R>, setTx: SetTx): Promise<R> {
+  return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, () =>
+    open().finally(() => setTx(undefined)),
+  );
 }
 
 interface OptionNames {

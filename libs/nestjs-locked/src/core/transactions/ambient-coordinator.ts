@@ -27,7 +27,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   current(): TransactionScope | undefined {
     let scope = this.#storage.getStore();
-    if (scope?.run.isAbandoned === true) return scope; // it says so, whatever is asked of it
+    if (scope?.run.isJustAbandoned === true) return scope; // it says so, whatever is asked of it
     while (scope !== undefined && !scope.isAmbient) scope = scope.outer;
     return scope;
   }
@@ -54,16 +54,12 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
   assertGoesOn(): void {
-    this.#storage.getStore()?.run.assertGoesOn();
+    const run = this.#storage.getStore()?.run;
+    if (run?.isJustAbandoned === true) run.assertGoesOn();
   }
 
   isOpen(tx: object): boolean {
     return this.#scopes.get(tx)?.isOpen === true;
-  }
-
-  /** Whether its run has ended before its time, and begins anew. */
-  isGivenUp(tx: object): boolean {
-    return this.#scopes.get(tx)?.run.isAbandoned === true;
   }
 
   /**

@@ -6,6 +6,8 @@ import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
 import { TransactionRun, type RunMemory } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
+/** How long after a transaction something may still go on in a run of it that was given up. */
+const AFTERMATH_MS = 10_000;
 
 /** A key that was asked for inside the transaction: the runs after that hold it from their beginning. */
 interface Wanted {
@@ -36,9 +38,22 @@ export class Restart implements RunMemory {
   /** All waits for keys together: a call waits for its keys as long as its `waitMs` says, over all runs. */
   #waitedMs = 0;
   #waitingSince: number | undefined;
+  #endedAt = Infinity;
+
+  get isRecent(): boolean {
+    return systemClock.now() < this.#endedAt + AFTERMATH_MS;
+  }
 
   /** Runs the transaction until nothing new is asked for. */
   async repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
+    try {
+      return await this.#repeat(once);
+    } finally {
+      this.#endedAt = systemClock.now();
+    }
+  }
+
+  async #repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
     for (;;) {
       const run = new TransactionRun(this);
       try {
