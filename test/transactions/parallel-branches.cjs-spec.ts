@@ -198,6 +198,25 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect([await sales(), await isHeld(redis.url, stock.key)]).toEqual([0, false]);
     });
 
+    it('find no way into the database when it was rolled back', async () => {
+      const { locks, transaction } = await start();
+      const over = makeGate();
+      const late: Promise<unknown>[] = [];
+      const failing = transaction(async (tx) => {
+        await note(tx());
+        late.push(
+          errorOf(over.opened.then(() => note(tx()))),
+          errorOf(over.opened.then(() => locks.withLock(stock.key, () => note(tx())))),
+        );
+        throw new Error('over');
+      });
+      await expect(failing).rejects.toThrow('over');
+      over.open();
+      expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);
+      await transaction((tx) => note(tx())); // whoever called it goes on
+      expect(await sales()).toBe(1);
+    });
+
     it('are not committed by half: a locked call that nobody awaits forbids the commit', async () => {
       const { locks, transaction } = await start();
       const forgetful = locks.withLock(stock.key, () =>

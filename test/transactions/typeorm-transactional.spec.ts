@@ -259,6 +259,35 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     expect([runs, await stock.quantity()]).toEqual([2, 99]);
   });
 
+  it('leaves nothing that goes on in a transaction that has failed a way into the database', async () => {
+    await start();
+    const over = makeGate();
+    let late: Promise<unknown> | undefined;
+    const failing = runInTransaction(async () => {
+      late = over.opened.then(() => stock.takeOne(dataSource));
+      late.catch(() => {});
+      throw new Error('over');
+    });
+    await expect(failing).rejects.toThrow('over');
+    over.open();
+    await expect(late).rejects.toThrow(
+      /It is rolled back, because another branch of it has failed/,
+    );
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('lets the hooks of a rollback write, and whoever catches what it was for', async () => {
+    await start();
+    let hooked: Promise<unknown> | undefined;
+    await runInTransaction(async () => {
+      runOnTransactionRollback(() => (hooked = stock.takeOne(dataSource)));
+      throw new Error('over');
+    }).catch(() => stock.takeOne(dataSource));
+    await setImmediatePromise();
+    await expect(hooked).resolves.not.toThrow();
+    expect(await stock.quantity()).toBeLessThan(100);
+  });
+
   it('sees a transaction that is opened without the decorator, also inside of another', async () => {
     const { locks } = await start();
     const asking = (): Promise<void> => locks.withLock(stock.key, async () => {});

@@ -69,8 +69,9 @@ function lockAwareMethods(
   };
   const wrapped: AdapterMethods = {
     ...methods,
-    wrapWithTransaction: (txOptions: unknown, body: Body, setTx: SetTx) =>
-      coordinator.run<unknown>(describe(txOptions), (enter) => {
+    wrapWithTransaction: async (txOptions: unknown, body: Body, setTx: SetTx) => {
+      coordinator.assertNotFailed();
+      return coordinator.run<unknown>(describe(txOptions), (enter) => {
         let tx: object = {};
         const noteTx: SetTx = (given?: object) => {
           if (given !== undefined && given !== null) tx = guarded(given);
@@ -79,10 +80,11 @@ function lockAwareMethods(
         const open = (): Promise<unknown> =>
           methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx);
         return depth.run(0, () => inOwnContext(open, setTx));
-      }),
-    // What goes on in a run that was given up finds no way into the database.
+      });
+    },
+    // What goes on in a transaction that was given up or has failed finds no way into the database.
     getFallbackInstance: () => {
-      coordinator.assertGoesOn();
+      coordinator.assertNotFailed();
       return methods.getFallbackInstance() as unknown;
     },
   };

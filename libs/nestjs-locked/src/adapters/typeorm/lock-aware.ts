@@ -74,10 +74,11 @@ class LockAwareDataSource {
   #installCallbackForm(manager: EntityManager): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
     // `dataSource.transaction` passes two arguments on, also if it was given the body alone.
-    const transaction = (first?: Isolation | Body, second?: Body): Promise<unknown> => {
+    const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
       if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
+      this.#assertGoesOn();
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       const guarded = (
@@ -107,6 +108,15 @@ class LockAwareDataSource {
       if (this.#coordinator.isOpen(manager)) this.#coordinator.assertTakes(manager, sql);
       else this.#coordinator.assertGoesOn();
     });
+  }
+
+  /**
+   * With typeorm-transactional everything belongs to the transaction of its context, and would be committed by itself
+   * after that has failed. Otherwise whoever does not use the manager of the transaction works outside of it.
+   */
+  #assertGoesOn(): void {
+    if (this.#transactionalName === undefined) this.#coordinator.assertGoesOn();
+    else this.#coordinator.assertNotFailed();
   }
 
   get #transactionalName(): string | undefined {
@@ -140,7 +150,7 @@ class LockAwareDataSource {
     const original = this.#dataSource.createQueryRunner.bind(this.#dataSource);
     this.#dataSource.createQueryRunner = (...args) => {
       // Whoever has no runner yet gets one here, typeorm-transactional's repositories after their transaction included.
-      this.#coordinator.assertGoesOn();
+      this.#assertGoesOn();
       const runner = original(...args);
       if (!this.#opensWithCallback) {
         watchRunner(runner, {

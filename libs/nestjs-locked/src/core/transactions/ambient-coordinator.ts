@@ -58,6 +58,15 @@ export class AmbientCoordinator implements TransactionCoordinator {
     if (run?.isJustAbandoned === true) run.assertGoesOn();
   }
 
+  /**
+   * For adapters, where code that has lost its transaction is handed a way into the database outside of it.
+   *
+   * @throws if the code that runs here was begun in a transaction that has to begin anew, or that has failed
+   */
+  assertNotFailed(): void {
+    this.#storage.getStore()?.assertNotFailed();
+  }
+
   isOpen(tx: object): boolean {
     return this.#scopes.get(tx)?.isOpen === true;
   }

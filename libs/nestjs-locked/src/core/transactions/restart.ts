@@ -3,11 +3,9 @@ import { byBytes } from '../key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
-import { TransactionRun, type RunMemory } from './transaction-run.js';
+import { AFTERMATH_MS, TransactionRun, type RunMemory } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
-/** How long after a transaction something may still go on in a run of it that was given up. */
-const AFTERMATH_MS = 10_000;
 
 /** A key that was asked for inside the transaction: the runs after that hold it from their beginning. */
 interface Wanted {

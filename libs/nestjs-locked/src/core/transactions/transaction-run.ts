@@ -1,5 +1,8 @@
 import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
 
+/** How long after a transaction something may still go on in a run of it that was given up, or that failed. */
+export const AFTERMATH_MS = 10_000;
+
 /** Rolls a transaction back that is going to be run again. Not for catching: whoever does is overruled at the commit. */
 export class TransactionRestart extends Error {
   constructor(keys: readonly string[]) {
