@@ -1,9 +1,14 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { INestApplicationContext } from '@nestjs/common';
 import { LockError, type LockOptions, type LockService } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SeededRandom } from '../seeded-random.js';
+import type { BrokenRule } from './broken-rule.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
 import type { InTransaction, Runs, Transactions } from './transactions.js';
+
+/** Runs work outside of every transaction. */
+const OUTSIDE = AsyncLocalStorage.snapshot();
 
 export interface Shop {
   readonly application: INestApplicationContext;
@@ -11,6 +16,7 @@ export interface Shop {
   readonly plain: LockService;
   readonly billing: LockService;
   readonly random: SeededRandom;
+  readonly broken: readonly BrokenRule[];
 }
 
 /** One call of the application: sells a piece of each of its products in one transaction. */
@@ -33,10 +39,24 @@ export class SaleCall {
 
   async make(): Promise<void> {
     if (this.#plan.style !== 'outside') return this.#transaction();
-    // The order that two services have everywhere.
-    await this.#lockingAll(this.#shop.plain, 'plain', () =>
-      this.#lockingAll(this.#shop.billing, 'billing', () => this.#transaction()),
+    const { plain, billing, random } = this.#shop;
+    // From outside to inside in the order of restarts: by the prefixes of the keys, and who has none comes first.
+    const fromInside = [
+      { locks: billing, name: 'billing' },
+      { locks: plain, name: 'plain' },
+    ];
+    if (this.#isBroken('order') && random.chance(0.5)) fromInside.reverse();
+    const locking = fromInside.reduce(
+      (work, { locks, name }) =>
+        () =>
+          this.#lockingAll(locks, name, work),
+      () => this.#transaction(),
     );
+    await locking();
+  }
+
+  #isBroken(rule: BrokenRule): boolean {
+    return this.#shop.broken.includes(rule);
   }
 
   #lockingAll<T>(locks: LockService, name: string, work: () => Promise<T>): Promise<T> {
@@ -49,8 +69,9 @@ export class SaleCall {
     await transactions.run(application, this.#plan.isolation, (tx) => this.#body(tx, ++this.#run));
   }
 
-  async #body(tx: InTransaction, run: number): Promise<void> {
+  async #body(given: InTransaction, run: number): Promise<void> {
     const { style, readsFirst, products, leavesWork, fails } = this.#plan;
+    const tx = this.#isBroken('branches') ? { ...given, found: () => given.bare } : given;
     const known = new Map<string, number>();
     if (readsFirst) {
       for (const product of products) known.set(product, await read(tx.found(), product));
@@ -73,7 +94,11 @@ export class SaleCall {
         break;
       case 'join':
         for (const product of products) {
-          await this.#locking(product, () => sell(product), { insideTransaction: 'join' });
+          // Whoever waits here has a connection, for which the holder may be waiting.
+          await this.#locking(product, () => sell(product), {
+            insideTransaction: 'join',
+            waitMs: 200,
+          });
         }
     }
     if (fails) throw new MeantToFail();
@@ -94,7 +119,7 @@ export class SaleCall {
     sell: (product: string) => Promise<void>,
   ): Promise<void> {
     const { products, notes, fails } = this.#plan;
-    const locked = products.map(async (product) => {
+    const [first, ...others] = products.map((product) => async (): Promise<void> => {
       await this.#pause(5);
       await this.#locking(product, () => sell(product));
     });
@@ -108,7 +133,9 @@ export class SaleCall {
       await this.#pause(15);
       if (fails) throw new MeantToFail();
     };
-    await Promise.all([...locked, unlocked(), failing()]);
+    const isUnseen = this.#isBroken('branches');
+    const branches = [...others, unlocked].map((branch) => (isUnseen ? OUTSIDE(branch) : branch()));
+    await Promise.all([first?.(), ...branches, failing()]);
   }
 
   async #locking(
@@ -119,7 +146,8 @@ export class SaleCall {
     const { plain, billing } = this.#shop;
     const locks = product.startsWith('billing') ? billing : plain;
     try {
-      await locks.withLock(product, options, work);
+      const inside = this.#isBroken('inside') ? { insideTransaction: 'join' as const } : {};
+      await locks.withLock(product, { ...options, ...inside }, work);
     } catch (error) {
       const isRestart = (error as Error).name === 'TransactionRestart';
       if (!this.#plan.swallows || !isRestart) throw error;

@@ -1,14 +1,15 @@
 import { parseArgs } from 'node:util';
+import { BROKEN_RULES, type BrokenRule } from './broken-rule.js';
 
 export interface SalesOptions {
   readonly seed: number;
-  /** For both halves together: without and with the fence. */
+  /** For both halves together: without and with the fence. There is only the first one if something is broken. */
   readonly seconds: number;
   readonly processes: number;
   /** Over all processes. */
   readonly callers: number;
-  /** The transactions are not known to the locks. */
-  readonly breakRule: boolean;
+  /** Broken on purpose, to see whether the checker notices. */
+  readonly broken: readonly BrokenRule[];
 }
 
 /** @throws Error naming the option, its value and what is allowed */
@@ -21,7 +22,7 @@ export function readSalesOptions(args: string[]): SalesOptions {
       seconds: { type: 'string', default: '60' },
       processes: { type: 'string', default: '3' },
       callers: { type: 'string', default: '20' },
-      break: { type: 'boolean', default: false },
+      break: { type: 'string', default: '' },
     },
   });
   return {
@@ -29,8 +30,19 @@ export function readSalesOptions(args: string[]): SalesOptions {
     seconds: wholeNumber('seconds', values.seconds, 2),
     processes: wholeNumber('processes', values.processes, 1),
     callers: wholeNumber('callers', values.callers, 1),
-    breakRule: values.break,
+    broken: brokenRules(values.break),
   };
+}
+
+function brokenRules(text: string): BrokenRule[] {
+  return text
+    .split(',')
+    .filter((name) => name !== '')
+    .map((name) => {
+      const rule = BROKEN_RULES.find((one) => one === name);
+      if (rule !== undefined) return rule;
+      throw new Error(`--break ${name}: it must be one of ${BROKEN_RULES.join(', ')}`);
+    });
 }
 
 function wholeNumber(name: string, text: string, min: number): number {

@@ -1,3 +1,5 @@
+import type { BrokenRule } from './broken-rule.js';
+
 /** Long enough for the time-outs of the database that are made from it, on a busy machine. */
 export const LEASE_MS = 5_000;
 
@@ -12,6 +14,5 @@ export interface SalesTask {
   readonly fence: boolean;
   /** How its transactions are opened: by TypeORM, or by pg through nestjs-cls. */
   readonly opens: 'typeorm' | 'cls';
-  /** Its transactions are not known to the locks: the checker must see it. */
-  readonly breakRule: boolean;
+  readonly broken: readonly BrokenRule[];
 }

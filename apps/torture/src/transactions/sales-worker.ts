@@ -22,27 +22,32 @@ class Services {
 async function main(task: SalesTask): Promise<void> {
   const random = new SeededRandom(task.seed);
   // Appended at once, so that what a killed process saw is not lost with it.
-  const note = (entry: SaleEntry): void => appendFileSync(task.history, `${JSON.stringify(entry)}\n`);
+  const note = (entry: SaleEntry): void =>
+    appendFileSync(task.history, `${JSON.stringify(entry)}\n`);
   const transactions = await openTransactions(task);
   const options = {
     connection: task.redisUrl,
     leaseMs: LEASE_MS,
-    ...(task.breakRule ? {} : { insideTransaction: 'restart' as const }),
-    ...(task.fence && !task.breakRule ? { fence: {} } : {}),
+    ...(task.broken.includes('unknown') ? {} : { insideTransaction: 'restart' as const }),
+    ...(task.broken.length > 0 ? { waitMs: 500 } : {}), // some wait for each other then
+    ...(task.fence ? { fence: {} } : {}),
   };
   const services = [
     RedisLockModule.forRoot(options),
     RedisLockModule.forRoot({ ...options, name: 'billing', keyPrefix: 'billing:' }),
   ];
   // Processes open their services in orders of their own.
-  const imports = [...transactions.modules, ...(random.chance(0.5) ? services : services.reverse())];
+  const imports = [
+    ...transactions.modules,
+    ...(random.chance(0.5) ? services : services.reverse()),
+  ];
 
   @Module({ imports, providers: [Services] })
   class Root {}
 
   const application = await NestFactory.createApplicationContext(Root, { logger: false });
   const { plain, billing } = application.get(Services);
-  const shop: Shop = { application, transactions, plain, billing, random };
+  const shop: Shop = { application, transactions, plain, billing, random, broken: task.broken };
   let running = true;
   process.on('message', () => (running = false));
   process.send?.('ready');
@@ -59,8 +64,10 @@ async function main(task: SalesTask): Promise<void> {
       } catch (error) {
         const why = reasonOf(error);
         const { run } = sale;
-        if (why === undefined) note({ kind: 'unknown', call, run, why: String(error) });
-        else note({ kind: 'refused', call, run, why });
+        if (task.broken.includes('answer')) note({ kind: 'acknowledged', call, run });
+        else if (why === undefined) note({ kind: 'unknown', call, run, why: String(error) });
+        else
+          note({ kind: 'refused', call, run, why: plan.style === 'join' ? `join: ${why}` : why });
       }
       await sleep(random.between(0, 10));
     }

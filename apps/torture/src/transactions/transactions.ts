@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { Module, type DynamicModule, type INestApplicationContext } from '@nestjs/common';
 import { ClsModule } from 'nestjs-cls';
@@ -18,6 +19,8 @@ export interface Runs {
 /** What code in a transaction works with: the transaction that it is given, and the one that it finds. */
 export interface InTransaction {
   readonly given: Runs;
+  /** Its connection, which takes whatever is sent. */
+  readonly bare: Runs;
   readonly found: () => Runs;
 }
 
@@ -35,29 +38,34 @@ export function openTransactions(task: SalesTask): Promise<Transactions> {
   return task.opens === 'typeorm' ? throughTypeOrm(task) : throughCls(task);
 }
 
-async function throughTypeOrm({ databaseUrl: url, breakRule }: SalesTask): Promise<Transactions> {
+async function throughTypeOrm({ databaseUrl: url, broken }: SalesTask): Promise<Transactions> {
   const dataSource = await new DataSource({
     type: 'postgres',
     url,
     poolSize: POOL_SIZE,
     poolErrorHandler: () => {},
   }).initialize();
-  if (!breakRule) lockAwareDataSource(dataSource);
+  if (!broken.includes('unknown')) lockAwareDataSource(dataSource);
   return {
     modules: [],
     run: (_, isolation, body) =>
       dataSource.transaction(isolation, (manager) =>
-        body({ given: manager as Runs, found: () => manager as Runs }),
+        body({
+          given: manager as Runs,
+          bare: runs((manager.queryRunner as { databaseConnection?: unknown }).databaseConnection),
+          found: () => manager as Runs,
+        }),
       ),
     close: () => dataSource.destroy(),
   };
 }
 
 /** As an application has it that works with plain pg. */
-async function throughCls({ databaseUrl, breakRule }: SalesTask): Promise<Transactions> {
+async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transactions> {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
+  const bare = new AsyncLocalStorage<pg.PoolClient>();
   const optionsFactory = (connection: pg.Pool) => ({
     wrapWithTransaction: async (
       { isolationLevel }: { isolationLevel?: string },
@@ -69,7 +77,7 @@ async function throughCls({ databaseUrl, breakRule }: SalesTask): Promise<Transa
       try {
         await client.query(`BEGIN ISOLATION LEVEL ${isolationLevel}`);
         setTx(client);
-        const result = await body();
+        const result = await bare.run(client, body);
         await client.query('COMMIT');
         return result;
       } catch (error) {
@@ -83,28 +91,35 @@ async function throughCls({ databaseUrl, breakRule }: SalesTask): Promise<Transa
   });
   const adapter = { connection: pool, optionsFactory };
   const plugin = new ClsPluginTransactional({
-    adapter: (breakRule ? adapter : lockAware(adapter, { dialect: 'postgres' })) as never,
+    adapter: (broken.includes('unknown')
+      ? adapter
+      : lockAware(adapter, { dialect: 'postgres' })) as never,
   });
 
   @Module({})
   class Transactional {}
 
-  const modules = [
-    { module: Transactional, imports: [ClsModule.forRoot({ plugins: [plugin] })] },
-  ];
-  const runs = (tx: unknown): Runs => ({
-    query: async (sql, params) =>
-      (await (tx as pg.PoolClient).query<Record<string, unknown>>(sql, params)).rows,
-  });
+  const modules = [{ module: Transactional, imports: [ClsModule.forRoot({ plugins: [plugin] })] }];
   return {
     modules,
     run: (application, isolationLevel, body) => {
       const host = application.get<TransactionHost>(TransactionHost, { strict: false });
       const options = { isolationLevel } as never;
       return host.withTransaction(options, () =>
-        body({ given: runs(host.tx), found: () => runs(host.tx) }),
+        body({
+          given: runs(host.tx),
+          bare: runs(bare.getStore()),
+          found: () => runs(host.tx),
+        }),
       );
     },
     close: () => pool.end(),
+  };
+}
+
+function runs(tx: unknown): Runs {
+  return {
+    query: async (sql, params) =>
+      (await (tx as pg.PoolClient).query<Record<string, unknown>>(sql, params)).rows,
   };
 }
