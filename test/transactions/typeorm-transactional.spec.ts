@@ -280,7 +280,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     await start();
     let hooked: Promise<unknown> | undefined;
     await runInTransaction(async () => {
-      runOnTransactionRollback(() => (hooked = stock.takeOne(dataSource)));
+      runOnTransactionRollback(() => void (hooked = stock.takeOne(dataSource)));
       throw new Error('over');
     }).catch(() => stock.takeOne(dataSource));
     await setImmediatePromise();

@@ -34,9 +34,7 @@ export class SalesDatabase {
     const rows = await this.#pool.query<SaleRow>('SELECT call, run, product, late FROM sales');
     return {
       before: Object.fromEntries(PRODUCTS.map((product) => [product, PIECES])),
-      after: Object.fromEntries(
-        stock.rows.map(({ product, quantity }) => [product, quantity]),
-      ) as Pieces,
+      after: Object.fromEntries(stock.rows.map(({ product, quantity }) => [product, quantity])),
       rows: rows.rows,
     };
   }

@@ -21,8 +21,10 @@ export class SalesProcess {
       // Branches of a transaction send their statements at the same time; pg has something to say about that.
       execArgv: ['--no-deprecation'],
     });
-    if (child.pid !== undefined)
-      cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
+    if (child.pid !== undefined) {
+      const ended = cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
+      child.once('exit', ended);
+    }
     await Promise.race([once(child, 'message'), failure(task.name, child)]);
     return new SalesProcess(task.name, child);
   }

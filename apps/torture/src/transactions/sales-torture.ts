@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { providePostgres, RedisServer } from 'dev-servers';
+import { cleanUpAtExit, providePostgres, RedisServer } from 'dev-servers';
 import { SeededRandom } from '../seeded-random.js';
 import { type BookVerdict, checkBooks } from './book-checker.js';
 import { SalesDatabase } from './sales-database.js';
@@ -33,6 +33,7 @@ export async function tortureTransactions(args: string[]): Promise<number> {
   const isBroken = options.broken.length > 0;
   const random = new SeededRandom(options.seed);
   const folder = mkdtempSync(join(tmpdir(), 'torture-'));
+  const keepFolder = cleanUpAtExit({ kind: 'folder', path: folder });
   const [redis, postgres] = await Promise.all([RedisServer.start(), providePostgres()]);
   const servers: Servers = { redisUrl: redis.url, databaseUrl: postgres.url, folder };
   let isClean = false;
@@ -52,6 +53,7 @@ export async function tortureTransactions(args: string[]): Promise<number> {
   } finally {
     await Promise.all([redis.stop(), postgres.stop()]);
     if (isClean || isBroken) rmSync(folder, { recursive: true, force: true });
+    keepFolder();
   }
 }
 

@@ -51,9 +51,9 @@ async function throughTypeOrm({ databaseUrl: url, broken }: SalesTask): Promise<
     run: (_, isolation, body) =>
       dataSource.transaction(isolation, (manager) =>
         body({
-          given: manager as Runs,
+          given: manager,
           bare: runs((manager.queryRunner as { databaseConnection?: unknown }).databaseConnection),
-          found: () => manager as Runs,
+          found: () => manager,
         }),
       ),
     close: () => dataSource.destroy(),
