@@ -2,7 +2,7 @@ import pg from 'pg';
 import { fenceTableSql } from 'nestjs-locked/fence';
 import type { Books } from './book-checker.js';
 import { PRODUCTS } from './sale-plan.js';
-import type { Pieces, SaleRow } from './sales-history.js';
+import type { SaleRow } from './sales-history.js';
 
 const PIECES = 1_000_000;
 
