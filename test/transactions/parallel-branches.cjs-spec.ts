@@ -1,6 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -236,6 +238,22 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
     });
   },
 );
+
+describe('a transaction that nobody guards: the control', () => {
+  it('what a branch sends after the rollback is committed by itself', async () => {
+    const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
+    afterTest(() => pool.end());
+    const client = await pool.connect();
+    const over = makeGate();
+    await client.query('BEGIN');
+    const branch = over.opened.then(() => note(client));
+    await client.query('ROLLBACK');
+    client.release();
+    over.open();
+    await branch;
+    expect(await sales()).toBe(1);
+  });
+});
 
 describe('a locked branch that does not end', () => {
   it.each([

@@ -220,6 +220,20 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     ]);
   });
 
+  it('would let them fire if the run had none of its own: the control', async () => {
+    const hooks: string[] = [];
+    await runInTransaction(async () => {
+      const run = (n: number): Promise<void> =>
+        dataSource.manager.transaction(async () => {
+          runOnTransactionCommit(() => hooks.push(`mail of run ${n}`));
+          if (n === 1) throw new Error('begin anew');
+        });
+      await run(1).catch(() => run(2));
+    });
+    await setImmediatePromise();
+    expect(hooks).toEqual(['mail of run 1', 'mail of run 2']);
+  });
+
   it('runs the hooks of a new transaction inside for each time that it is committed', async () => {
     const { locks } = await start({ insideTransaction: 'restart' });
     const hooks: string[] = [];
