@@ -80,7 +80,7 @@ describe('torture of transactions', () => {
     async (rule, violation) => {
       const torture = new Torture('--seconds', '2', '--break', rule);
       expect({ code: await torture.ended, output: torture.output }).toMatchObject({ code: 1 });
-      expect(torture.output).toMatch(new RegExp(`VIOLATION: .*${violation.source}`));
+      expect(torture.output).toMatch(new RegExp(`VIOLATION of books: .*${violation.source}`));
     },
     90_000,
   );
