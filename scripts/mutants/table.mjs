@@ -712,7 +712,7 @@ export const TABLE = [
   {
     name: 'transaction: a COMMIT without an answer counts as none',
     file: `${TRANSACTIONS}ambient-coordinator.ts`,
-    from: "isDone && !isRefusedCommit(error) ? 'unknown' : 'rolled-back'",
+    from: "isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back'",
     to: "'rolled-back'",
     breaks: 'the key of a COMMIT that was not answered is passed on to nobody',
     specs: LOCK_AWARE,

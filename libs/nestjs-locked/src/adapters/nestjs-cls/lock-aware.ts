@@ -3,6 +3,7 @@ import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
 import type { TransactionQuery } from '../../core/transactions/database-session.js';
+import { runTransaction } from '../../core/transactions/run-transaction.js';
 import { assertDialect, sessionOf, type SqlDialect } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { guardedTx } from '../../core/transactions/guarded-tx.js';
@@ -71,7 +72,7 @@ function lockAwareMethods(
     ...methods,
     wrapWithTransaction: async (txOptions: unknown, body: Body, setTx: SetTx) => {
       coordinator.assertNotFailed();
-      return coordinator.run<unknown>(describe(txOptions), (enter) => {
+      return runTransaction<unknown>(describe(txOptions), (enter) => {
         let tx: object = {};
         const noteTx: SetTx = (given?: object) => {
           if (given !== undefined && given !== null) tx = guarded(given);

@@ -5,7 +5,9 @@ import {
   type AmbientCoordinator,
   type EnterTransaction,
 } from '../../core/transactions/ambient-coordinator.js';
+import { watchCommit } from '../../core/transactions/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../core/transactions/guarded-runner.js';
+import { runTransaction } from '../../core/transactions/run-transaction.js';
 import { dialectOf, sessionOf } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { watchRunner } from './watched-runner.js';
@@ -89,7 +91,7 @@ class LockAwareDataSource {
         return enter(inner, () => body(inner));
       };
       const obstacle = this.#hooksObstacle();
-      return this.#coordinator.run(this.#describe(isolation, obstacle), (enter) =>
+      return runTransaction(this.#describe(isolation, obstacle), (enter) =>
         this.#withNewHooks(() =>
           this.#openingWithCallback(() =>
             original(...given, (inner: EntityManager) => guarded(inner, enter)),
@@ -104,6 +106,7 @@ class LockAwareDataSource {
   #guard(manager: EntityManager): void {
     const { queryRunner } = manager;
     if (!isGuardableRunner(queryRunner)) return;
+    watchCommit(manager);
     guardRunner(queryRunner, (sql) => {
       if (this.#coordinator.isOpen(manager)) this.#coordinator.assertTakes(manager, sql);
       else this.#coordinator.assertGoesOn();

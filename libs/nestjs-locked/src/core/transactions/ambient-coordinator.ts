@@ -6,10 +6,10 @@ import {
   type TransactionCoordinator,
 } from '../open-transaction.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
+import { outcomeOfFailedCommit } from './failed-commit.js';
 import { retryingConflicts } from './fence.js';
 import { assertNoneAcquired, fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
 import { Restart } from './restart.js';
-import { isRefusedCommit } from './sql-error.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { claimedAround, TransactionScope } from './transaction-scope.js';
@@ -147,7 +147,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
       await scope?.end('committed');
       return result;
     } catch (error) {
-      await scope?.end(isDone && !isRefusedCommit(error) ? 'unknown' : 'rolled-back');
+      const progress = scope && description.commitProgress?.(scope.tx);
+      await scope?.end(isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back');
       throw error;
     }
   }

@@ -1,3 +1,4 @@
+import { watchCommit } from './commit-watch.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
 /** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
@@ -20,8 +21,8 @@ interface MaybeKnown {
 
 /**
  * Lets a transaction ask before each of its statements, as far as its ORM can be known by its shape: code may go on
- * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex and
- * Prisma refuse by themselves.
+ * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex,
+ * Prisma, Sequelize and MikroORM refuse by themselves.
  *
  * @param connection what the transaction was opened on
  * @returns what is to be handed out in the place of `tx`
@@ -29,6 +30,7 @@ interface MaybeKnown {
 export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTakes): object {
   const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
   if (isGuardableRunner(queryRunner)) {
+    watchCommit(tx);
     guardRunner(queryRunner, assertTakes);
     return tx;
   }
