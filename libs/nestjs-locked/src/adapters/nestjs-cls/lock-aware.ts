@@ -2,20 +2,24 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
-import type { TransactionQuery } from '../../core/transactions/database-session.js';
-import { runTransaction } from '../../core/transactions/run-transaction.js';
-import { assertDialect, sessionOf, type SqlDialect } from '../../core/transactions/session-of.js';
-import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { guardedTx } from '../../core/transactions/guarded-tx.js';
-import { knownDialect } from './known-dialect.js';
-import { knownQuery } from './known-query.js';
+import {
+  transactionDefaults,
+  type TransactionDefaults,
+} from '../../core/transactions/known-connection.js';
+import { knownDepth } from '../../core/transactions/known-depth.js';
+import { knownSession } from '../../core/transactions/known-session.js';
+import { runTransaction } from '../../core/transactions/run-transaction.js';
+import { assertDialect, type SqlDialect } from '../../core/transactions/session-of.js';
+import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
+import { openingOn, takeOpening } from '../../core/transactions/transaction-opening.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out by itself. */
 export interface LockAwareOptions<Tx = unknown> {
   /** The `connectionName` of the plug-in, where there are several: for messages, and for `fence.connections`. */
   readonly connectionName?: string;
-  /** @default known for TypeORM, Drizzle, Knex and Kysely */
+  /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
   readonly dialect?: SqlDialect;
   /**
    * Runs a statement in the transaction: for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
@@ -44,25 +48,26 @@ export function lockAware<A extends TransactionalAdapter>(
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) =>
-    lockAwareMethods(make(connection, extra), options as LockAwareOptions, connection);
+    lockAwareMethods(make(connection, extra), connection ?? {}, options);
   return adapter;
 }
 
 function lockAwareMethods(
   methods: AdapterMethods,
-  options: LockAwareOptions,
-  connection: unknown,
+  connection: object,
+  options: LockAwareOptions<never>,
 ): AdapterMethods {
-  const coordinator = ambientCoordinator();
+  const coordinator = ambientCoordinator(); // from now on transactions are seen
   /** The objects that stand for savepoints, and the transaction to which they belong. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
   const describe = (txOptions: unknown): TransactionDescription => ({
-    ...known(txOptions, connection),
+    ...transactionDefaults(connection),
+    ...givenOptions(txOptions),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
-    depth: () => depth.getStore() ?? 0,
-    session: (tx) => sessionFor(tx, options),
+    depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
+    session: (tx) => knownSession(tx, options),
   });
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));
@@ -78,8 +83,12 @@ function lockAwareMethods(
           if (given !== undefined && given !== null) tx = guarded(given);
           setTx(given === undefined || given === null ? given : tx);
         };
+        const entered = (): Promise<unknown> => {
+          takeOpening(connection);
+          return enter(tx, body);
+        };
         const open = (): Promise<unknown> =>
-          methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx);
+          openingOn(connection, () => methods.wrapWithTransaction(txOptions, entered, noteTx));
         return depth.run(0, () => inOwnContext(open, setTx));
       });
     },
@@ -132,35 +141,11 @@ function currentTxs(): object[] {
     .filter((value) => value !== null);
 }
 
-/** The names that the adapters give to these options; a TypeORM data source has a default. */
-function known(
-  txOptions: unknown,
-  connection: unknown,
-): Pick<TransactionDescription, 'isolation' | 'timeoutMs'> {
+/** The names that the adapters give to these options. */
+function givenOptions(txOptions: unknown): TransactionDefaults {
   const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
-  const { options } = (connection ?? {}) as { readonly options?: OptionNames };
-  const isolation = isolationLevel ?? options?.isolationLevel;
-  const timeoutMs = timeout ?? prismaTimeoutMs(connection);
   return {
-    ...(typeof isolation === 'string' ? { isolation } : {}),
-    ...(typeof timeoutMs === 'number' ? { timeoutMs } : {}),
+    ...(typeof isolationLevel === 'string' ? { isolation: isolationLevel } : {}),
+    ...(typeof timeout === 'number' ? { timeoutMs: timeout } : {}),
   };
-}
-
-/** Prisma ends a transaction after 5 s unless somebody has said otherwise. */
-const PRISMA_TIMEOUT_MS = 5_000;
-
-function prismaTimeoutMs(connection: unknown): unknown {
-  const { $transaction, _engineConfig } = (connection ?? {}) as {
-    readonly $transaction?: unknown;
-    readonly _engineConfig?: { readonly transactionOptions?: OptionNames };
-  };
-  if (typeof $transaction !== 'function') return undefined;
-  return _engineConfig?.transactionOptions?.timeout ?? PRISMA_TIMEOUT_MS;
-}
-
-function sessionFor(tx: object, { dialect = knownDialect(tx), query }: LockAwareOptions) {
-  const run: TransactionQuery | undefined =
-    query === undefined ? knownQuery(tx) : (sql, params) => query(tx, sql, params);
-  return dialect === undefined || run === undefined ? undefined : sessionOf(dialect, run);
 }

@@ -7,9 +7,11 @@ import {
 } from '../../core/transactions/ambient-coordinator.js';
 import { watchCommit } from '../../core/transactions/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../core/transactions/guarded-runner.js';
+import { knownDepth } from '../../core/transactions/known-depth.js';
 import { runTransaction } from '../../core/transactions/run-transaction.js';
 import { dialectOf, sessionOf } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
+import { takeOpening } from '../../core/transactions/transaction-opening.js';
 import { watchRunner } from './watched-runner.js';
 
 export interface LockAwareOptions {
@@ -81,6 +83,8 @@ class LockAwareDataSource {
       if (body === undefined) return original(first); // lets TypeORM complain
       if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
       this.#assertGoesOn();
+      if (takeOpening(this.#dataSource))
+        return this.#openingWithCallback(() => original(first, second));
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       const guarded = (
@@ -185,12 +189,7 @@ class LockAwareDataSource {
         if (contextual === queryRunner) wasContextual = true;
         return !wasContextual || contextual === queryRunner;
       },
-      depth: (tx) => {
-        const { transactionDepth = 1 } = (tx as EntityManager).queryRunner as {
-          transactionDepth?: number;
-        };
-        return transactionDepth - 1;
-      },
+      depth: knownDepth,
       session: (tx) =>
         dialect === undefined
           ? undefined
