@@ -4,6 +4,7 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
 import { guardedTx } from '../../core/transactions/guarded-tx.js';
 import {
+  assertAsynchronous,
   transactionDefaults,
   type TransactionDefaults,
 } from '../../core/transactions/known-connection.js';
@@ -47,8 +48,11 @@ export function lockAware<A extends TransactionalAdapter>(
   }
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
-  adapter.optionsFactory = (connection: unknown, extra: unknown[]) =>
-    lockAwareMethods(make(connection, extra), connection ?? {}, options);
+  adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
+    const opened = connection ?? {};
+    assertAsynchronous(opened);
+    return lockAwareMethods(make(connection, extra), opened, options);
+  };
   return adapter;
 }
 
