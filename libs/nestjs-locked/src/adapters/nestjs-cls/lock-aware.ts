@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { locksInUse } from '../../core/open-transaction.js';
 import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
 import { guardedTx } from '../../core/transactions/guarded-tx.js';
 import {
@@ -10,9 +11,14 @@ import {
 } from '../../core/transactions/known-connection.js';
 import { knownDepth } from '../../core/transactions/known-depth.js';
 import { knownSession } from '../../core/transactions/known-session.js';
-import { runTransaction } from '../../core/transactions/run-transaction.js';
+import {
+  guardClients,
+  knownClients,
+  type ErrorSource,
+  type KnownClients,
+} from '../../core/transactions/pg-clients.js';
+import { runTransaction, type TransactionToRun } from '../../core/transactions/run-transaction.js';
 import { assertDialect, type SqlDialect } from '../../core/transactions/session-of.js';
-import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { openingOn, takeOpening } from '../../core/transactions/transaction-opening.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
@@ -27,6 +33,17 @@ export interface LockAwareOptions<Tx = unknown> {
    * PostgreSQL, `?` for MySQL, each used once and in order. @returns the rows, or what the driver gives
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
+  /**
+   * The pool of node-postgres, where neither the ORM listens to its clients nor they can be reached from it (Kysely):
+   * without a listener a time-out of the database ends the process. `false`: the ORM runs on another driver.
+   * @default known for Drizzle
+   */
+  readonly pool?: ErrorSource | false;
+  /**
+   * `false` for a driver that does not survive that the database ends its connection in the middle of a transaction,
+   * such as postgres.js: no time-out is armed that does so (`idleMs`, `totalMs`). @default known for Drizzle, else true
+   */
+  readonly survivesDisconnect?: boolean;
 }
 
 /**
@@ -48,12 +65,34 @@ export function lockAware<A extends TransactionalAdapter>(
   }
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
+  const unguarded = new Set<string>();
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
     const opened = connection ?? {};
     assertAsynchronous(opened);
-    return lockAwareMethods(make(connection, extra), opened, options);
+    const clients = givenClients(options.pool) ?? knownClients(opened);
+    if (clients.source === 'out of reach') unguarded.add(options.connectionName ?? 'default');
+    else if (clients.source !== undefined) guardClients(clients.source);
+    const { survivesDisconnect = clients.survivesDisconnect } = options;
+    return lockAwareMethods(make(connection, extra), opened, { ...options, survivesDisconnect });
+  };
+  const bootstrap = adapter.onApplicationBootstrap?.bind(adapter);
+  // The lock services are open by then.
+  adapter.onApplicationBootstrap = () => {
+    for (const connection of unguarded) warnOfUnguardedClients(connection);
+    unguarded.clear();
+    return bootstrap?.();
   };
   return adapter;
+}
+
+function givenClients(pool: ErrorSource | false | undefined): KnownClients | undefined {
+  if (pool === undefined) return undefined;
+  return { source: pool === false ? undefined : pool, survivesDisconnect: true };
+}
+
+function warnOfUnguardedClients(connection: string): void {
+  const timed = [...locksInUse()].find(({ transactionRules }) => transactionRules.timeouts);
+  timed?.report({ type: 'unguarded-clients', connection });
 }
 
 function lockAwareMethods(
@@ -65,13 +104,14 @@ function lockAwareMethods(
   /** The objects that stand for savepoints, and the transaction to which they belong. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
-  const describe = (txOptions: unknown): TransactionDescription => ({
+  const describe = (txOptions: unknown): TransactionToRun => ({
     ...transactionDefaults(connection),
     ...givenOptions(txOptions),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
     depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
     session: (tx) => knownSession(tx, options),
+    survivesDisconnect: options.survivesDisconnect ?? true,
   });
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));
