@@ -9,6 +9,7 @@
 
 const CORE = 'libs/nestjs-locked/src/core/';
 const REDIS = 'libs/nestjs-locked/src/redis/';
+const TRANSACTIONS = 'libs/nestjs-locked/src/core/transactions/';
 const SCRIPTS = 'libs/nestjs-locked/src/redis/scripts/';
 
 const LEASES = ['test/core/lease.spec.ts', 'test/core/lease-rules.spec.ts'];
@@ -17,6 +18,10 @@ const RE_ENTRY = ['test/core/re-entry.spec.ts'];
 const LUA = ['test/redis/scripts.spec.ts'];
 const STORE = ['test/redis/redis-lock-store.spec.ts'];
 
+const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
+const LOCK_AWARE = ['test/transactions/lock-aware.cjs-spec.ts'];
+const RESTARTS = ['test/transactions/restart.spec.ts'];
+
 /** Whoever has a fixed lease, or a process that stands still, relies on the deadline alone. */
 const DEADLINES =
   '--stage single --seconds 20 --processes 4 --only fixed-lease,acquire,with-lock,slow-answers,worker-paused';
@@ -24,6 +29,7 @@ const FORGETTING =
   '--stage single --seconds 26 --processes 4 --only long-lease,acquire,redis-restarted-empty';
 const HOLDS =
   '--stage single --seconds 15 --processes 4 --only max-hold,acquire,with-lock --without faults';
+const SALES = '--transactions --seconds 12';
 const SEVERAL =
   '--stage single --seconds 10 --processes 4 --only several-keys,acquire --without faults';
 
@@ -139,7 +145,7 @@ export const TABLE = [
     from: 'if (this.#commitUnknown) return this.#runOut(!isLost);',
     to: '',
     breaks: 'a lease whose transaction was perhaps committed runs out',
-    specs: OPTIONS,
+    specs: LOCK_AWARE,
   },
   {
     name: 'block of fencing tokens exceeded',
@@ -642,5 +648,113 @@ export const TABLE = [
     to: 'return waitMs;',
     breaks: 'branches do not wait for each other for ever',
     specs: RE_ENTRY,
+  },
+  // ---- transactions ---------------------------------------------------------------------------------------
+  {
+    name: 'transaction: a run that is given up goes on',
+    file: `${TRANSACTIONS}transaction-run.ts`,
+    from: 'if (this.#signal !== undefined) throw this.#signal;',
+    to: '',
+    breaks: 'a run that is given up sends nothing any more',
+    specs: BRANCHES,
+    torture: [SALES],
+  },
+  {
+    name: 'transaction: branches that are not waited for',
+    file: `${TRANSACTIONS}transaction-scope.ts`,
+    from: 'if (this.#branches === 0) return Promise.resolve(true);',
+    to: 'if (this.#branches >= 0) return Promise.resolve(true);',
+    breaks: 'a transaction ends only when its locked calls have ended',
+    specs: BRANCHES,
+  },
+  {
+    name: 'transaction: half of it is committed',
+    file: `${TRANSACTIONS}transaction-scope.ts`,
+    from: "if (this.#branches > 0) throw this.#refusal('unawaited-branch', 'A transaction');",
+    to: '',
+    breaks: 'a locked call that nobody awaits forbids the commit',
+    specs: BRANCHES,
+  },
+  {
+    name: 'transaction: what has failed goes on outside of it',
+    file: `${TRANSACTIONS}transaction-scope.ts`,
+    from: "if (this.#state === 'failing' || wasRolledBack) throw",
+    to: "if (this.#state === 'failing' && wasRolledBack) throw",
+    breaks: 'branches of a transaction that has failed find no way into the database',
+    specs: BRANCHES,
+    torture: [SALES],
+  },
+  {
+    name: 'transaction: a free lock that is taken inside',
+    file: `${TRANSACTIONS}transaction-scope.ts`,
+    from: 'return this.#beginAnew(request.caller, request.keys, () => this.run.demand(locks, request));',
+    to: 'return this.#outermost.#inTurn(() => this.#takeInside(locks, asked));',
+    breaks: 'what was read before the lock is read again under it, even if it is free',
+    specs: ['test/transactions/read-before-lock.cjs-spec.ts'],
+    torture: [SALES],
+  },
+  {
+    name: 'transaction: restarts in the order in which they were asked',
+    file: `${TRANSACTIONS}restart.ts`,
+    from: 'return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);',
+    to: 'return a === b ? 1 : 0;',
+    breaks: 'restarts take their keys in one order over all services',
+    specs: RESTARTS,
+  },
+  {
+    name: 'transaction: options of another call',
+    file: `${TRANSACTIONS}restart.ts`,
+    from: 'if (last !== undefined && canBeTakenTogether(last.wanted[0] as Wanted, one)) {',
+    to: 'if (last !== undefined && last.locks === one.locks) {',
+    breaks: 'each key of a restart is held as its call wants it',
+    specs: RESTARTS,
+  },
+  {
+    name: 'transaction: a wait that begins anew in each run',
+    file: `${TRANSACTIONS}restart.ts`,
+    from: 'options.waitMs - (this.#waited() - waitedBefore)',
+    to: 'options.waitMs',
+    breaks: 'a call waits for its keys as long as it says, over all runs',
+    specs: RESTARTS,
+  },
+  {
+    name: 'transaction: a run that counts for ever',
+    file: `${TRANSACTIONS}restart.ts`,
+    from: 'return systemClock.now() < this.#endedAt + AFTERMATH_MS;',
+    to: 'return this.#endedAt > 0;',
+    breaks: 'what was started in an earlier run is not closed for ever',
+    specs: ['test/core/transactions.spec.ts'],
+  },
+  {
+    name: 'transaction: a gate that is open',
+    file: `${TRANSACTIONS}transaction-guard.ts`,
+    from: 'for (const hold of this.#holds.keys()) await assertLasts(hold);',
+    to: 'return;',
+    breaks: 'nothing is committed after the lease was lost',
+    specs: LOCK_AWARE,
+  },
+  {
+    name: 'transaction: a claim that refuses nobody',
+    file: `${TRANSACTIONS}fence.ts`,
+    from: "if (outcome.kind === 'claimed') return;",
+    to: "if (outcome.kind !== 'conflict') return;",
+    breaks: 'a holder after a newer one is refused',
+    specs: LOCK_AWARE,
+  },
+  {
+    name: 'transaction: claims that wait with a connection',
+    file: `${TRANSACTIONS}claim-turns.ts`,
+    from: 'if (holds.length === 0) return work();',
+    to: 'if (holds.length >= 0) return work();',
+    breaks: 'transactions under one lock take turns before they are opened',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: a COMMIT without an answer counts as none',
+    file: `${TRANSACTIONS}ambient-coordinator.ts`,
+    from: "isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back'",
+    to: "'rolled-back'",
+    breaks: 'the key of a COMMIT that was not answered is passed on to nobody',
+    specs: LOCK_AWARE,
   },
 ];

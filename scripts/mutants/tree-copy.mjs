@@ -76,8 +76,11 @@ export class TreeCopy {
       {},
       { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => {} },
     );
+    // A single file is compiled without its package.json, which says that it is an ES module.
+    const { CommonJS, ESNext } = ts.ModuleKind;
+    const module = options.module === CommonJS ? CommonJS : ESNext;
     const { outputText, diagnostics } = ts.transpileModule(text, {
-      compilerOptions: { ...options, sourceMap: false, declaration: false },
+      compilerOptions: { ...options, module, sourceMap: false, declaration: false },
       fileName: join(this.folder, file),
       reportDiagnostics: true,
     });

@@ -62,6 +62,8 @@ describe('TypeScript examples', () => {
     project.link('nestjs-locked', 'ioredis', 'reflect-metadata', 'rxjs', 'typeorm', '@types/node');
     project.link('@nestjs/common', '@nestjs/core', '@nestjs/testing', 'nestjs-cls');
     project.link('@nestjs-cls/transactional', '@nestjs-cls/transactional-adapter-typeorm');
+    project.link('@mikro-orm/core', '@mikro-orm/postgresql', 'kysely', 'pg', '@types/pg');
+    project.link('postgres', 'sequelize');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
       extends: join(ROOT, 'tsconfig.base.json'),
@@ -121,9 +123,12 @@ describe('TypeScript examples', () => {
   }, 120_000);
 
   function asModule({ code, file }: Block): string {
-    const declared = [...code.matchAll(/\b(?:class|const|function) (\w+)/g)].map(
-      ([, name]) => name,
-    );
+    const declared = [
+      ...[...code.matchAll(/\b(?:class|const|function) (\w+)/g)].map(([, name]) => name),
+      ...[...code.matchAll(/^import (?:type )?\{([^}]*)\}/gm)].flatMap(
+        ([, names = '']) => names.match(/\w+/g) ?? [],
+      ),
+    ];
     const imports = Object.entries(IMPORTS).flatMap(([specifier, names]) => {
       const used = names.filter(
         (name) => new RegExp(`\\b${name}\\b`).test(code) && !declared.includes(name),

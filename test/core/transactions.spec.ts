@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   InMemoryLockStore,
@@ -28,6 +29,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 /** A database that answers claims as it is told, and notes what it was asked. */
 class ScriptedDatabase implements DatabaseSession {
+  readonly armsBounds = true;
   readonly claims: (readonly FenceClaim[])[] = [];
   readonly answers: ClaimOutcome[] = [];
   level = 'read committed';
@@ -158,6 +160,27 @@ describe('a transaction', () => {
     const running = transaction(() => engine.withLock(uniqueKey('other'), {}, async () => {}));
     await expect(running).rejects.toThrow(/restarted 8 times/);
     expect(outcomes).toHaveLength(9);
+  });
+
+  it('gives what was started in an earlier run its locks back, a while after the last one', async () => {
+    const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
+    const started: { ask: () => Promise<string> }[] = [];
+    await transaction(async () => {
+      // As a timer or a listener that is set up on first use: it has this context for ever.
+      if (started.length === 0) {
+        const inThisContext = AsyncLocalStorage.snapshot();
+        const ask = (): Promise<string> => engine.withLock(key, {}, async () => 'held');
+        started.push({ ask: () => inThisContext(ask) });
+      }
+      await engine.withLock(key, {}, async () => {});
+    });
+    const ask = (): Promise<unknown> =>
+      (started[0] as (typeof started)[0]).ask().catch((error: Error) => error.name);
+    expect(await ask()).toBe('TransactionRestart');
+    const now = performance.now.bind(performance);
+    const later = jest.spyOn(performance, 'now').mockImplementation(() => now() + 10_001);
+    afterTest(() => later.mockRestore());
+    expect(await ask()).toBe('held');
   });
 
   it('cannot be restarted if it was opened by hand, and says so', async () => {

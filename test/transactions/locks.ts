@@ -1,4 +1,5 @@
 import type { INestApplicationContext, Provider } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
 import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { startNest } from '../support/nest-app.js';
 import { openAdmin } from '../support/open-locks.js';
@@ -19,6 +20,19 @@ export async function startLocks(
     providers,
   });
   return { app, locks: app.get(LockService) };
+}
+
+/** The same for a whole spec file, which closes it. */
+export async function openLockApp(
+  redisUrl: string,
+  options: Omit<RedisLockModuleOptions, 'connection'> = {},
+): Promise<{ readonly locks: LockService; close(): Promise<void> }> {
+  const module = RedisLockModule.forRoot({ connection: redisUrl, ...options });
+  const app = await NestFactory.createApplicationContext(module, {
+    logger: false,
+    abortOnError: false,
+  });
+  return { locks: app.get(LockService), close: () => app.close() };
 }
 
 /** What Redis says. */

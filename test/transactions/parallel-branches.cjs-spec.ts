@@ -1,6 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -198,6 +200,25 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect([await sales(), await isHeld(redis.url, stock.key)]).toEqual([0, false]);
     });
 
+    it('find no way into the database when it was rolled back', async () => {
+      const { locks, transaction } = await start();
+      const over = makeGate();
+      const late: Promise<unknown>[] = [];
+      const failing = transaction(async (tx) => {
+        await note(tx());
+        late.push(
+          errorOf(over.opened.then(() => note(tx()))),
+          errorOf(over.opened.then(() => locks.withLock(stock.key, () => note(tx())))),
+        );
+        throw new Error('over');
+      });
+      await expect(failing).rejects.toThrow('over');
+      over.open();
+      expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);
+      await transaction((tx) => note(tx())); // whoever called it goes on
+      expect(await sales()).toBe(1);
+    });
+
     it('are not committed by half: a locked call that nobody awaits forbids the commit', async () => {
       const { locks, transaction } = await start();
       const forgetful = locks.withLock(stock.key, () =>
@@ -217,6 +238,22 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
     });
   },
 );
+
+describe('a transaction that nobody guards: the control', () => {
+  it('what a branch sends after the rollback is committed by itself', async () => {
+    const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
+    afterTest(() => pool.end());
+    const client = await pool.connect();
+    const over = makeGate();
+    await client.query('BEGIN');
+    const branch = over.opened.then(() => note(client));
+    await client.query('ROLLBACK');
+    client.release();
+    over.open();
+    await branch;
+    expect(await sales()).toBe(1);
+  });
+});
 
 describe('a locked branch that does not end', () => {
   it.each([

@@ -40,6 +40,18 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       },
     );
 
+    it('is not if the lock is taken inside, where a sale is lost: the control', async () => {
+      const { locks, transaction } = await orm.start(redis.url, postgres, {
+        insideTransaction: 'join',
+      });
+      await transaction(async (tx) => {
+        const before = await read(tx());
+        await postgres.query('UPDATE stock SET quantity = 99 WHERE id = $1', [stock.product]);
+        await locks.withLock(stock.key, () => write(tx(), before - 1));
+      });
+      expect(await stock.quantity()).toBe(99); // two were sold
+    });
+
     it('may be old under join, which protects what is read under the lock', async () => {
       const { locks, transaction } = await orm.start(redis.url, postgres, {
         insideTransaction: 'join',

@@ -10,6 +10,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -103,6 +104,35 @@ describe('a restart for several keys', () => {
       return locks.withLock(patient, async () => tried !== null);
     });
     expect(got).toBe(true);
+  });
+
+  it('waits for each no longer than that, over all runs together', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    const busy = await others.acquire(stock.key);
+    setTimeout(() => void busy.release(), 1_200);
+    const [works, asked] = [makeGate(), makeGate()];
+    let runs = 0;
+    const sale = dataSource.transaction(async () => {
+      runs++;
+      await locks.withLock(stock.key, { waitMs: 1_700 }, async () => {
+        works.open();
+        await asked.opened;
+        await sleep(100);
+        await locks.withLock(uniqueKey('second'), async () => {});
+      });
+    });
+    const refused = expect(sale).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
+    await works.opened;
+    const again = others.acquire(stock.key); // has it as soon as it is given back
+    asked.open();
+    const lock = await again;
+    const startedAt = performance.now();
+    await refused;
+    expect(performance.now() - startedAt).toBeLessThan(1_400);
+    expect(runs).toBe(2);
+    await lock.release();
   });
 
   it('asks again for a key that somebody has tried in vain, if somebody else would wait for it', async () => {

@@ -17,7 +17,7 @@ export async function createSlowCommitTable(postgres: TestDatabase): Promise<voi
 export async function killCommits(postgres: TestDatabase): Promise<void> {
   const killed = await postgres.query(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-     WHERE query = 'COMMIT' AND state = 'active' AND datname = current_database()`,
+     WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
   );
   if (killed.length === 0) throw new Error('Nobody commits');
 }

@@ -220,6 +220,20 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     ]);
   });
 
+  it('would let them fire if the run had none of its own: the control', async () => {
+    const hooks: string[] = [];
+    await runInTransaction(async () => {
+      const run = (n: number): Promise<void> =>
+        dataSource.manager.transaction(async () => {
+          runOnTransactionCommit(() => hooks.push(`mail of run ${n}`));
+          if (n === 1) throw new Error('begin anew');
+        });
+      await run(1).catch(() => run(2));
+    });
+    await setImmediatePromise();
+    expect(hooks).toEqual(['mail of run 1', 'mail of run 2']);
+  });
+
   it('runs the hooks of a new transaction inside for each time that it is committed', async () => {
     const { locks } = await start({ insideTransaction: 'restart' });
     const hooks: string[] = [];
@@ -257,6 +271,35 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     over.open();
     expect(await Promise.all(late)).toEqual(['TransactionRestart']);
     expect([runs, await stock.quantity()]).toEqual([2, 99]);
+  });
+
+  it('leaves nothing that goes on in a transaction that has failed a way into the database', async () => {
+    await start();
+    const over = makeGate();
+    let late: Promise<unknown> | undefined;
+    const failing = runInTransaction(async () => {
+      late = over.opened.then(() => stock.takeOne(dataSource));
+      late.catch(() => {});
+      throw new Error('over');
+    });
+    await expect(failing).rejects.toThrow('over');
+    over.open();
+    await expect(late).rejects.toThrow(
+      /It is rolled back, because another branch of it has failed/,
+    );
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('lets the hooks of a rollback write, and whoever catches what it was for', async () => {
+    await start();
+    let hooked: Promise<unknown> | undefined;
+    await runInTransaction(async () => {
+      runOnTransactionRollback(() => void (hooked = stock.takeOne(dataSource)));
+      throw new Error('over');
+    }).catch(() => stock.takeOne(dataSource));
+    await setImmediatePromise();
+    await expect(hooked).resolves.not.toThrow();
+    expect(await stock.quantity()).toBeLessThan(100);
   });
 
   it('sees a transaction that is opened without the decorator, also inside of another', async () => {

@@ -17,6 +17,8 @@ export type LockEvent =
   | { readonly type: 'outlived'; readonly key: string }
   /** A transaction's COMMIT was not answered: its lock is not released, its lease runs out. */
   | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
+  /** Time-outs of the database would end the process: nothing listens to the clients of a connection. Once, at start. */
+  | { readonly type: 'unguarded-clients'; readonly connection: string }
   /** The store may drop leases: it is set to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };
 

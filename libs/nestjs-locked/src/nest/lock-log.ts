@@ -34,6 +34,11 @@ export class LockLog {
           `Whether the transaction under lock '${event.key}' was committed is not known: its COMMIT was not answered. The lock is not released; it ends by itself within ${Math.ceil(event.remainingMs)} ms`,
         );
         return;
+      case 'unguarded-clients':
+        this.#logger.warn(
+          `Nothing is known to listen to the clients of connection '${event.connection}': when a time-out of the database ends a transaction there (transactionTimeouts, which come with the fence), node-postgres emits 'error' and the process ends. Write lockAware(adapter, { pool }) with the pool of pg that you made, or { pool: false } if there is none`,
+        );
+        return;
       case 'eviction':
         this.#logger.warn(
           `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), locks as well as others; set it to noeviction`,

@@ -1,26 +1,49 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { locksInUse } from '../../core/open-transaction.js';
 import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
-import type { TransactionQuery } from '../../core/transactions/database-session.js';
-import { assertDialect, sessionOf, type SqlDialect } from '../../core/transactions/session-of.js';
-import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
 import { guardedTx } from '../../core/transactions/guarded-tx.js';
-import { knownDialect } from './known-dialect.js';
-import { knownQuery } from './known-query.js';
+import {
+  assertAsynchronous,
+  transactionDefaults,
+  type TransactionDefaults,
+} from '../../core/transactions/known-connection.js';
+import { knownDepth } from '../../core/transactions/known-depth.js';
+import { knownSession } from '../../core/transactions/known-session.js';
+import {
+  guardClients,
+  knownClients,
+  type ErrorSource,
+  type KnownClients,
+} from '../../core/transactions/pg-clients.js';
+import { runTransaction, type TransactionToRun } from '../../core/transactions/run-transaction.js';
+import { assertDialect, type SqlDialect } from '../../core/transactions/session-of.js';
+import { openingOn, takeOpening } from '../../core/transactions/transaction-opening.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out by itself. */
 export interface LockAwareOptions<Tx = unknown> {
   /** The `connectionName` of the plug-in, where there are several: for messages, and for `fence.connections`. */
   readonly connectionName?: string;
-  /** @default known for TypeORM, Drizzle, Knex and Kysely */
+  /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
   readonly dialect?: SqlDialect;
   /**
    * Runs a statement in the transaction: for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
    * PostgreSQL, `?` for MySQL, each used once and in order. @returns the rows, or what the driver gives
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
+  /**
+   * The pool of node-postgres, where neither the ORM listens to its clients nor they can be reached from it (Kysely):
+   * without a listener a time-out of the database ends the process. `false`: the ORM runs on another driver.
+   * @default known for Drizzle
+   */
+  readonly pool?: ErrorSource | false;
+  /**
+   * `false` for a driver that does not survive that the database ends its connection in the middle of a transaction,
+   * such as postgres.js: no time-out is armed that does so (`idleMs`, `totalMs`). @default known for Drizzle, else true
+   */
+  readonly survivesDisconnect?: boolean;
 }
 
 /**
@@ -42,26 +65,53 @@ export function lockAware<A extends TransactionalAdapter>(
   }
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
-  adapter.optionsFactory = (connection: unknown, extra: unknown[]) =>
-    lockAwareMethods(make(connection, extra), options as LockAwareOptions, connection);
+  const unguarded = new Set<string>();
+  adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
+    const opened = connection ?? {};
+    assertAsynchronous(opened);
+    const clients = givenClients(options.pool) ?? knownClients(opened);
+    if (clients.source === 'out of reach') unguarded.add(options.connectionName ?? 'default');
+    else if (clients.source !== undefined) guardClients(clients.source);
+    const { survivesDisconnect = clients.survivesDisconnect } = options;
+    return lockAwareMethods(make(connection, extra), opened, { ...options, survivesDisconnect });
+  };
+  const bootstrap = adapter.onApplicationBootstrap?.bind(adapter);
+  // The lock services are open by then.
+  adapter.onApplicationBootstrap = () => {
+    for (const connection of unguarded) warnOfUnguardedClients(connection);
+    unguarded.clear();
+    return bootstrap?.();
+  };
   return adapter;
+}
+
+function givenClients(pool: ErrorSource | false | undefined): KnownClients | undefined {
+  if (pool === undefined) return undefined;
+  return { source: pool === false ? undefined : pool, survivesDisconnect: true };
+}
+
+function warnOfUnguardedClients(connection: string): void {
+  const timed = [...locksInUse()].find(({ transactionRules }) => transactionRules.timeouts);
+  timed?.report({ type: 'unguarded-clients', connection });
 }
 
 function lockAwareMethods(
   methods: AdapterMethods,
-  options: LockAwareOptions,
-  connection: unknown,
+  connection: object,
+  options: LockAwareOptions<never>,
 ): AdapterMethods {
-  const coordinator = ambientCoordinator();
+  const coordinator = ambientCoordinator(); // from now on transactions are seen
   /** The objects that stand for savepoints, and the transaction to which they belong. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
-  const describe = (txOptions: unknown): TransactionDescription => ({
-    ...known(txOptions, connection),
+  const describe = (txOptions: unknown): TransactionToRun => ({
+    ...transactionDefaults(connection),
+    ...givenOptions(txOptions),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
-    depth: () => depth.getStore() ?? 0,
-    session: (tx) => sessionFor(tx, options),
+    depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
+    session: (tx) => knownSession(tx, options),
+    survivesDisconnect: options.survivesDisconnect ?? true,
   });
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));
@@ -69,21 +119,26 @@ function lockAwareMethods(
   };
   const wrapped: AdapterMethods = {
     ...methods,
-    wrapWithTransaction: (txOptions: unknown, body: Body, setTx: SetTx) =>
-      coordinator.run<unknown>(describe(txOptions), (enter) => {
+    wrapWithTransaction: async (txOptions: unknown, body: Body, setTx: SetTx) => {
+      coordinator.assertNotFailed();
+      return runTransaction<unknown>(describe(txOptions), (enter) => {
         let tx: object = {};
         const noteTx: SetTx = (given?: object) => {
           if (given !== undefined && given !== null) tx = guarded(given);
           setTx(given === undefined || given === null ? given : tx);
         };
+        const entered = (): Promise<unknown> => {
+          takeOpening(connection);
+          return enter(tx, body);
+        };
         const open = (): Promise<unknown> =>
-          methods.wrapWithTransaction(txOptions, () => enter(tx, body), noteTx);
-        const isGivenUp = (): boolean => coordinator.isGivenUp(tx);
-        return depth.run(0, () => inOwnContext(open, setTx, isGivenUp));
-      }),
-    // What goes on in a run that was given up finds no way into the database.
+          openingOn(connection, () => methods.wrapWithTransaction(txOptions, entered, noteTx));
+        return depth.run(0, () => inOwnContext(open, setTx));
+      });
+    },
+    // What goes on in a transaction that was given up or has failed finds no way into the database.
     getFallbackInstance: () => {
-      coordinator.assertGoesOn();
+      coordinator.assertNotFailed();
       return methods.getFallbackInstance() as unknown;
     },
   };
@@ -106,21 +161,12 @@ function lockAwareMethods(
 
 /**
  * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it: what
- * still goes on in an earlier run must not meet the transaction of a later one. A run that was not given up leaves
- * its store as the transaction host would.
+ * still goes on in an earlier run must not meet the transaction of a later one.
  */
-function inOwnContext<R>(
-  open: () => Promise<R>,
-  setTx: SetTx,
-  isGivenUp: () => boolean,
-): Promise<R> {
-  return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, async () => {
-    try {
-      return await open();
-    } finally {
-      if (!isGivenUp()) setTx(undefined);
-    }
-  });
+function inOwnContext<R>(open: () => Promise<R>, setTx: SetTx): Promise<R> {
+  return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, () =>
+    open().finally(() => setTx(undefined)),
+  );
 }
 
 interface OptionNames {
@@ -139,35 +185,11 @@ function currentTxs(): object[] {
     .filter((value) => value !== null);
 }
 
-/** The names that the adapters give to these options; a TypeORM data source has a default. */
-function known(
-  txOptions: unknown,
-  connection: unknown,
-): Pick<TransactionDescription, 'isolation' | 'timeoutMs'> {
+/** The names that the adapters give to these options. */
+function givenOptions(txOptions: unknown): TransactionDefaults {
   const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
-  const { options } = (connection ?? {}) as { readonly options?: OptionNames };
-  const isolation = isolationLevel ?? options?.isolationLevel;
-  const timeoutMs = timeout ?? prismaTimeoutMs(connection);
   return {
-    ...(typeof isolation === 'string' ? { isolation } : {}),
-    ...(typeof timeoutMs === 'number' ? { timeoutMs } : {}),
+    ...(typeof isolationLevel === 'string' ? { isolation: isolationLevel } : {}),
+    ...(typeof timeout === 'number' ? { timeoutMs: timeout } : {}),
   };
-}
-
-/** Prisma ends a transaction after 5 s unless somebody has said otherwise. */
-const PRISMA_TIMEOUT_MS = 5_000;
-
-function prismaTimeoutMs(connection: unknown): unknown {
-  const { $transaction, _engineConfig } = (connection ?? {}) as {
-    readonly $transaction?: unknown;
-    readonly _engineConfig?: { readonly transactionOptions?: OptionNames };
-  };
-  if (typeof $transaction !== 'function') return undefined;
-  return _engineConfig?.transactionOptions?.timeout ?? PRISMA_TIMEOUT_MS;
-}
-
-function sessionFor(tx: object, { dialect = knownDialect(tx), query }: LockAwareOptions) {
-  const run: TransactionQuery | undefined =
-    query === undefined ? knownQuery(tx) : (sql, params) => query(tx, sql, params);
-  return dialect === undefined || run === undefined ? undefined : sessionOf(dialect, run);
 }

@@ -5,9 +5,13 @@ import {
   type AmbientCoordinator,
   type EnterTransaction,
 } from '../../core/transactions/ambient-coordinator.js';
+import { watchCommit } from '../../core/transactions/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../core/transactions/guarded-runner.js';
+import { knownDepth } from '../../core/transactions/known-depth.js';
+import { runTransaction } from '../../core/transactions/run-transaction.js';
 import { dialectOf, sessionOf } from '../../core/transactions/session-of.js';
 import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
+import { takeOpening } from '../../core/transactions/transaction-opening.js';
 import { watchRunner } from './watched-runner.js';
 
 export interface LockAwareOptions {
@@ -74,10 +78,13 @@ class LockAwareDataSource {
   #installCallbackForm(manager: EntityManager): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
     // `dataSource.transaction` passes two arguments on, also if it was given the body alone.
-    const transaction = (first?: Isolation | Body, second?: Body): Promise<unknown> => {
+    const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
       if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
+      this.#assertGoesOn();
+      if (takeOpening(this.#dataSource))
+        return this.#openingWithCallback(() => original(first, second));
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       const guarded = (
@@ -88,7 +95,7 @@ class LockAwareDataSource {
         return enter(inner, () => body(inner));
       };
       const obstacle = this.#hooksObstacle();
-      return this.#coordinator.run(this.#describe(isolation, obstacle), (enter) =>
+      return runTransaction(this.#describe(isolation, obstacle), (enter) =>
         this.#withNewHooks(() =>
           this.#openingWithCallback(() =>
             original(...given, (inner: EntityManager) => guarded(inner, enter)),
@@ -103,10 +110,20 @@ class LockAwareDataSource {
   #guard(manager: EntityManager): void {
     const { queryRunner } = manager;
     if (!isGuardableRunner(queryRunner)) return;
+    watchCommit(manager);
     guardRunner(queryRunner, (sql) => {
       if (this.#coordinator.isOpen(manager)) this.#coordinator.assertTakes(manager, sql);
       else this.#coordinator.assertGoesOn();
     });
+  }
+
+  /**
+   * With typeorm-transactional everything belongs to the transaction of its context, and would be committed by itself
+   * after that has failed. Otherwise whoever does not use the manager of the transaction works outside of it.
+   */
+  #assertGoesOn(): void {
+    if (this.#transactionalName === undefined) this.#coordinator.assertGoesOn();
+    else this.#coordinator.assertNotFailed();
   }
 
   get #transactionalName(): string | undefined {
@@ -140,7 +157,7 @@ class LockAwareDataSource {
     const original = this.#dataSource.createQueryRunner.bind(this.#dataSource);
     this.#dataSource.createQueryRunner = (...args) => {
       // Whoever has no runner yet gets one here, typeorm-transactional's repositories after their transaction included.
-      this.#coordinator.assertGoesOn();
+      this.#assertGoesOn();
       const runner = original(...args);
       if (!this.#opensWithCallback) {
         watchRunner(runner, {
@@ -172,12 +189,7 @@ class LockAwareDataSource {
         if (contextual === queryRunner) wasContextual = true;
         return !wasContextual || contextual === queryRunner;
       },
-      depth: (tx) => {
-        const { transactionDepth = 1 } = (tx as EntityManager).queryRunner as {
-          transactionDepth?: number;
-        };
-        return transactionDepth - 1;
-      },
+      depth: knownDepth,
       session: (tx) =>
         dialect === undefined
           ? undefined

@@ -1,6 +1,7 @@
 import type { QueryRunner } from 'typeorm';
+import { commitProgress, watchCommit } from '../../core/transactions/commit-watch.js';
+import { outcomeOfFailedCommit } from '../../core/transactions/failed-commit.js';
 import { retryingConflicts } from '../../core/transactions/fence.js';
-import { isRefusedCommit } from '../../core/transactions/sql-error.js';
 import type { TransactionScope } from '../../core/transactions/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -34,6 +35,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
     scope = await open(isolation, () => start(isolation));
     depth = 1;
+    watchCommit(runner.manager);
     try {
       await scope.begin();
     } catch (error) {
@@ -44,6 +46,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   // Nothing was done yet when a claim has met another one.
   runner.startTransaction = (isolation) => retryingConflicts(() => begin(isolation));
+
+  const endFailed = async (error: unknown): Promise<void> => {
+    const progress = commitProgress(runner.manager);
+    if (progress === 'not-sent') return; // still open: somebody else's hook has thrown
+    if (progress === 'answered') depth = 0;
+    // The answer is what counts; a rollback that follows finds the scope ended.
+    await scope?.end(outcomeOfFailedCommit(error, progress));
+  };
 
   runner.commitTransaction = async () => {
     if (depth !== 1) {
@@ -56,8 +66,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     try {
       await commit();
     } catch (error) {
-      // The answer is what counts; a rollback that follows finds the scope ended.
-      await scope?.end(isRefusedCommit(error) ? 'rolled-back' : 'unknown');
+      await endFailed(error);
       throw error;
     } finally {
       isCommitting = false;

@@ -6,10 +6,10 @@ import {
   type TransactionCoordinator,
 } from '../open-transaction.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
+import { outcomeOfFailedCommit } from './failed-commit.js';
 import { retryingConflicts } from './fence.js';
 import { assertNoneAcquired, fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
 import { Restart } from './restart.js';
-import { isRefusedCommit } from './sql-error.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { claimedAround, TransactionScope } from './transaction-scope.js';
@@ -27,7 +27,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   current(): TransactionScope | undefined {
     let scope = this.#storage.getStore();
-    if (scope?.run.isAbandoned === true) return scope; // it says so, whatever is asked of it
+    if (scope?.run.isJustAbandoned === true) return scope; // it says so, whatever is asked of it
     while (scope !== undefined && !scope.isAmbient) scope = scope.outer;
     return scope;
   }
@@ -54,16 +54,21 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
   assertGoesOn(): void {
-    this.#storage.getStore()?.run.assertGoesOn();
+    const run = this.#storage.getStore()?.run;
+    if (run?.isJustAbandoned === true) run.assertGoesOn();
+  }
+
+  /**
+   * For adapters, where code that has lost its transaction is handed a way into the database outside of it.
+   *
+   * @throws if the code that runs here was begun in a transaction that has to begin anew, or that has failed
+   */
+  assertNotFailed(): void {
+    this.#storage.getStore()?.assertNotFailed();
   }
 
   isOpen(tx: object): boolean {
     return this.#scopes.get(tx)?.isOpen === true;
-  }
-
-  /** Whether its run has ended before its time, and begins anew. */
-  isGivenUp(tx: object): boolean {
-    return this.#scopes.get(tx)?.run.isAbandoned === true;
   }
 
   /**
@@ -142,7 +147,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
       await scope?.end('committed');
       return result;
     } catch (error) {
-      await scope?.end(isDone && !isRefusedCommit(error) ? 'unknown' : 'rolled-back');
+      const progress = scope && description.commitProgress?.(scope.tx);
+      await scope?.end(isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back');
       throw error;
     }
   }

@@ -31,6 +31,8 @@ export type ClaimOutcome =
 
 /** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */
 export interface DatabaseSession {
+  /** Whether bounds can be armed for one transaction. Where they cannot, they are passed over. */
+  readonly armsBounds: boolean;
   /** Before anything else in the transaction. */
   begin(): Promise<void>;
   /**

@@ -1,3 +1,4 @@
+import { watchCommit } from './commit-watch.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
 /** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
@@ -20,21 +21,24 @@ interface MaybeKnown {
 
 /**
  * Lets a transaction ask before each of its statements, as far as its ORM can be known by its shape: code may go on
- * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex and
- * Prisma refuse by themselves.
+ * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex,
+ * Prisma, Sequelize and MikroORM refuse by themselves.
  *
- * @param connection what the transaction was opened on
+ * @param connection what the transaction was opened on; undefined if that is not known
  * @returns what is to be handed out in the place of `tx`
  */
 export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTakes): object {
   const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
   if (isGuardableRunner(queryRunner)) {
+    watchCommit(tx);
     guardRunner(queryRunner, assertTakes);
     return tx;
   }
   if (typeof session?.client === 'object' || typeof session?.client === 'function') {
-    // A database on a single connection has no session of its own for a transaction.
-    const isShared = (connection as MaybeKnown | undefined)?.session === session;
+    const isShared =
+      connection === undefined
+        ? !isForOneUse(session.client)
+        : (connection as MaybeKnown).session === session;
     if (!isShared) session.client = guardedClient(session.client, assertTakes);
     return tx;
   }
@@ -45,6 +49,14 @@ export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTa
     return guardedClient(tx, assertTakes);
   }
   return tx;
+}
+
+/**
+ * A client from a pool, or a transaction of postgres.js. A database on a single connection has no session of its own
+ * for a transaction.
+ */
+function isForOneUse(client: object): boolean {
+  return typeof client === 'function' || 'release' in client;
 }
 
 /** Kysely lets plugins see every query before it is compiled. */

@@ -23,6 +23,7 @@ const SAVEPOINT = 'nestjs_locked';
  * the connection, so none are set.
  */
 export class MySqlSession implements DatabaseSession {
+  readonly armsBounds = false;
   readonly #query: TransactionQuery;
   #hasSavepoint = false;
 

@@ -15,6 +15,7 @@ const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
 /** PostgreSQL 12 and later. All settings end with the transaction, so that they are right behind a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
+  readonly armsBounds = true;
   readonly #query: TransactionQuery;
 
   constructor(query: TransactionQuery) {

@@ -3,7 +3,7 @@ import { byBytes } from '../key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
-import { TransactionRun, type RunMemory } from './transaction-run.js';
+import { AFTERMATH_MS, TransactionRun, type RunMemory } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
 
@@ -36,9 +36,22 @@ export class Restart implements RunMemory {
   /** All waits for keys together: a call waits for its keys as long as its `waitMs` says, over all runs. */
   #waitedMs = 0;
   #waitingSince: number | undefined;
+  #endedAt = Infinity;
+
+  get isRecent(): boolean {
+    return systemClock.now() < this.#endedAt + AFTERMATH_MS;
+  }
 
   /** Runs the transaction until nothing new is asked for. */
   async repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
+    try {
+      return await this.#repeat(once);
+    } finally {
+      this.#endedAt = systemClock.now();
+    }
+  }
+
+  async #repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
     for (;;) {
       const run = new TransactionRun(this);
       try {

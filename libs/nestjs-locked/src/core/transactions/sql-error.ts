@@ -1,36 +1,84 @@
-/** The parts of a driver's error that say what the database answered. */
+/** The parts of an error that say what the database answered, whoever made it. */
 interface SqlError {
   readonly code?: unknown;
   readonly errno?: unknown;
-  readonly cause?: unknown;
-  readonly driverError?: unknown;
+  /** Prisma's driver adapters. */
+  readonly originalCode?: unknown;
 }
 
-/** SQLSTATE, or MySQL's error number; undefined if the error is none of the database's. ORMs wrap the driver's error. */
+/** Where ORMs put the error of the driver, or of what they wrap themselves. */
+const INNER_ERRORS = [
+  'cause',
+  'driverError', // TypeORM
+  'original', // Sequelize
+  'parent', // Sequelize
+  'meta', // Prisma
+  'driverAdapterError', // Prisma
+] as const;
+/** More than any ORM wraps. Errors can contain each other. */
+const MAX_ERRORS = 20;
+
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
+/** `P2010`: Prisma's own codes look like SQLSTATEs, those of PL/pgSQL begin with P0. */
+const PRISMA_CODE = /^P[1-9]\d{3}$/;
+/** Prisma has MySQL's numbers as text. */
+const MYSQL_NUMBER = /^\d{4}$/;
+
+/** SQLSTATE, or MySQL's error number; undefined if the error is none of the database's. */
 export function sqlErrorCode(error: unknown): string | number | undefined {
-  for (let at = error, depth = 0; depth < 5 && typeof at === 'object' && at !== null; depth++) {
-    const { code, errno, driverError, cause } = at as SqlError;
-    if (typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)) return code;
-    // A driver's own failures have negative numbers (errors of the operating system), or none.
+  for (const inner of innerErrors(error)) {
+    const { code, errno, originalCode } = inner as SqlError;
+    const answer = answerOf(code) ?? answerOf(originalCode);
+    if (answer !== undefined) return answer;
+    // A driver's own failures have negative numbers (errors of the operating system), names, or none.
     if (typeof errno === 'number' && errno > 0) return errno;
-    at = driverError ?? cause;
   }
-  return undefined;
+  return prismaCode(error) === PRISMA_WRITE_CONFLICT ? SERIALIZATION_FAILURE : undefined;
 }
 
-/** SQLSTATE classes in which a COMMIT is refused: integrity, serialization, a trigger's own errors, aborted earlier. */
-const REFUSED_CLASSES = ['22', '23', '25', '40', 'P0'];
-/** Statement completion unknown. */
-const UNKNOWN_STATE = '40003';
-/** MySQL: duplicate, foreign key, lock wait time-out, deadlock. */
-const REFUSED_NUMBERS = [1062, 1205, 1213, 1451, 1452];
+/** The error and those inside of it, the outer ones first. */
+function* innerErrors(error: unknown): Iterable<object> {
+  const found = new Set<object>();
+  const add = (candidate: unknown): void => {
+    if (typeof candidate === 'object' && candidate !== null) found.add(candidate);
+  };
+  add(error);
+  for (const at of found) {
+    yield at;
+    if (found.size >= MAX_ERRORS) continue;
+    for (const name of INNER_ERRORS) add((at as Record<string, unknown>)[name]);
+  }
+}
+
+function answerOf(code: unknown): string | number | undefined {
+  if (typeof code !== 'string') return undefined;
+  if (MYSQL_NUMBER.test(code)) return Number(code);
+  return SQLSTATE.test(code) && !PRISMA_CODE.test(code) ? code : undefined;
+}
+
+const SERIALIZATION_FAILURE = '40001';
+/** What Prisma's engine said of a serialization failure or deadlock before it had driver adapters. */
+const PRISMA_WRITE_CONFLICT = 'P2034';
+/** Prisma refuses to run anything, a COMMIT included, in a transaction that it has ended before. */
+const PRISMA_TRANSACTION_ENDED = 'P2028';
+
+function prismaCode(error: unknown): unknown {
+  return typeof error === 'object' && error !== null ? (error as SqlError).code : undefined;
+}
+
+/**
+ * SQLSTATEs of a server that went away, or failed itself, while it committed; 40003 says that it does not know. With
+ * any other the transaction was rolled back: after a COMMIT was written PostgreSQL does not refuse it any more.
+ */
+const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
+/** MySQL: changed since the snapshot, duplicate, lock wait time-out, deadlock, foreign keys, refused by the group. */
+const REFUSED_NUMBERS = [1020, 1062, 1205, 1213, 1451, 1452, 3101];
 
 /** Whether the database itself has answered the COMMIT: it was not done. Anything else may have been done after all. */
 export function isRefusedCommit(error: unknown): boolean {
   const code = sqlErrorCode(error);
-  if (typeof code === 'number') return REFUSED_NUMBERS.includes(code);
-  if (code === undefined || code === UNKNOWN_STATE) return false;
-  return REFUSED_CLASSES.includes(code.slice(0, 2));
+  if (code === undefined) return prismaCode(error) === PRISMA_TRANSACTION_ENDED;
+  return typeof code === 'number' ? REFUSED_NUMBERS.includes(code) : !DOUBTFUL_STATES.test(code);
 }
 
 /** SQLSTATE of PostgreSQL, error number of MySQL. */

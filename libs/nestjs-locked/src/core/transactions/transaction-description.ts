@@ -1,4 +1,5 @@
 import type { DatabaseSession } from './database-session.js';
+import type { CommitProgress } from './failed-commit.js';
 
 /** What an adapter knows of a transaction that it opens. */
 export interface TransactionDescription {
@@ -16,4 +17,6 @@ export interface TransactionDescription {
   readonly depth?: (tx: object) => number;
   /** How statements are run in it; undefined if the adapter does not know the ORM. */
   readonly session: (tx: object) => DatabaseSession | undefined;
+  /** How far the COMMIT got, asked when the transaction has failed after its body. @default not known */
+  readonly commitProgress?: (tx: object) => CommitProgress | undefined;
 }

@@ -59,7 +59,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'committing':
       return 'It is being committed: the work that asks was not awaited; await it, or lock outside the transaction';
     case 'failing':
-      return 'It is being rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
+      return 'It is rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
     case 'ended':
       return 'It has ended already: the work was not awaited; await it inside the transaction';
     case 'unawaited-branch':

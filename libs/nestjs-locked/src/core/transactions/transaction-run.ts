@@ -1,5 +1,8 @@
 import type { LockRequest, TransactionalLocks } from '../open-transaction.js';
 
+/** How long after a transaction something may still go on in a run of it that was given up, or that failed. */
+export const AFTERMATH_MS = 10_000;
+
 /** Rolls a transaction back that is going to be run again. Not for catching: whoever does is overruled at the commit. */
 export class TransactionRestart extends Error {
   constructor(keys: readonly string[]) {
@@ -12,6 +15,8 @@ export class TransactionRestart extends Error {
 
 /** What all runs of a transaction know. */
 export interface RunMemory {
+  /** Whether the last of them goes on, or has ended only a moment ago. */
+  readonly isRecent: boolean;
   /** Remembers what the next run needs. @throws LockInTransactionError if there were too many runs already */
   note(locks: TransactionalLocks, request: LockRequest): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
@@ -45,6 +50,14 @@ export class TransactionRun {
   /** Whether the transaction has ended, so that nobody could begin it anew. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /**
+   * Whether that was a moment ago. Later, code that was begun in it is not necessarily a part of it: whatever was
+   * started there once (a timer, a connection with its listeners) has its async context for ever.
+   */
+  get isJustAbandoned(): boolean {
+    return this.isAbandoned && this.#memory.isRecent;
   }
 
   /** @throws TransactionRestart if it does not */

@@ -8,7 +8,7 @@ import { fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionGuard } from './transaction-guard.js';
 import { refusal, type Refusal } from './transaction-refusal.js';
-import type { TransactionRun } from './transaction-run.js';
+import { AFTERMATH_MS, type TransactionRun } from './transaction-run.js';
 
 /** How a transaction ended; unknown = it failed after COMMIT was sent, without an answer from the database. */
 export type TransactionOutcome = 'committed' | 'rolled-back' | 'unknown';
@@ -58,6 +58,7 @@ export class TransactionScope implements OpenTransaction {
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
+  #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'): it is the one to release them. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
   /** Parallel branches of the body take their locks one after the other. */
@@ -146,6 +147,7 @@ export class TransactionScope implements OpenTransaction {
   async end(outcome: TransactionOutcome): Promise<void> {
     if (!this.isOpen) return;
     this.#state = 'ended';
+    if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     if (outcome === 'unknown') this.#guard.commitUnknown();
     if (this.#bodyRuns) this.#guard.loseHolds();
     this.#guard.release();
@@ -162,6 +164,18 @@ export class TransactionScope implements OpenTransaction {
   }
 
   // ---- work inside ------------------------------------------------------------------------------------------
+
+  /**
+   * Before code that runs inside of it looks for another way into the database.
+   *
+   * @throws TransactionRestart if it begins anew · LockInTransactionError if it is rolled back, or was a moment ago:
+   * what was meant to be a part of it would be committed by itself
+   */
+  assertNotFailed(): void {
+    if (this.run.isJustAbandoned) this.run.assertGoesOn();
+    const wasRolledBack = systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
+    if (this.#state === 'failing' || wasRolledBack) throw this.#refusal('failing', 'A statement');
+  }
 
   /**
    * Before a statement of the body is sent.

@@ -1,4 +1,4 @@
-import type { TransactionQuery } from '../../core/transactions/database-session.js';
+import type { TransactionQuery } from './database-session.js';
 
 /** The ways in which transactions of the known ORMs run a plain statement. */
 interface MaybeKnown {

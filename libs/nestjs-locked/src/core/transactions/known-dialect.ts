@@ -1,4 +1,4 @@
-import { dialectOf, type SqlDialect } from '../../core/transactions/session-of.js';
+import { dialectOf, type SqlDialect } from './session-of.js';
 
 /** What transactions of the known ORMs carry about their database; each has its own way. */
 interface MaybeKnown {
@@ -12,20 +12,26 @@ interface MaybeKnown {
   readonly getExecutor?: () => {
     readonly adapter?: { readonly constructor?: { readonly name?: string } };
   };
+  /** Prisma: `postgresql`, `mysql`. */
+  readonly _activeProvider?: unknown;
+  /** pg-promise, which has PostgreSQL alone. */
+  readonly oneOrNone?: unknown;
 }
 
 const DRIZZLE_KIND = Symbol.for('drizzle:entityKind');
 
 /** @param tx what an ORM hands out for a transaction @returns undefined if it does not tell its database */
 export function knownDialect(tx: object): SqlDialect | undefined {
-  const { connection, client, dialect, getExecutor } = tx as MaybeKnown;
+  const { connection, client, dialect, getExecutor, _activeProvider, oneOrNone } = tx as MaybeKnown;
   const kysely =
     typeof getExecutor === 'function' ? getExecutor.call(tx).adapter?.constructor?.name : undefined;
   return (
     dialectOf(connection?.options?.type) ??
     dialectOf(client?.dialect) ??
     dialectOf(withoutSuffix(dialect?.constructor?.[DRIZZLE_KIND], 'Dialect')) ??
-    dialectOf(withoutSuffix(kysely, 'Adapter'))
+    dialectOf(withoutSuffix(kysely, 'Adapter')) ??
+    dialectOf(_activeProvider) ??
+    (typeof oneOrNone === 'function' ? 'postgres' : undefined)
   );
 }
 

@@ -1,0 +1,66 @@
+import type { SeededRandom } from '../seeded-random.js';
+import type { Pieces } from './sales-history.js';
+
+export const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
+
+/**
+ * Where the locks of a call are asked for:
+ *
+ * - outside: around the transaction, all at once or one inside the other
+ * - inside: in the transaction, one after the other
+ * - nested: in the transaction, one inside the other
+ * - branches: in the transaction, in parallel branches, beside one that writes without a lock
+ * - join: in the transaction, waiting there, for one product
+ */
+export const STYLES = ['outside', 'inside', 'nested', 'branches', 'join'] as const;
+
+/** Products are guarded by one of two lock services. */
+export const PRODUCTS = ['plain-1', 'plain-2', 'plain-3', 'billing-1', 'billing-2', 'billing-3'];
+
+/** Rows that belong to no stock. */
+export const NOTE = 'note';
+
+/** One call, as it was drawn. */
+export interface SalePlan {
+  readonly style: (typeof STYLES)[number];
+  readonly isolation: (typeof ISOLATIONS)[number];
+  /** In the order in which they are asked for. */
+  readonly products: readonly string[];
+  /** Reads everything before it asks for a lock, and writes what it has read then, minus one. */
+  readonly readsFirst: boolean;
+  /** Catches what a lock throws that is asked for, and goes on. */
+  readonly swallows: boolean;
+  /** Throws in the end, or in one of its branches. */
+  readonly fails: boolean;
+  /** Leaves work behind that nobody awaits, and that writes a row later. */
+  readonly leavesWork: boolean;
+  readonly notes: number;
+}
+
+export function drawPlan(random: SeededRandom): SalePlan {
+  const style = random.pick(STYLES);
+  const products = shuffled(random, PRODUCTS).slice(0, style === 'join' ? 1 : random.between(1, 3));
+  const isInside = style !== 'outside' && style !== 'join';
+  return {
+    style,
+    // Above it the snapshot could be older than the lock that is waited for inside: that is refused.
+    isolation: style === 'join' ? 'READ COMMITTED' : random.pick(ISOLATIONS),
+    products,
+    readsFirst: isInside && random.chance(0.4),
+    swallows: isInside && style !== 'branches' && random.chance(0.1),
+    fails: random.chance(0.1),
+    leavesWork: isInside && random.chance(0.3),
+    notes: style === 'branches' ? random.between(0, 3) : 0,
+  };
+}
+
+/** What a call has written if it is acknowledged. */
+export function piecesOf({ products, notes }: SalePlan): Pieces {
+  const pieces = Object.fromEntries(products.map((product) => [product, 1]));
+  return notes === 0 ? pieces : { ...pieces, [NOTE]: notes };
+}
+
+function shuffled<T>(random: SeededRandom, items: readonly T[]): T[] {
+  const rest = [...items];
+  return items.map(() => rest.splice(random.between(0, rest.length - 1), 1)[0] as T);
+}

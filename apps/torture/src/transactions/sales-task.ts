@@ -1,0 +1,18 @@
+import type { BrokenRule } from './broken-rule.js';
+
+/** Long enough for the time-outs of the database that are made from it, on a busy machine. */
+export const LEASE_MS = 5_000;
+
+/** What a worker is told to do. */
+export interface SalesTask {
+  readonly name: string;
+  readonly seed: number;
+  readonly redisUrl: string;
+  readonly databaseUrl: string;
+  readonly history: string;
+  readonly callers: number;
+  readonly fence: boolean;
+  /** How its transactions are opened: by TypeORM, or by pg through nestjs-cls. */
+  readonly opens: 'typeorm' | 'cls';
+  readonly broken: readonly BrokenRule[];
+}

@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
+import { appendFileSync } from 'node:fs';
+import { SeededRandom } from '../seeded-random.js';
+import { reasonOf, SaleCall, type Shop } from './sale-call.js';
+import { drawPlan, piecesOf } from './sale-plan.js';
+import type { SaleEntry } from './sales-history.js';
+import { LEASE_MS, type SalesTask } from './sales-task.js';
+import { openTransactions } from './transactions.js';
+
+@Injectable()
+class Services {
+  constructor(
+    @Inject(LockService) readonly plain: LockService,
+    @InjectLockService('billing') readonly billing: LockService,
+  ) {}
+}
+
+/** A process that sells: several callers, each one call after the other, until the parent says so. */
+async function main(task: SalesTask): Promise<void> {
+  const random = new SeededRandom(task.seed);
+  // Appended at once, so that what a killed process saw is not lost with it.
+  const note = (entry: SaleEntry): void =>
+    appendFileSync(task.history, `${JSON.stringify(entry)}\n`);
+  const transactions = await openTransactions(task);
+  const options = {
+    connection: task.redisUrl,
+    leaseMs: LEASE_MS,
+    ...(task.broken.includes('unknown') ? {} : { insideTransaction: 'restart' as const }),
+    ...(task.broken.length > 0 ? { waitMs: 500 } : {}), // some wait for each other then
+    ...(task.fence ? { fence: {} } : {}),
+  };
+  const services = [
+    RedisLockModule.forRoot(options),
+    RedisLockModule.forRoot({ ...options, name: 'billing', keyPrefix: 'billing:' }),
+  ];
+  // Processes open their services in orders of their own.
+  const imports = [
+    ...transactions.modules,
+    ...(random.chance(0.5) ? services : services.reverse()),
+  ];
+
+  @Module({ imports, providers: [Services] })
+  class Root {}
+
+  const application = await NestFactory.createApplicationContext(Root, { logger: false });
+  const { plain, billing } = application.get(Services);
+  const shop: Shop = { application, transactions, plain, billing, random, broken: task.broken };
+  let running = true;
+  process.on('message', () => (running = false));
+  process.send?.('ready');
+
+  const caller = async (name: string): Promise<void> => {
+    for (let n = 1; running; n++) {
+      const call = `${name}/${n}`;
+      const plan = drawPlan(random);
+      const sale = new SaleCall(shop, call, plan);
+      note({ kind: 'asked', call, pieces: piecesOf(plan) });
+      try {
+        await sale.make();
+        note({ kind: 'acknowledged', call, run: sale.run });
+      } catch (error) {
+        const why = reasonOf(error);
+        const { run } = sale;
+        if (task.broken.includes('answer')) note({ kind: 'acknowledged', call, run });
+        else if (why === undefined) note({ kind: 'unknown', call, run, why: String(error) });
+        else
+          note({ kind: 'refused', call, run, why: plan.style === 'join' ? `join: ${why}` : why });
+      }
+      await sleep(random.between(0, 10));
+    }
+  };
+  await Promise.all(Array.from({ length: task.callers }, (_, i) => caller(`${task.name}/${i}`)));
+  await sleep(100); // for work that nobody has awaited
+  await application.close();
+  await transactions.close();
+  process.disconnect();
+}
+
+await main(JSON.parse(process.argv[2] as string) as SalesTask);

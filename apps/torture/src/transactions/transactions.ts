@@ -1,0 +1,125 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
+import { Module, type DynamicModule, type INestApplicationContext } from '@nestjs/common';
+import { ClsModule } from 'nestjs-cls';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import pg from 'pg';
+import { DataSource } from 'typeorm';
+import type { ISOLATIONS } from './sale-plan.js';
+import type { SalesTask } from './sales-task.js';
+
+const POOL_SIZE = 5;
+
+/** Runs a statement. */
+export interface Runs {
+  query(sql: string, params: unknown[]): Promise<Record<string, unknown>[]>;
+}
+
+/** What code in a transaction works with: the transaction that it is given, and the one that it finds. */
+export interface InTransaction {
+  readonly given: Runs;
+  /** Its connection, which takes whatever is sent. */
+  readonly bare: Runs;
+  readonly found: () => Runs;
+}
+
+export interface Transactions {
+  readonly modules: DynamicModule[];
+  run(
+    application: INestApplicationContext,
+    isolation: (typeof ISOLATIONS)[number],
+    body: (tx: InTransaction) => Promise<void>,
+  ): Promise<void>;
+  close(): Promise<unknown>;
+}
+
+export function openTransactions(task: SalesTask): Promise<Transactions> {
+  return task.opens === 'typeorm' ? throughTypeOrm(task) : throughCls(task);
+}
+
+async function throughTypeOrm({ databaseUrl: url, broken }: SalesTask): Promise<Transactions> {
+  const dataSource = await new DataSource({
+    type: 'postgres',
+    url,
+    poolSize: POOL_SIZE,
+    poolErrorHandler: () => {},
+  }).initialize();
+  if (!broken.includes('unknown')) lockAwareDataSource(dataSource);
+  return {
+    modules: [],
+    run: (_, isolation, body) =>
+      dataSource.transaction(isolation, (manager) =>
+        body({
+          given: manager,
+          bare: runs((manager.queryRunner as { databaseConnection?: unknown }).databaseConnection),
+          found: () => manager,
+        }),
+      ),
+    close: () => dataSource.destroy(),
+  };
+}
+
+/** As an application has it that works with plain pg. */
+async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transactions> {
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  const bare = new AsyncLocalStorage<pg.PoolClient>();
+  const optionsFactory = (connection: pg.Pool) => ({
+    wrapWithTransaction: async (
+      { isolationLevel }: { isolationLevel?: string },
+      body: () => Promise<unknown>,
+      setTx: (tx: pg.PoolClient) => void,
+    ) => {
+      const client = await connection.connect();
+      let broken: Error | undefined;
+      try {
+        await client.query(`BEGIN ISOLATION LEVEL ${isolationLevel}`);
+        setTx(client);
+        const result = await bare.run(client, body);
+        await client.query('COMMIT');
+        return result;
+      } catch (error) {
+        await client.query('ROLLBACK').catch((failure: Error) => (broken = failure));
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    getFallbackInstance: () => connection,
+  });
+  const adapter = { connection: pool, optionsFactory };
+  const plugin = new ClsPluginTransactional({
+    adapter: (broken.includes('unknown')
+      ? adapter
+      : lockAware(adapter, { dialect: 'postgres' })) as never,
+  });
+
+  @Module({})
+  class Transactional {}
+
+  const modules = [{ module: Transactional, imports: [ClsModule.forRoot({ plugins: [plugin] })] }];
+  return {
+    modules,
+    run: (application, isolationLevel, body) => {
+      const host = application.get<TransactionHost>(TransactionHost, { strict: false });
+      const options = { isolationLevel } as never;
+      return host.withTransaction(options, () =>
+        body({
+          given: runs(host.tx),
+          bare: runs(bare.getStore()),
+          found: () => runs(host.tx),
+        }),
+      );
+    },
+    close: () => pool.end(),
+  };
+}
+
+function runs(tx: unknown): Runs {
+  return {
+    query: async (sql, params) =>
+      (await (tx as pg.PoolClient).query<Record<string, unknown>>(sql, params)).rows,
+  };
+}

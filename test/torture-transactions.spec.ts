@@ -1,0 +1,197 @@
+import { describe, expect, it } from '@jest/globals';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { checkBooks } from '../apps/torture/src/transactions/book-checker.js';
+import type { SaleEntry, SaleRow } from '../apps/torture/src/transactions/sales-history.js';
+import { afterTest } from './support/after-test.js';
+import { eventually } from './support/eventually.js';
+
+/** The built torture program, with a folder for temporary files of its own. */
+class Torture {
+  output = '';
+  readonly ended: Promise<number | null>;
+  readonly #child: ChildProcess;
+  readonly #temporary = mkdtempSync(join(tmpdir(), 'torture-test-'));
+
+  constructor(...args: string[]) {
+    chmodSync(this.#temporary, 0o1777); // a database server that runs as another user comes here
+    const env: NodeJS.ProcessEnv = { ...process.env, TMPDIR: this.#temporary };
+    delete env['NODE_OPTIONS']; // jest's
+    const program = ['apps/torture/dist/main.js', '--transactions', '--seed', '7', ...args];
+    this.#child = spawn(process.execPath, program, { env });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
+    }
+    this.ended = once(this.#child, 'close').then(() => this.#child.exitCode);
+    afterTest(() => {
+      for (const pid of this.processes()) process.kill(pid, 'SIGKILL');
+      rmSync(this.#temporary, { recursive: true, force: true });
+    });
+  }
+
+  interrupt(): void {
+    this.#child.kill('SIGINT');
+  }
+
+  /** All that have inherited its folder. */
+  processes(): number[] {
+    const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
+    return pids.filter((pid) => environmentOf(pid).includes(`TMPDIR=${this.#temporary}\0`));
+  }
+
+  workers(): number[] {
+    return this.processes().filter((pid) => commandOf(pid).includes('sales-worker'));
+  }
+
+  folders(): string[] {
+    return readdirSync(this.#temporary);
+  }
+}
+
+const environmentOf = (pid: number): string => readOrEmpty(`/proc/${pid}/environ`);
+const commandOf = (pid: number): string => readOrEmpty(`/proc/${pid}/cmdline`);
+
+function readOrEmpty(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return ''; // it has just ended, or is somebody else's
+  }
+}
+
+describe('torture of transactions', () => {
+  it('a short run is clean: written is what was acknowledged, and nothing else', async () => {
+    const torture = new Torture('--seconds', '6');
+    expect({ code: await torture.ended, output: torture.output }).toMatchObject({ code: 0 });
+    expect(torture.output).toMatch(/\nclean\n$/);
+  }, 90_000);
+
+  it.each([
+    ['unknown', /plain-\d: \d+ pieces are gone, \d+ rows were written/],
+    ['inside', /plain-\d: \d+ pieces are gone, \d+ rows were written/],
+    ['branches', /has rows of (?:the runs |run \d, its last run was)/],
+    ['answer', /was acknowledged, and written by half: \{\}/],
+    ['order', /\d+ of \d+ calls have waited for their locks in vain/],
+  ])(
+    'sees what is broken on purpose: %s',
+    async (rule, violation) => {
+      const torture = new Torture('--seconds', '2', '--break', rule);
+      expect({ code: await torture.ended, output: torture.output }).toMatchObject({ code: 1 });
+      expect(torture.output).toMatch(new RegExp(`VIOLATION of books: .*${violation.source}`));
+    },
+    90_000,
+  );
+
+  const onLinux = process.platform === 'linux' ? it : it.skip;
+  onLinux(
+    'leaves neither process nor folder behind after Ctrl-C',
+    async () => {
+      const torture = new Torture('--seconds', '60');
+      await eventually(() => expect(torture.workers()).toHaveLength(3));
+      torture.interrupt();
+      await torture.ended;
+      await eventually(() => expect([torture.processes(), torture.folders()]).toEqual([[], []]));
+    },
+    90_000,
+  );
+
+  it.each([
+    [['--seed', 'x'], '--seed x: it must be a whole number from 0'],
+    [['--break', 'all'], '--break all: it must be one of unknown, inside, branches, answer, order'],
+  ])('refuses %j, and says what is allowed', async (args, message) => {
+    const torture = new Torture(...args);
+    expect(await torture.ended).toBe(1);
+    expect(torture.output).toContain(message);
+  });
+});
+
+describe('the checker of books', () => {
+  const asked = (call: string): SaleEntry => ({ kind: 'asked', call, pieces: { a: 1, note: 2 } });
+  const row = (call: string, product: string, run = 1, late = false): SaleRow => ({
+    call,
+    run,
+    product,
+    late,
+  });
+  const whole = (call: string, run = 1): SaleRow[] => [
+    row(call, 'a', run),
+    row(call, 'note', run),
+    row(call, 'note', run),
+  ];
+  const violations = (history: SaleEntry[], rows: SaleRow[], left?: number): string[] => {
+    const sold = rows.filter(({ product }) => product === 'a').length;
+    const books = { before: { a: 100 }, after: { a: left ?? 100 - sold }, rows };
+    return [...checkBooks(history, books).violations];
+  };
+  const acknowledged: SaleEntry = { kind: 'acknowledged', call: 'x', run: 2 };
+  const refused: SaleEntry = { kind: 'refused', call: 'x', run: 2, why: 'meant to fail' };
+  const unknown: SaleEntry = { kind: 'unknown', call: 'x', run: 2, why: 'connection lost' };
+
+  it('accepts what was acknowledged and is written, and what was refused and is not', () => {
+    expect(violations([asked('x'), acknowledged], whole('x', 2))).toEqual([]);
+    expect(violations([asked('x'), refused], [])).toEqual([]);
+  });
+
+  it('sees what was acknowledged, and is not written, or by half, or twice', () => {
+    for (const rows of [[], whole('x', 2).slice(1), [...whole('x', 2), row('x', 'note', 2)]]) {
+      const [first = ''] = violations([asked('x'), acknowledged], rows);
+      expect(first).toMatch(/^x was acknowledged, and written by half/);
+    }
+  });
+
+  it('sees what was refused, and is written', () => {
+    const [first = ''] = violations([asked('x'), refused], [row('x', 'note', 2)]);
+    expect(first).toMatch(/^x was refused \(meant to fail\), and written/);
+  });
+
+  it('sees what an earlier run has written, even if nobody has awaited it', () => {
+    expect(violations([asked('x'), acknowledged], [...whole('x', 2), row('x', 'note', 1)])).toEqual(
+      ['x has rows of the runs 2, 1'],
+    );
+    expect(violations([asked('x'), refused], [row('x', 'note', 1, true)])).toEqual([
+      'x has rows of run 1, its last run was 2',
+    ]);
+  });
+
+  it('lets what nobody has awaited come with the last run, or after it', () => {
+    const late = row('x', 'note', 2, true);
+    expect(violations([asked('x'), acknowledged], [...whole('x', 2), late])).toEqual([]);
+    expect(violations([asked('x'), refused], [late])).toEqual([]);
+  });
+
+  it('accepts all or nothing where there is no answer, and nothing in between', () => {
+    for (const history of [[asked('x'), unknown], [asked('x')]]) {
+      expect(violations(history, whole('x', 2))).toEqual([]);
+      expect(violations(history, [])).toEqual([]);
+      expect(violations(history, [row('x', 'a', 2)])).toHaveLength(1);
+    }
+  });
+
+  it('sees pieces that are gone without a row, and rows without a piece', () => {
+    expect(violations([asked('x'), acknowledged], whole('x', 2), 98)).toEqual([
+      'a: 2 pieces are gone, 1 rows were written',
+    ]);
+    expect(violations([asked('x'), acknowledged], whole('x', 2), 100)).toEqual([
+      'a: 0 pieces are gone, 1 rows were written',
+    ]);
+  });
+
+  it('sees that many have waited for their locks in vain, not that a few have', () => {
+    const some = (refusals: number): SaleEntry[] =>
+      Array.from({ length: 20 }, (_, n) => [
+        { ...asked(`${n}`), kind: 'asked' as const, pieces: {} },
+        n < refusals
+          ? { ...refused, call: `${n}`, why: 'LOCK_NOT_ACQUIRED' }
+          : { ...acknowledged, call: `${n}` },
+      ]).flat();
+    expect(violations(some(2), [])).toEqual([]);
+    expect(violations(some(3), [])).toEqual(['3 of 20 calls have waited for their locks in vain']);
+  });
+
+  it('sees rows of calls that nobody has made', () => {
+    expect(violations([], [row('y', 'note')])).toEqual(['y has rows, and was never asked for']);
+  });
+});

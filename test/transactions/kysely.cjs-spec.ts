@@ -1,0 +1,120 @@
+import { CompiledQuery, Kysely, PostgresDialect, type ControlledTransaction } from 'kysely';
+import { describe, expect, it } from '@jest/globals';
+import { ClsPluginTransactional } from '@nestjs-cls/transactional';
+import { NestFactory } from '@nestjs/core';
+import { ClsModule } from 'nestjs-cls';
+import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { lockAware, type LockAwareOptions } from 'nestjs-locked/nestjs-cls';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { type Body, clsOrm, openPool } from './cls-orm.js';
+import type { Isolation } from './orm-under-test.js';
+import { describeLockContract } from './lock-contract.js';
+import { describePropagation } from './propagation-suite.js';
+
+// Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
+const KYSELY = clsOrm('Kysely', (url) => {
+  const pool = openPool(url);
+  const connection = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
+  type Tx = Kysely<unknown>;
+  const optionsFactory = (kysely: Tx) => ({
+    wrapWithTransaction: async (
+      { isolationLevel = 'read committed' }: { isolationLevel?: Isolation },
+      body: Body,
+      setTx: (tx?: Tx) => void,
+    ): Promise<unknown> => {
+      const tx = await kysely.startTransaction().setIsolationLevel(isolationLevel).execute();
+      try {
+        setTx(tx);
+        const result: unknown = await body();
+        await tx.commit().execute();
+        return result;
+      } catch (error) {
+        await tx.rollback().execute();
+        throw error;
+      }
+    },
+    wrapWithNestedTransaction: async (
+      _: unknown,
+      body: Body,
+      setTx: (tx?: Tx) => void,
+      outer: Tx,
+    ): Promise<unknown> => {
+      const name = uniqueKey('savepoint').replace('-', '_');
+      const tx = await (outer as ControlledTransaction<unknown>).savepoint(name).execute();
+      try {
+        setTx(tx);
+        const result: unknown = await body();
+        await tx.releaseSavepoint(name).execute();
+        return result;
+      } catch (error) {
+        await tx.rollbackToSavepoint(name).execute();
+        throw error;
+      }
+    },
+    getFallbackInstance: () => kysely,
+  });
+  return {
+    adapter: lockAware({ connection, optionsFactory }, { pool }),
+    isolated: (isolationLevel) => ({ isolationLevel }),
+    runs: (tx: Tx) => ({
+      query: async (text, params) => (await tx.executeQuery(CompiledQuery.raw(text, params))).rows,
+    }),
+    close: () => connection.destroy(),
+  };
+});
+
+describeLockContract(KYSELY);
+describePropagation(KYSELY);
+
+describe('at start, Kysely', () => {
+  const redis = useRedis();
+  const kysely = new Kysely<unknown>({
+    dialect: new PostgresDialect({ pool: openPool('postgres://nowhere') }),
+  });
+  const optionsFactory = (connection: Kysely<unknown>) => ({
+    wrapWithTransaction: (_: unknown, body: Body) => connection.transaction().execute(body),
+    getFallbackInstance: () => connection,
+  });
+  const warningsOf = async (
+    lockOptions: Omit<RedisLockModuleOptions, 'connection'>,
+    options?: LockAwareOptions,
+  ): Promise<string[]> => {
+    const warnings: string[] = [];
+    const quiet = (): void => {};
+    const adapter = lockAware({ connection: kysely, optionsFactory }, options);
+    const app = await NestFactory.createApplicationContext(
+      {
+        module: class Root {},
+        imports: [
+          ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] }),
+          RedisLockModule.forRoot({ connection: redis.url, ...lockOptions }),
+        ],
+      },
+      {
+        logger: { log: quiet, error: quiet, warn: (text: string) => void warnings.push(text) },
+        abortOnError: false,
+      },
+    );
+    await app.close();
+    return warnings;
+  };
+
+  it('warns once that nothing listens to its clients, with the words to write', async () => {
+    expect(await warningsOf({ fence: {} })).toEqual([
+      expect.stringMatching(/connection 'default'.*lockAware\(adapter, \{ pool \}\)/),
+    ]);
+    expect(await warningsOf({ transactionTimeouts: true }, { connectionName: 'books' })).toEqual([
+      expect.stringMatching(/connection 'books'/),
+    ]);
+  });
+
+  it.each([
+    ['no time-outs are on', {}, undefined],
+    ['the fence has none', { fence: {}, transactionTimeouts: false }, undefined],
+    ['the pool is given', { fence: {} }, { pool: openPool('postgres://nowhere') }],
+    ['it is said that there is none', { fence: {} }, { pool: false as const }],
+  ])('does not warn if %s', async (_, lockOptions, options) => {
+    expect(await warningsOf(lockOptions, options)).toEqual([]);
+  });
+});

@@ -1,0 +1,323 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { LockFencedError, LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
+import { openAdmin } from '../support/open-locks.js';
+import { useRedis } from '../support/shared-redis.js';
+import { giveAway, isHeld, startLocks } from './locks.js';
+import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
+import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { type Runs, useStock } from './stock.js';
+
+const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const;
+
+/** What every way to open transactions owes to the locks, on PostgreSQL. */
+export function describeLockContract(orm: OrmUnderTest): void {
+  describe(orm.name, () => contract(orm));
+}
+
+function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
+  let orm: OpenedOrm;
+  afterAll(() => orm.close()); // before the database goes, whose hook is added below
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  beforeAll(async () => {
+    await createSlowCommitTable(postgres);
+    await postgres.query('CREATE TABLE strict (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
+    orm = await open(postgres.url);
+  });
+
+  const transaction: OpenedOrm['transaction'] = (body, isolation) =>
+    orm.transaction(body, isolation);
+  const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+  const start: (options?: Parameters<typeof startLocks>[1]) => ReturnType<typeof startLocks> = (
+    options,
+  ) => startLocks(redis.url, options);
+  /** Beside the transaction under test. */
+  const openRival = async (): Promise<pg.Client> => {
+    const rival = new pg.Client({ connectionString: postgres.url });
+    await rival.connect();
+    afterTest(() => rival.end());
+    return rival;
+  };
+
+  describe('a lock around a transaction', () => {
+    it('was taken before BEGIN, and is released after COMMIT was answered', async () => {
+      const { locks } = await start();
+      const [taken, end] = [makeGate(), makeGate()];
+      let sale: Promise<void> | undefined;
+      await locks.withLock(stock.key, async () => {
+        expect(await held()).toBe(true);
+        sale = transaction(async (tx) => {
+          await stock.takeOne(tx);
+          taken.open();
+          await end.opened;
+        });
+        await taken.opened;
+      });
+      expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+      const next = locks.withLock(stock.key, { reentrant: false }, () => stock.quantity());
+      end.open();
+      expect(await next).toBe(99);
+      await sale;
+      await eventually(async () => expect(await held()).toBe(false));
+    });
+
+    it.each(ISOLATIONS)('loses no update at %s', async (isolation) => {
+      const { locks } = await start({ fence: {} });
+      await Promise.all(
+        Array.from({ length: 8 }, () =>
+          locks.withLock(stock.key, () => transaction((tx) => stock.takeOne(tx, 1), isolation)),
+        ),
+      );
+      expect([await held(), await stock.quantity()]).toEqual([false, 92]);
+    });
+
+    it('is claimed with the time-outs, before the body runs', async () => {
+      const { locks } = await start({ fence: {} });
+      await locks.withLock(stock.key, async ({ fencingToken }) => {
+        await transaction(async (tx) => {
+          const [row] = (await tx.query(
+            `SELECT token, current_setting('statement_timeout') AS statement,
+             current_setting('idle_in_transaction_session_timeout') AS idle
+             FROM lock_fence WHERE lock_key = $1`,
+            [stock.key],
+          )) as { token: string | number; statement: string; idle: string }[];
+          expect(Number(row?.token)).toBe(fencingToken);
+          expect([row?.statement, row?.idle]).toEqual(['10s', survivesDisconnect ? '8s' : '0']);
+        });
+        expect(await stock.fence()).toBe(fencingToken);
+      });
+    });
+
+    it('lets no body run after a newer holder', async () => {
+      const { locks } = await start({ fence: {} });
+      let ran = false;
+      const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
+        await giveAway(redis.url, stock.key);
+        await stock.raiseFence(fencingToken + 10_000_000);
+        await transaction(async () => void (ran = true));
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+      expect(ran).toBe(false);
+    });
+
+    it.each(['repeatable read', 'serializable'] as const)(
+      'begins anew at %s if another claim came in between',
+      async (isolation: Isolation) => {
+        const { locks } = await start({ fence: {} });
+        const rival = await openRival();
+        await stock.raiseFence(1);
+        await rival.query('BEGIN');
+        await rival.query('UPDATE lock_fence SET token = 2 WHERE lock_key = $1', [stock.key]);
+        let runs = 0;
+        const sale = locks.withLock(stock.key, () =>
+          transaction(async (tx) => {
+            runs++;
+            await stock.takeOne(tx);
+          }, isolation),
+        );
+        await eventually(async () => expect(await waitingForLocks()).toBe(1));
+        await rival.query('COMMIT');
+        await sale;
+        expect([runs, await held(), await stock.quantity()]).toEqual([1, false, 99]);
+      },
+    );
+
+    it('lets nothing be committed after it was lost', async () => {
+      const { locks } = await start({ fence: {} });
+      const sale = locks.withLock(stock.key, (lock) =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await locks.forceRelease(stock.key);
+          await eventually(async () => expect(lock.isHeld).toBe(false));
+        }),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockLostError);
+      expect(await stock.quantity()).toBe(100);
+    });
+
+    it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
+      const { locks } = await start({ fence: {} });
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await Promise.resolve(tx.query('SELECT * FROM nowhere', [])).catch(() => {});
+        }),
+      );
+      await expect(sale).rejects.toThrow();
+      expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    });
+
+    it('is released at once if the COMMIT was refused', async () => {
+      const { locks } = await start({ fence: {} });
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await tx.query('INSERT INTO strict VALUES (1), (1)', []);
+        }),
+      );
+      await expect(sale).rejects.toThrow();
+      expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    });
+
+    it('is kept if the COMMIT was not answered, until its lease has run out', async () => {
+      const { locks } = await start({ fence: {} });
+      const sale = locks.withLock(stock.key, { leaseMs: 3_000 }, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await tx.query('INSERT INTO slow VALUES (1)', []);
+        }),
+      );
+      const failure = expect(sale).rejects.toThrow();
+      await eventually(() => killCommits(postgres));
+      await failure;
+      const leftMs = await openAdmin(redis.url).pttl(`lock:{${stock.key}}`);
+      expect(leftMs).toBeGreaterThan(0);
+      expect(leftMs).toBeLessThanOrEqual(3_000);
+    });
+
+    if (survivesDisconnect) {
+      it('is released at once if the connection died before', async () => {
+        const { locks } = await start({ fence: {} });
+        const sale = locks.withLock(stock.key, () =>
+          transaction(async (tx) => {
+            await stock.takeOne(tx);
+            await tx.query('SELECT pg_terminate_backend(pg_backend_pid())', []);
+          }),
+        );
+        await expect(sale).rejects.toThrow();
+        expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+      });
+    }
+  });
+
+  describe('a lock asked for inside a transaction', () => {
+    it('is refused by default', async () => {
+      const { locks } = await start();
+      const sale = transaction(() => locks.withLock(stock.key, async () => {}));
+      await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+      expect(await held()).toBe(false);
+    });
+
+    it.each(ISOLATIONS)('restarts it at %s, and loses no update', async (isolation) => {
+      const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
+      await Promise.all(
+        Array.from({ length: 6 }, () =>
+          transaction(async (tx) => {
+            await tx.query('SELECT count(*) FROM stock', []);
+            await locks.withLock(stock.key, () => stock.takeOne(tx, 1));
+          }, isolation),
+        ),
+      );
+      expect([await held(), await stock.quantity()]).toEqual([false, 94]);
+    });
+
+    it('begins anew once for all branches of it, and loses nothing', async () => {
+      const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
+      const sell = (key: string, tx: Runs): Promise<unknown> =>
+        locks.withLock(key, () =>
+          tx.query('UPDATE stock SET quantity = quantity - 1 WHERE id = $1', [stock.product]),
+        );
+      await Promise.all(
+        Array.from({ length: 4 }, () =>
+          transaction(async (tx) => {
+            await Promise.all([sell(stock.key, tx), sell(`${stock.key}:other`, tx)]);
+          }),
+        ),
+      );
+      expect([await held(), await stock.quantity()]).toEqual([false, 92]);
+    });
+
+    it('lets no statement of the run that was given up through', async () => {
+      const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
+      const again = makeGate();
+      const late: Promise<string>[] = [];
+      const steal = async (tx: Runs): Promise<void> => {
+        await again.opened;
+        await tx.query('UPDATE stock SET quantity = 0 WHERE id = $1', [stock.product]);
+      };
+      await transaction(async (tx) => {
+        if (late.length === 0) {
+          late.push(
+            steal(tx).then(
+              () => 'written',
+              () => 'refused',
+            ),
+          );
+        }
+        await locks.withLock(stock.key, async () => {
+          again.open();
+          expect(await late[0]).toBe('refused');
+          await stock.takeOne(tx);
+        });
+      });
+      expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    });
+  });
+
+  describe('a lock waited for inside a transaction', () => {
+    it('is had where each statement reads afresh, which the database is asked', async () => {
+      const { locks } = await start({ fence: {}, insideTransaction: 'join' });
+      await Promise.all(
+        Array.from({ length: 3 }, () =>
+          transaction((tx) => locks.withLock(stock.key, () => stock.takeOne(tx, 1))),
+        ),
+      );
+      expect([await held(), await stock.quantity()]).toEqual([false, 97]);
+    });
+
+    it('is refused on an old snapshot', async () => {
+      const { locks } = await start({ insideTransaction: 'join' });
+      const sale = transaction(() => locks.withLock(stock.key, async () => {}), 'repeatable read');
+      await expect(sale).rejects.toThrow(/snapshot of its first read/);
+      expect(await held()).toBe(false);
+    });
+  });
+
+  describe('a transaction that is ended by the time-outs of its lock', () => {
+    it('says so, if it was idle, and the process lives on', async () => {
+      const { locks } = await start({ fence: {}, transactionTimeouts: { idleMs: 150 } });
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx, 0);
+          await sleep(500);
+          await tx.query('SELECT 1', []);
+        }),
+      );
+      if (survivesDisconnect) {
+        await expect(sale).rejects.toThrow(/transactionTimeouts: idleMs 150/);
+        expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+      } else {
+        await sale; // the time-out is not armed
+        expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+      }
+    });
+
+    it('says so, if a statement took too long', async () => {
+      const { locks } = await start({ fence: {}, transactionTimeouts: { statementMs: 150 } });
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx, 0);
+          await tx.query('SELECT pg_sleep(5)', []);
+        }),
+      );
+      await expect(sale).rejects.toThrow(/transactionTimeouts: .*statementMs 150/);
+      expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    });
+  });
+
+  async function waitingForLocks(): Promise<number> {
+    const rows = await postgres.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return rows.length;
+  }
+}

@@ -1,0 +1,123 @@
+import { EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
+import { describe, expect, it } from '@jest/globals';
+import { LockLostError } from 'nestjs-locked';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { useRedis } from '../support/shared-redis.js';
+import { describeLockContract } from './lock-contract.js';
+import { startLocks } from './locks.js';
+import { inTransaction } from './recipes/mikro-orm.js';
+import { useStock } from './stock.js';
+
+const LEVELS = {
+  'read committed': IsolationLevel.READ_COMMITTED,
+  'repeatable read': IsolationLevel.REPEATABLE_READ,
+  serializable: IsolationLevel.SERIALIZABLE,
+};
+
+class Stock {
+  id!: string;
+  quantity!: number;
+}
+
+const entity = new EntitySchema({
+  class: Stock,
+  tableName: 'stock',
+  properties: { id: { type: 'string', primary: true }, quantity: { type: 'number' } },
+});
+
+const open = (url: string, statements: string[] = []): Promise<MikroORM> =>
+  MikroORM.init({
+    entities: [entity],
+    clientUrl: url,
+    debug: ['query'],
+    colors: false,
+    logger: (line) => void statements.push(line),
+  });
+
+describeLockContract({
+  name: 'MikroORM',
+  survivesDisconnect: false,
+  open: async (url) => {
+    const orm = await open(url);
+    return {
+      transaction: (body, isolation) =>
+        inTransaction(
+          orm.em,
+          (em) =>
+            body({
+              query: (sql, params: unknown[]) => em.execute(sql.replace(/\$\d/g, '?'), params),
+            }),
+          isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
+        ),
+      // It waits for ever for clients whose connection has died (https://github.com/kysely-org/kysely/issues/1990).
+      close: async () => void orm.close(true),
+    };
+  },
+});
+
+describe('the unit of work of MikroORM', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it('is written before the gate, which is the last thing before COMMIT', async () => {
+    const statements: string[] = [];
+    const orm = await open(postgres.url, statements);
+    afterTest(() => orm.close(true));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    await locks.withLock(stock.key, () =>
+      inTransaction(orm.em, async (em) => {
+        (await em.findOneOrFail(Stock, stock.product)).quantity--;
+      }),
+    );
+    expect(await stock.quantity()).toBe(99);
+    const order = [
+      'begin',
+      'insert into lock_fence',
+      'update "stock"',
+      'show transaction',
+      'commit',
+    ];
+    const seen = order.map((text) =>
+      statements.findIndex((line) => line.toLowerCase().includes(text)),
+    );
+    expect(seen).toEqual([...seen].sort((a, b) => a - b));
+    expect(seen).not.toContain(-1);
+  });
+
+  it('is not written if the lock was lost', async () => {
+    const orm = await open(postgres.url);
+    afterTest(() => orm.close(true));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const sale = locks.withLock(stock.key, (lock) =>
+      inTransaction(orm.em, async (em) => {
+        (await em.findOneOrFail(Stock, stock.product)).quantity--;
+        await locks.forceRelease(stock.key);
+        await eventually(() => expect(lock.isHeld).toBe(false));
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('begins empty in every run, so that nothing is sold from what an earlier run has read', async () => {
+    const orm = await open(postgres.url);
+    afterTest(() => orm.close(true));
+    const { locks } = await startLocks(redis.url, { fence: {}, insideTransaction: 'restart' });
+    await Promise.all(
+      Array.from({ length: 6 }, () =>
+        inTransaction(
+          orm.em,
+          async (em) => {
+            const found = await em.findOneOrFail(Stock, stock.product);
+            await locks.withLock(stock.key, async () => void found.quantity--);
+          },
+          { isolationLevel: IsolationLevel.REPEATABLE_READ },
+        ),
+      ),
+    );
+    expect(await stock.quantity()).toBe(94);
+  });
+});

@@ -1,0 +1,88 @@
+import { describe, expect, it } from '@jest/globals';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { type Body, clsOrm, openPool } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
+import { startLocks } from './locks.js';
+import { inTransaction } from './recipes/node-postgres.js';
+import { useStock } from './stock.js';
+
+describeLockContract({
+  name: 'node-postgres',
+  open: async (url) => {
+    const pool = new pg.Pool({ connectionString: url });
+    pool.on('error', () => {});
+    return {
+      transaction: (body, isolation) =>
+        inTransaction(
+          pool,
+          async (client) =>
+            body({
+              query: async (sql, params: unknown[]) =>
+                (await client.query<Record<string, unknown>>(sql, params)).rows,
+            }),
+          isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation}`,
+        ),
+      close: () => pool.end(),
+    };
+  },
+});
+
+describe('an adapter for a pool of node-postgres', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  /** Nobody listens to its clients. */
+  const ADAPTER = clsOrm('node-postgres', (url) => {
+    const connection = openPool(url);
+    const optionsFactory = (pool: pg.Pool) => ({
+      wrapWithTransaction: async (
+        _: object,
+        body: Body,
+        setTx: (tx: pg.PoolClient) => void,
+      ): Promise<unknown> => {
+        const client = await pool.connect();
+        try {
+          await client.query('BEGIN');
+          setTx(client);
+          const result: unknown = await body();
+          await client.query('COMMIT');
+          return result;
+        } finally {
+          client.release(true);
+        }
+      },
+      getFallbackInstance: () => pool,
+    });
+    return {
+      adapter: lockAware({ connection, optionsFactory }, { dialect: 'postgres' }),
+      isolated: () => ({}),
+      runs: (tx: pg.PoolClient) => ({
+        query: async (sql, params) => (await tx.query<pg.QueryResultRow>(sql, params)).rows,
+      }),
+      close: () => connection.end(),
+    };
+  });
+
+  it('lives on when a time-out ends a transaction, and says which one it was', async () => {
+    const orm = await ADAPTER.open(postgres.url);
+    afterTest(() => orm.close());
+    const { locks } = await startLocks(redis.url, {
+      fence: {},
+      transactionTimeouts: { idleMs: 150 },
+    });
+    const sale = locks.withLock(stock.key, () =>
+      orm.transaction(async (tx) => {
+        await sleep(500);
+        await stock.takeOne(tx);
+      }),
+    );
+    await expect(sale).rejects.toThrow(/transactionTimeouts: idleMs 150/);
+    expect(await stock.quantity()).toBe(100);
+  });
+});

@@ -1,0 +1,17 @@
+import type { Runs } from './stock.js';
+
+export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
+
+/** A way to open transactions that the locks know of. */
+export interface OpenedOrm {
+  transaction<R>(body: (tx: Runs) => Promise<R>, isolation?: Isolation): Promise<R>;
+  close(): Promise<unknown>;
+}
+
+export interface OrmUnderTest<Opened = OpenedOrm> {
+  readonly name: string;
+  /** @param url of a PostgreSQL */
+  readonly open: (url: string) => Promise<Opened>;
+  /** As it is told to `lockAware`. @default true */
+  readonly survivesDisconnect?: boolean;
+}

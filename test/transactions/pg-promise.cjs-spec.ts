@@ -1,0 +1,48 @@
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import pgPromise from 'pg-promise';
+import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
+import { describePropagation } from './propagation-suite.js';
+
+// Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
+const pgp = pgPromise({ noWarnings: true });
+
+const PG_PROMISE = clsOrm('pg-promise', (url) => {
+  const { TransactionMode, isolationLevel } = pgp.txMode;
+  type Tx = pgPromise.ITask<object>;
+  type Db = pgPromise.IDatabase<object>;
+  interface Options {
+    readonly mode?: InstanceType<typeof TransactionMode>;
+  }
+  const connection = pgp({ connectionString: url, max: POOL_SIZE });
+  const opened = (db: Db | Tx, options: Options, body: Body, setTx: (tx: Tx) => void) =>
+    db.tx(options, (tx) => {
+      setTx(tx);
+      return body() as Promise<unknown>;
+    });
+  const optionsFactory = (db: Db) => ({
+    wrapWithTransaction: (options: Options, body: Body, setTx: (tx?: Tx) => void) =>
+      opened(db, options, body, setTx),
+    wrapWithNestedTransaction: (
+      options: Options,
+      body: Body,
+      setTx: (tx?: Tx) => void,
+      outer: Tx,
+    ) => opened(outer, options, body, setTx),
+    getFallbackInstance: () => db,
+  });
+  const levels = {
+    'read committed': isolationLevel.readCommitted,
+    'repeatable read': isolationLevel.repeatableRead,
+    serializable: isolationLevel.serializable,
+  };
+  return {
+    adapter: lockAware({ connection, optionsFactory }),
+    isolated: (isolation) => ({ mode: new TransactionMode({ tiLevel: levels[isolation] }) }),
+    runs: (tx: Tx) => ({ query: (text, params) => tx.query(text, params) }),
+    close: () => connection.$pool.end(),
+  };
+});
+
+describeLockContract(PG_PROMISE);
+describePropagation(PG_PROMISE);

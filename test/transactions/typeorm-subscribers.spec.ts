@@ -1,0 +1,137 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import type { DataSource, EntitySubscriberInterface } from 'typeorm';
+import { useMariaDb, usePostgres } from '../support/databases.js';
+import { describeWithMariaDb } from '../support/describe-if.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+/** A data source with a subscriber of the application. */
+const start = async (
+  subscriber: EntitySubscriberInterface,
+): Promise<{ dataSource: DataSource; locks: LockService }> => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  dataSource.subscribers.push(subscriber);
+  const { locks } = await startLocks(redis.url, { fence: {} });
+  return { dataSource, locks };
+};
+
+const fail = (): Promise<never> => Promise.reject(new Error('no mail server'));
+
+describe('a subscriber that throws', () => {
+  it('before the COMMIT has rolled the transaction back: the lock is released at once', async () => {
+    const { dataSource, locks } = await start({ beforeTransactionCommit: fail });
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    await expect(sale).rejects.toThrow('no mail server');
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('after the COMMIT does not put it in doubt: the lock is released at once', async () => {
+    const { dataSource, locks } = await start({ afterTransactionCommit: fail });
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    await expect(sale).rejects.toThrow('no mail server');
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+  });
+
+  /** TypeORM rolls back once more then: the transaction around the savepoint. */
+  it('after a savepoint has rolled the transaction back: the lock is released at once', async () => {
+    const { dataSource, locks } = await start({
+      afterTransactionCommit: ({ queryRunner }) =>
+        queryRunner.isTransactionActive ? fail() : undefined,
+    });
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        const inner = manager.transaction((nested) => stock.takeOne(nested));
+        await expect(inner).rejects.toThrow('no mail server');
+      }),
+    );
+    await expect(sale).rejects.toThrow('not started');
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+});
+
+describe('a subscriber that throws at a query runner that is driven by hand', () => {
+  it('before the COMMIT leaves the transaction open, and its lock held', async () => {
+    let calls = 0;
+    const { dataSource, locks } = await start({
+      beforeTransactionCommit: () => (calls++ === 0 ? fail() : undefined),
+    });
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+    });
+    await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
+    expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    await runner.commitTransaction();
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+  });
+
+  it('before the COMMIT, and is rolled back', async () => {
+    const { dataSource, locks } = await start({ beforeTransactionCommit: fail });
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+    });
+    await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
+    await runner.rollbackTransaction();
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('after the COMMIT: the lock is released at once, and the runner can begin again', async () => {
+    let calls = 0;
+    const { dataSource, locks } = await start({
+      afterTransactionCommit: () => (calls++ === 0 ? fail() : undefined),
+    });
+    const runner = dataSource.createQueryRunner();
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
+    });
+    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+    });
+    expect(await held()).toBe(true);
+    await runner.commitTransaction();
+    await runner.release();
+    expect([await held(), await stock.quantity()]).toEqual([false, 98]);
+  });
+});
+
+describeWithMariaDb('on MariaDB', () => {
+  const mariaDb = useMariaDb();
+  const sold = useStock(mariaDb, 'mysql');
+
+  it.each([
+    ['before the COMMIT has rolled the transaction back', 'beforeTransactionCommit', 100],
+    ['after the COMMIT does not put it in doubt', 'afterTransactionCommit', 99],
+  ] as const)('a subscriber that throws %s', async (_, hook, quantity) => {
+    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings));
+    dataSource.subscribers.push({ [hook]: fail });
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const sale = locks.withLock(sold.key, () =>
+      dataSource.transaction((manager) => sold.takeOne(manager)),
+    );
+    await expect(sale).rejects.toThrow('no mail server');
+    expect([await isHeld(redis.url, sold.key), await sold.quantity()]).toEqual([false, quantity]);
+  });
+});
