@@ -165,6 +165,18 @@ describe('a write beside the open transaction, under its lock', () => {
   });
 });
 
+describe('two data sources of one database, under one lock', () => {
+  it('are refused at once one inside the other, if they have one name', async () => {
+    const [outer, inner] = await Promise.all([openAware(), openAware()]);
+    const { locks } = await startFenced();
+    const sale = locks.withLock(stock.key, () =>
+      outer.transaction(() => inner.transaction((manager) => stock.takeOne(manager))),
+    );
+    await expect(sale).rejects.toThrow(/has claimed the same key in the same database/);
+    expect(await stock.quantity()).toBe(100);
+  });
+});
+
 describe('a transaction that cannot be claimed as it is', () => {
   const sell = (dataSource: DataSource, locks: LockService): Promise<void> =>
     locks.withLock(stock.key, () => dataSource.transaction((manager) => stock.takeOne(manager)));

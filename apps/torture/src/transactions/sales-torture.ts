@@ -44,7 +44,7 @@ export async function tortureTransactions(args: string[]): Promise<number> {
       verdicts.push(await phase(options, random, servers, fence));
     }
     const violations = verdicts.flatMap((verdict) => verdict.violations);
-    for (const violation of violations.slice(0, 20))
+    for (const violation of violations.slice(0, 50))
       console.log(`VIOLATION of books: ${violation}`);
     isClean = violations.length === 0;
     console.log(
