@@ -23,8 +23,8 @@ export default {
   testTimeout: 30_000,
   // Most tests wait for servers and time-outs: two at a time fit on one core.
   maxWorkers: 2,
-  // What the spec files leave in a worker (every AsyncLocalStorage is looked at for every promise) makes the next ones slow.
-  workerIdleMemoryLimit: '200MB',
+  // Modules of the spec files stay in a worker's memory.
+  workerIdleMemoryLimit: '500MB',
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   projects: [

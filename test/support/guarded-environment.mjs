@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { TestEnvironment } from 'jest-environment-node';
+import { switchOffAsyncStorages } from './async-storages.mjs';
 import { watchForDefects } from './defects.mjs';
 
 const PROCESS_GUARD = new URL('./process-guard.mjs', import.meta.url).href;
@@ -56,6 +57,7 @@ export default class GuardedEnvironment extends TestEnvironment {
     await this.#passOn(late);
     this.#stopWatching();
     this.#guardedProcesses.end();
+    switchOffAsyncStorages();
     if (late.length > 0) throw new Error(late.join('\n'));
   }
 
