@@ -173,6 +173,8 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
   if (next === undefined) return [];
   const between = { from: section.from, until: next.from };
   if (forgotten.mayConcern(key, between)) return [];
+  // It had the key before, as one of several, and does not know that a fault took it away: that is a matter of exclusion.
+  if (forgotten.excuses(next, next.from)) return [];
   const violations: string[] = [];
   const keptUntil = section.from + call.holdAtLeastMs;
   // Of several keys each counts from its own beginning, which cannot be seen.
