@@ -37,6 +37,12 @@ const variants = [
     lock: { fence, transactionTimeouts: false },
   }),
   await variant('under a lock, fence and time-outs', { aware: true, lock: { fence } }),
+  await variant('a lock around each, no fence', { aware: true, lock: {}, order: 'around' }),
+  await variant('a lock inside of each, restart', {
+    aware: true,
+    lock: { insideTransaction: 'restart' },
+    order: 'inside',
+  }),
 ];
 
 const rounds = variants.map(() => []);
@@ -62,8 +68,13 @@ await admin.query('DROP TABLE bench_stock, bench_fence');
 await admin.destroy();
 await Promise.all([redis.stop(), postgres.stop()]);
 
-/** The lock is taken outside of what is measured: it is the transaction's cost that is asked for. */
-async function variant(name, { aware, lock }) {
+/**
+ * @param {string} name
+ * @param {object} how
+ * @param {'outside' | 'around' | 'inside'} [how.order] outside: one lock around all that is measured, because it is the
+ * transaction's cost that is asked for. Otherwise each transaction takes a lock of its own, which costs two Redis commands.
+ */
+async function variant(name, { aware, lock, order = 'outside' }) {
   const dataSource = await new DataSource({ type: 'postgres', url, poolSize: 1 }).initialize();
   if (aware) lockAware(dataSource);
   const application =
@@ -72,23 +83,26 @@ async function variant(name, { aware, lock }) {
       RedisLockModule.forRoot({ connection: redis.url, ...lock }),
       { logger: false },
     ));
+  const locks = application?.get(LockService);
+  const sell = async (manager, id) => {
+    await manager.query('SELECT quantity FROM bench_stock WHERE id = $1', [id]);
+    await manager.query('UPDATE bench_stock SET quantity = quantity + 1 WHERE id = $1', [id]);
+  };
+  const transactions = {
+    outside: (id) => dataSource.transaction((manager) => sell(manager, id)),
+    around: (id) => locks.withLock(id, () => transactions.outside(id)),
+    inside: (id) =>
+      dataSource.transaction((manager) => locks.withLock(id, () => sell(manager, id))),
+  };
   const measured = async () => {
     const from = performance.now();
-    for (let n = 0; n < TRANSACTIONS; n += 1) {
-      await dataSource.transaction(async (manager) => {
-        const id = `p${n % KEYS}`;
-        await manager.query('SELECT quantity FROM bench_stock WHERE id = $1', [id]);
-        await manager.query('UPDATE bench_stock SET quantity = quantity + 1 WHERE id = $1', [id]);
-      });
-    }
+    for (let n = 0; n < TRANSACTIONS; n += 1) await transactions[order](`p${n % KEYS}`);
     return (performance.now() - from) / TRANSACTIONS;
   };
   return {
     name,
     run: () =>
-      application
-        ? application.get(LockService).withLock(`bench-${process.pid}`, measured)
-        : measured(),
+      locks && order === 'outside' ? locks.withLock(`bench-${process.pid}`, measured) : measured(),
     close: async () => {
       await application?.close();
       await dataSource.destroy();
