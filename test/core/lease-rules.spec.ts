@@ -544,6 +544,31 @@ describe('a lease that `ensure` has prolonged far', () => {
   });
 });
 
+describe('a hold that may not last as long as `ensure` asks', () => {
+  it('is not prolonged: a crash would leave the key taken for so long', async () => {
+    const { store, held } = await startScripted({ maxHoldMs: 60_000 });
+    const { hold } = await held();
+    await expect(hold.ensure(3_600_000)).rejects.toMatchObject({
+      reason: 'max-hold',
+      message: expect.stringMatching(/for 3600000 ms.* 60000 ms/),
+    });
+    expect(await store.unanswered()).toEqual([]);
+    expect(hold.isHeld).toBe(true);
+  });
+
+  it('is kept until its end, when its short lease is refreshed for a transaction', async () => {
+    const { clock, store, grant, waiting } = await startScripted({ maxHoldMs: 10_000 });
+    const { hold, token } = await waiting();
+    grant(token);
+    const refreshed = (await hold).holds[0]?.refresh(15_000);
+    const renewal = await store.next('renew');
+    await clock.advance(5);
+    renewal.reply(renewed());
+    await refreshed;
+    expect((await hold).remainingMs()).toBe(10_000 - 5);
+  });
+});
+
 describe('a lock that was stolen, released while another caller here waits', () => {
   it('is known to have been lost when the release asked Redis', async () => {
     const { store, engine, held } = await startScripted({ localHandovers: 0 });
