@@ -680,4 +680,13 @@ export const TABLE = [
     breaks: 'no call waits for its own end',
     specs: RE_ENTRY,
   },
+
+  {
+    name: 'silence taken for a busy lock',
+    file: `${CORE}local-queues.ts`,
+    from: 'if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);',
+    to: 'if (queue?.isTaken === true || queue?.isAsking === true) throw notAcquired(key);',
+    breaks: 'that the store does not answer is never "busy"',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
 ];
