@@ -757,4 +757,83 @@ export const TABLE = [
     breaks: 'the key of a COMMIT that was not answered is passed on to nobody',
     specs: LOCK_AWARE,
   },
+
+  {
+    name: 'attempt that overtakes a clean-up that was not sent yet',
+    file: `${CORE}clean-up.ts`,
+    from: 'if (hasFailed || !isOnItsWay) return true;',
+    to: 'if (hasFailed) return true;',
+    breaks: 'nothing is asked for a key while something is owed for it',
+    specs: ['test/core/clean-up.spec.ts'],
+  },
+  {
+    name: 'hand-over without an answer that is not taken back',
+    file: `${CORE}lease-return.ts`,
+    from: 'void this.#context.cleanUp.release(old, until, this.forget);',
+    to: 'this.forget();',
+    breaks: 'what an unanswered command may have left is taken back',
+    specs: LEASES,
+  },
+  {
+    name: 'answer that lies unread given up',
+    file: `${CORE}caller.ts`,
+    from: 'if (now - this.dueAt < STALL_MS) return false;',
+    to: 'return false;',
+    breaks: 'after a blocked event loop answers are read before anybody gives up',
+    specs: LEASES,
+  },
+
+  // ---- closing ----------------------------------------------------------------------------------------------
+  {
+    name: 'wait that outlives the application',
+    file: `${CORE}lock-engine.ts`,
+    from: 'this.#queues.close(); // those who came because they held another lock',
+    to: '',
+    breaks: 'a closed application leaves nobody waiting',
+    specs: LEASES,
+  },
+  {
+    name: 'process that introduces itself behind its farewell',
+    file: `${REDIS}redis-lock-directory.ts`,
+    from: 'this.#hasLeft = true;',
+    to: '',
+    breaks: 'a closed application leaves no timer behind',
+    specs: STORE,
+  },
+  {
+    name: 'start that goes on after the end',
+    file: `${REDIS}redis-connections.ts`,
+    from: 'this.#handshake?.closed();',
+    to: '',
+    breaks: 'an application that closes does not wait for its start',
+    specs: ['test/nest/shutdown.spec.ts'],
+  },
+
+  // ---- holds that end ---------------------------------------------------------------------------------------
+  {
+    name: 'hold prolonged beyond its end',
+    file: `${CORE}hold.ts`,
+    after: 'async ensure(ms: number)',
+    from: 'this.#assertMayLast(ms);',
+    to: '',
+    breaks: 'no lease is prolonged beyond what its hold may last',
+    specs: LEASES,
+  },
+  {
+    name: 'release that waits for its own caller',
+    file: `${CORE}held-lock.ts`,
+    from: 'if (!this.#scopes.isInsideCallThatJoined(this.#sections)) return this.#released;',
+    to: 'if (this.#released !== undefined) return this.#released;',
+    breaks: 'no call waits for its own end',
+    specs: RE_ENTRY,
+  },
+
+  {
+    name: 'silence taken for a busy lock',
+    file: `${CORE}local-queues.ts`,
+    from: 'if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);',
+    to: 'if (queue?.isTaken === true || queue?.isAsking === true) throw notAcquired(key);',
+    breaks: 'that the store does not answer is never "busy"',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
 ];

@@ -57,6 +57,27 @@ describe('what a failed command may have left', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
+  it('stands in the way of the next attempt before it is sent, too', async () => {
+    const { clock, store, engine } = await startScripted();
+    for (const key of ['other', KEY]) {
+      const failed = expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockStoreError);
+      (await store.next('acquire')).reply(unknown);
+      await failed;
+      if (key === 'other') (await store.next('leave')).reply(unknown);
+    }
+    const next = engine.acquire(KEY);
+    expect(await store.unanswered()).toEqual([]); // pausing: what KEY owes was not sent yet
+    await clock.advance(100);
+    for (const key of ['other', KEY]) {
+      const leave = await store.next('leave');
+      expect(leave.command.name).toBe(key);
+      leave.reply({ kind: 'left' });
+    }
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    expect((await next).isHeld).toBe(true);
+  });
+
   it('is tried again at once when the store is there again', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const calls = ['a', 'b', 'c'].map((key) => engine.acquire(key, { waitMs: 0 }));

@@ -555,6 +555,87 @@ describe('a lease that `ensure` has prolonged far', () => {
   });
 });
 
+describe('a hold that may not last as long as `ensure` asks', () => {
+  it('is not prolonged: a crash would leave the key taken for so long', async () => {
+    const { store, held } = await startScripted({ maxHoldMs: 60_000 });
+    const { hold } = await held();
+    await expect(hold.ensure(3_600_000)).rejects.toMatchObject({
+      reason: 'max-hold',
+      message: expect.stringMatching(/for 3600000 ms.* 60000 ms/),
+    });
+    expect(await store.unanswered()).toEqual([]);
+    expect(hold.isHeld).toBe(true);
+  });
+
+  it('is kept until its end, when its short lease is refreshed for a transaction', async () => {
+    const { clock, store, grant, waiting } = await startScripted({ maxHoldMs: 10_000 });
+    const { hold, token } = await waiting();
+    grant(token);
+    const refreshed = (await hold).holds[0]?.refresh(15_000);
+    const renewal = await store.next('renew');
+    await clock.advance(5);
+    renewal.reply(renewed());
+    await refreshed;
+    expect((await hold).remainingMs()).toBe(10_000 - 5);
+  });
+});
+
+describe('a hand-over that was not answered', () => {
+  it('takes back the old token and the new one', async () => {
+    const { store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
+    const { hold, token } = await held();
+    wanted(token);
+    void engine.acquire(KEY).catch(() => {});
+    const released = expect(hold.release()).rejects.toThrow(LockStoreError);
+    const requeue = await store.next('requeue');
+    requeue.reply(unknown);
+    await released;
+    const takenBack = new Set<string>();
+    for (const kind of (await store.unanswered()) as ('release' | 'leave')[]) {
+      const { command } = await store.next(kind);
+      takenBack.add('token' in command ? command.token : command.tokens[0]);
+    }
+    expect(takenBack).toEqual(new Set([token, requeue.command.newToken]));
+  });
+});
+
+describe('a single try whose answer lies unread while the event loop is blocked', () => {
+  it('is answered by it', async () => {
+    const { clock, store, engine } = await startScripted();
+    const tried = engine.tryAcquire(KEY);
+    const ask = await store.next('acquire');
+    clock.block(3_000);
+    await clock.advance(0); // timers come before replies
+    ask.reply(granted(ask.command.token));
+    expect((await tried)?.isHeld).toBe(true);
+  });
+});
+
+describe('work that asks for another lock while the application closes', () => {
+  it('is sent away when the time for it is over', async () => {
+    const { clock, store, engine } = await startScripted();
+    let askForMore = (): void => {};
+    const mayAsk = new Promise<void>((resolve) => (askForMore = resolve));
+    const work = engine.withLock(KEY, {}, async () => {
+      await mayAsk;
+      await engine.withLock(`${KEY}:x`, { waitMs: Infinity }, () => {});
+    });
+    const refused = expect(work).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    const first = await store.next('acquire');
+    first.reply(granted(first.command.token));
+    await settled();
+    const closed = engine.close(1_000);
+    askForMore();
+    const second = await store.next('acquire');
+    second.reply(queued(second.command.token));
+    await settled();
+    await clock.advance(1_000);
+    (await store.next('leave')).reply({ kind: 'left' });
+    (await store.next('release')).reply({ kind: 'released' });
+    await Promise.all([refused, closed]);
+  });
+});
+
 describe('a lock that was stolen, released while another caller here waits', () => {
   it('is known to have been lost when the release asked Redis', async () => {
     const { store, engine, held } = await startScripted({ localHandovers: 0 });

@@ -39,6 +39,22 @@ describe('re-entry', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
+  it('answers a release inside of a call that joined at once, and ends the hold with that call', async () => {
+    const { engine, other } = start();
+    await engine.withLock('k', {}, (outer) =>
+      engine.withLock('k', {}, async () => {
+        expect(await outer.release()).toBe(true);
+        expect(outer.isHeld).toBe(false);
+        expect(await other.inspect('k')).not.toBeNull();
+      }),
+    );
+    const lock = await engine.acquire('k');
+    await lock.run(() => engine.withLock('k', {}, () => lock.release()));
+    await settled();
+    expect(await other.inspect('k')).toBeNull();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
   it('never shortens the lease', async () => {
     const { engine } = start();
     await engine.withLock('k', { leaseMs: 60_000 }, (outer) =>

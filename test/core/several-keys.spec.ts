@@ -80,6 +80,26 @@ describe('several keys, while the command for all of them is on its way', () => 
   });
 });
 
+describe('a single try of several keys, while the store is silent', () => {
+  it('does not call them taken because an earlier try was not answered', async () => {
+    const { clock, store, engine } = await startScripted();
+    const first = expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
+    await clock.advance(1_000);
+    await first;
+    const second = engine.withLock(['a', 'b'], { waitMs: 0, onBusy: 'skip' }, () => 'done');
+    await expect(second).rejects.toThrow(LockStoreError);
+    expect(await store.unanswered()).toEqual(['together', 'together']);
+  });
+
+  it('does not call them taken because others wait for its answer', async () => {
+    const { clock, store, engine } = await startScripted();
+    void engine.acquire('b').catch(() => {});
+    (await store.next('acquire')).reply(unknown);
+    await clock.advance(10);
+    await expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
+  });
+});
+
 describe('a single try of several keys', () => {
   it('touches none of them when another process has one', async () => {
     const { store, engine, nothingLeft } = await startScripted();

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Injectable, Module } from '@nestjs/common';
+import { Controller, Get, Injectable, Module, type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Locked, LockService, RedisLockModule, type Lock } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { startHttp, startNest } from '../support/nest-app.js';
@@ -108,6 +110,40 @@ describe('an application that closes', () => {
     expect(await connections()).toBe(before + 2);
     await app.close();
     await eventually(async () => expect(await connections()).toBe(before));
+  });
+});
+
+describe('an application that closes before it has started', () => {
+  async function notStarted(): Promise<INestApplication> {
+    const imports = [RedisLockModule.forRoot({ connection })];
+    const root = { module: class Root {}, imports };
+    return NestFactory.create(root, { logger: false, abortOnError: false });
+  }
+
+  it('ends the start, and whoever asks for a lock meanwhile, without waiting for Redis', async () => {
+    server.pause();
+    afterTest(() => server.resume());
+    const app = await notStarted();
+    const start = app.init();
+    const asked = app.get(LockService).acquire(uniqueKey());
+    const refused = { code: 'LOCK_ABORTED' };
+    const ended = Promise.all([
+      expect(start).rejects.toMatchObject(refused),
+      expect(asked).rejects.toMatchObject(refused),
+    ]);
+    const closedAt = performance.now();
+    await app.close();
+    await ended;
+    expect(performance.now() - closedAt).toBeLessThan(5_000); // Redis would be waited for twice as long
+  });
+
+  it('connects to nothing after that', async () => {
+    const before = await connections();
+    const app = await notStarted();
+    await app.close();
+    const asked = app.get(LockService).acquire(uniqueKey());
+    await expect(asked).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    expect(await connections()).toBe(before);
   });
 });
 

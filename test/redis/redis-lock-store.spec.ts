@@ -803,6 +803,20 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   }
 });
 
+describe('a connection that breaks while the store is closed', () => {
+  test('leaves neither a timer nor a word of this process behind', async () => {
+    const proxy = await proxyTo(server);
+    const it = await openStore(connectTo(versions[1]![1], proxy.url));
+    const unanswered = proxy.silenceAt('del');
+    const closed = it.store.close();
+    await unanswered;
+    proxy.cut();
+    await closed;
+    expect(it.clock.timers).toBe(0);
+    expect(await redis.exists(`${it.keyPrefix}process:${it.store.processId}`)).toBe(0);
+  });
+});
+
 describe('openRedis', () => {
   test.each([
     ['a URL', () => server.url],

@@ -106,7 +106,10 @@ export class HeldLock implements Lock {
 
   release(): Promise<boolean> {
     this.#released ??= this.#release().finally(this.#onReleased);
-    return this.#released;
+    if (!this.#scopes.isInsideCallThatJoined(this.#sections)) return this.#released;
+    // The hold ends with that call, which would wait for itself.
+    this.#released.catch(() => {}); // reported
+    return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -99,22 +99,41 @@ export class Hold {
 
   /** @throws LockLostError · LockStoreError */
   async ensure(ms: number): Promise<void> {
-    if (!this.#lease.isSuspect) this.assertHeld();
-    if (!this.#lease.isSuspect && this.remainingMs() >= ms) return;
-    const cause = await inNeutralContext(() => this.#lease.prolong(this, ms));
-    this.assertHeld();
-    if (!this.#lease.isSuspect && this.remainingMs() >= ms) return;
-    if (this.#lease.holdLeftMs() < ms) throw lostError(this.key, 'max-hold', { cause });
-    throw new LockStoreError(
-      `Cannot ensure lock '${this.key}' for ${ms} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
-      this.key,
-      { cause },
-    );
+    this.#assertMayLast(ms);
+    await this.#prolong(() => ms);
+    this.#assertMayLast(ms);
   }
 
   /** Like `ensure`, but no longer than the hold may last. @throws LockLostError · LockStoreError */
   async refresh(ms: number): Promise<void> {
-    await this.ensure(Math.max(0, Math.floor(Math.min(ms, this.holdLeftMs()))));
+    await this.#prolong(() => Math.min(ms, this.holdLeftMs()));
+  }
+
+  /** Asked for in vain, Redis would keep the key for so long should this process die. @throws LockLostError */
+  #assertMayLast(ms: number): void {
+    const leftMs = this.holdLeftMs();
+    if (leftMs >= ms) return;
+    if (!this.#lease.isSuspect) this.assertHeld();
+    throw new LockLostError(
+      `Cannot ensure lock '${this.key}' for ${ms} ms: maxHoldMs ends it in ${Math.floor(leftMs)} ms; ask for less, or set a longer maxHoldMs`,
+      this.key,
+      'max-hold',
+    );
+  }
+
+  /** @param wanted what must be left; it is asked again behind the round trip, when the hold may last less long */
+  async #prolong(wanted: () => number): Promise<void> {
+    const isEnough = (): boolean => !this.#lease.isSuspect && this.remainingMs() >= wanted();
+    if (!this.#lease.isSuspect) this.assertHeld();
+    if (isEnough()) return;
+    const cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
+    this.assertHeld();
+    if (isEnough() || this.holdLeftMs() < wanted()) return;
+    throw new LockStoreError(
+      `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
+      this.key,
+      { cause },
+    );
   }
 
   /** Its lease has its whole length again, from now on. @returns why the store did not answer, if it did not */

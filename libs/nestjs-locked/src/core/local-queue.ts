@@ -57,6 +57,11 @@ export class LocalQueue implements CallerEnd, Scheduled {
     return this.#request !== undefined;
   }
 
+  /** The store could not be asked, and has not answered since. */
+  get isFailing(): boolean {
+    return this.#failure !== undefined;
+  }
+
   get isEmpty(): boolean {
     return this.#callers.size === 0;
   }

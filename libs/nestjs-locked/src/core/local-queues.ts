@@ -44,13 +44,7 @@ export class LocalQueues {
   }
 
   async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
-    const takenHere = keys.find((key) => {
-      const queue = this.#queues.get(key);
-      return queue !== undefined && (queue.isTaken || queue.isAsking);
-    });
-    if (takenHere !== undefined) throw notAcquired(takenHere);
-    const stuck = keys.find((key) => this.#context.cleanUp.isStuck(key));
-    if (stuck !== undefined) throw notAnswered(stuck);
+    for (const key of keys) this.#assertFreeHere(key);
     const commands: AcquireCommand[] = [];
     const answers: ((reply: AcquireReply) => void)[] = [];
     const ask = (command: AcquireCommand): Promise<AcquireReply> => {
@@ -73,6 +67,14 @@ export class LocalQueues {
       answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
     });
     return allOrNone(await outcomes, () => taken);
+  }
+
+  /** That the store does not answer is not that somebody has the key. */
+  #assertFreeHere(key: string): void {
+    const queue = this.#queues.get(key);
+    if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);
+    const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
+    if (isUnanswered || this.#context.cleanUp.isStuck(key)) throw notAnswered(key);
   }
 
   leases(): Lease[] {

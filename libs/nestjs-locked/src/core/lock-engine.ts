@@ -15,7 +15,7 @@ import type { LockRunner } from './lock-runner.js';
 import { LockScopes, type Section } from './lock-scope.js';
 import type { InboxMessage, LockStore, StoreListener } from './lock-store.js';
 import type { Lock } from './lock.js';
-import { LockNotAcquiredError } from './lock.errors.js';
+import { LockAbortedError, LockNotAcquiredError } from './lock.errors.js';
 import { inNeutralContext } from './neutral-context.js';
 import {
   resolveLockOptions,
@@ -103,13 +103,21 @@ export class LockEngine implements LockRunner, StoreListener, TransactionalLocks
     this.#queues = new LocalQueues(this.#context);
   }
 
-  /** @throws LockStoreError · LockConfigError */
+  /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
   async open(): Promise<void> {
+    this.#assertNotClosed();
     this.#opening ??= inNeutralContext(() => this.#context.store.open(this));
     await this.#opening;
+    this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
     this.#leaveAmbience = joinAmbience(this);
+  }
+
+  #assertNotClosed(): void {
+    if (this.#closed !== undefined) {
+      throw new LockAbortedError('Cannot open the locks: the application is shutting down');
+    }
   }
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */

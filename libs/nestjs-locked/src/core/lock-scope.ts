@@ -99,6 +99,15 @@ export class LockScopes {
     return [...(this.#storage.getStore()?.sections.values() ?? [])].filter(isUsable);
   }
 
+  /** Whether this is the work of a call that is inside of one of these levels, and goes on. */
+  isInsideCallThatJoined(sections: readonly Section[]): boolean {
+    const here = this.#storage.getStore()?.sections;
+    return sections.some((section) => {
+      const innermost = here?.get(section.hold.key);
+      return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
+    });
+  }
+
   /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();

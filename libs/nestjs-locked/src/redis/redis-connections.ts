@@ -81,6 +81,7 @@ export class RedisConnections {
   }
 
   close(): void {
+    this.#handshake?.closed();
     this.#cancelProof();
     this.#proof.close();
     this.commands.close();

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.js';
-import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
+import { LockAbortedError, LockConfigError, LockStoreError } from '../core/lock.errors.js';
 import { reasonOf } from './reason-of.js';
 import { isFromCluster, lacksRights, refusesUser } from './reply-error.js';
 import { clusterError, type ServerInfo } from './server-info.js';
@@ -53,9 +53,14 @@ export class RedisHandshake {
     if (isRefusal(error)) this.#refuse({ cause: error });
   }
 
+  /** The locks are closed before they were open: nobody waits for Redis any more. */
+  closed(): void {
+    this.failed(new LockAbortedError('Cannot open the locks: the application is shutting down'));
+  }
+
   /**
    * Waits for one step, for what is left of the time.
-   * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer
+   * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer · LockAbortedError
    */
   async step<T>(action: string, done: Promise<T>): Promise<T> {
     const leftMs = Math.max(0, Math.ceil(this.#until - this.#clock.now()));
@@ -72,7 +77,7 @@ export class RedisHandshake {
   }
 
   #explained(action: string, cause: unknown): Error {
-    if (cause instanceof LockConfigError) return cause;
+    if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
     if (isFromCluster(cause)) return clusterError(cause);
     if (lacksRights(cause)) {
@@ -102,6 +107,7 @@ export class RedisHandshake {
 function isRefusal(error: unknown): boolean {
   return (
     error instanceof LockConfigError ||
+    error instanceof LockAbortedError ||
     lacksRights(error) ||
     refusesUser(error) ||
     isFromCluster(error)

@@ -29,6 +29,7 @@ export class RedisLockDirectory implements LockDirectory {
   readonly #options: RedisLockDirectoryOptions;
   #cancelRefresh: () => void = () => {};
   #isPresent = false;
+  #hasLeft = false;
 
   constructor(options: RedisLockDirectoryOptions) {
     this.#options = options;
@@ -36,6 +37,7 @@ export class RedisLockDirectory implements LockDirectory {
 
   /** Writes which process this is, now and again before it is forgotten. */
   async present(): Promise<void> {
+    if (this.#hasLeft) return; // a connection was made anew while the locks were being closed
     const { clock, keys, processId } = this.#options;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
@@ -47,6 +49,7 @@ export class RedisLockDirectory implements LockDirectory {
   }
 
   async leave(): Promise<void> {
+    this.#hasLeft = true;
     if (!this.#isPresent) return;
     this.#isPresent = false;
     const { commands, keys, processId } = this.#options;
