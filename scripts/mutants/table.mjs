@@ -836,4 +836,13 @@ export const TABLE = [
     breaks: 'that the store does not answer is never "busy"',
     specs: ['test/core/several-keys.spec.ts'],
   },
+
+  {
+    name: 'release that waits for its own transaction',
+    file: `${CORE}held-lock.ts`,
+    from: 'this.#sections.some(({ hold }) => isGuardedHere(hold))',
+    to: 'false',
+    breaks: 'no release waits for the code that waits for it',
+    specs: ['test/core/transactions.spec.ts'],
+  },
 ];

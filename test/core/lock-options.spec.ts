@@ -228,6 +228,13 @@ describe('ensure()', () => {
   });
 });
 
+describe('options', () => {
+  it.each([null, 5, 'waitMs'])('refuses %j', async (options) => {
+    const { a } = two();
+    await expect(a.acquire('k', options as never)).rejects.toThrow(LockConfigError);
+  });
+});
+
 describe('forceRelease() and inspect()', () => {
   it('tells the holder before the next one enters', async () => {
     const { clock, a, b } = two();

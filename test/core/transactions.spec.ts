@@ -7,6 +7,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockLostError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   LockFencedError,
@@ -135,6 +136,26 @@ describe('a transaction', () => {
     await expect(running).rejects.toBeInstanceOf(LockInTransactionError);
     await (await elsewhere).release();
   });
+
+  it.each(['withLock', 'lock.run'] as const)(
+    'answers a release under the lock of %s at once, and keeps the lock until it has ended',
+    async (how) => {
+      const { engine, transaction, outcomes, key, isFree } = await start();
+      const sell = (lock: Lock): Promise<void> =>
+        transaction(async () => {
+          expect(await lock.release()).toBe(true);
+          expect(lock.isHeld).toBe(false);
+          expect(await engine.inspect(key)).not.toBeNull();
+        });
+      if (how === 'withLock') await engine.withLock(key, {}, sell);
+      else {
+        const lock = await engine.acquire(key);
+        await lock.run(() => sell(lock));
+      }
+      expect(outcomes).toEqual(['committed']);
+      expect(await isFree()).toBe(true);
+    },
+  );
 
   it('is run again for acquire, too, and keeps what it released until its end', async () => {
     const { engine, transaction, outcomes, key, isFree } = await start({

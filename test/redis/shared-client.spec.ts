@@ -18,7 +18,7 @@ import { uniqueKey } from '../support/unique-key.js';
 const LEASE_MS = 900;
 
 type Client = Redis | Redis5;
-type Options = Pick<RedisOptions, 'db' | 'lazyConnect' | 'password'>;
+type Options = Pick<RedisOptions, 'db' | 'lazyConnect' | 'monitor' | 'password' | 'scripts'>;
 type Connect = (url: string, options?: Options) => Client;
 
 const versions: readonly (readonly [string, Connect])[] = [
@@ -167,6 +167,16 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     });
     server.resume();
     expect(listeners()).toEqual(before);
+  });
+
+  it('may monitor the server, and have scripts of the names of commands', async () => {
+    const client = clientOf((url) => {
+      const scripts = { evalsha: { lua: 'return 1', numberOfKeys: 0 } };
+      return connect(url, { scripts, monitor: true });
+    });
+    const { engine } = await locksOn(client);
+    const lock = await engine.acquire(uniqueKey());
+    expect(await lock.release()).toBe(true);
   });
 
   it('may change its password: the locks reconnect with the new one', async () => {

@@ -1,4 +1,5 @@
 import { lostError, type Hold } from './hold.js';
+import { isGuardedHere } from './open-transaction.js';
 import type { Lock } from './lock.js';
 import { LockConfigError, LockKeyError } from './lock.errors.js';
 import type { LockScopes, Section } from './lock-scope.js';
@@ -106,8 +107,7 @@ export class HeldLock implements Lock {
 
   release(): Promise<boolean> {
     this.#released ??= this.#release().finally(this.#onReleased);
-    if (!this.#scopes.isInsideCallThatJoined(this.#sections)) return this.#released;
-    // The hold ends with that call, which would wait for itself.
+    if (!this.#isKeptByThisCode) return this.#released;
     this.#released.catch(() => {}); // reported
     return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
   }
@@ -119,6 +119,14 @@ export class HeldLock implements Lock {
   /** Releases without ever throwing: what is to be said is reported by the lease. */
   async settle(): Promise<void> {
     await this.release().catch(() => {});
+  }
+
+  /** The hold ends with the call that joined it, or the transaction, in which we are: that would wait for itself. */
+  get #isKeptByThisCode(): boolean {
+    return (
+      this.#scopes.isInsideCallThatJoined(this.#sections) ||
+      this.#sections.some(({ hold }) => isGuardedHere(hold))
+    );
   }
 
   async #release(): Promise<boolean> {

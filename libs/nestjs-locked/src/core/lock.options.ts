@@ -1,4 +1,5 @@
 import { invalidOption } from './invalid-option.js';
+import { LockConfigError } from './lock.errors.js';
 import type { LockHolder } from './lock-info.js';
 import {
   assertInsideTransaction,
@@ -179,6 +180,9 @@ export function resolveServiceOptions(options: LockServiceOptions): ResolvedServ
  * @throws LockConfigError naming option, value and what is allowed
  */
 export function assertLockOptions(options: WithLockOptions): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
+  }
   for (const name of CALL_NUMBERS) {
     const value = options[name];
     if (value !== undefined) checkedNumber(name, value);

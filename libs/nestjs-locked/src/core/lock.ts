@@ -44,8 +44,8 @@ export interface Lock extends AsyncDisposable {
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
   /**
-   * Ends the hold, once the calls that joined it have ended, and the transaction in which it was taken. Idempotent:
-   * later calls give the first one's answer. Inside of a call that joined it, the answer does not wait for that.
+   * Ends the hold, once the calls that joined it and the transactions under it have ended. Idempotent:
+   * later calls give the first one's answer. Inside of such a call or transaction the answer does not wait for that.
    * @returns false if the lock is known to have been ours no longer. A key that somebody has deleted in Redis is
    * noticed by a renewal or by the release itself, not when the lock is only passed on to the next caller here.
    * @throws LockStoreError if Redis did not answer: the lease then ends by itself.

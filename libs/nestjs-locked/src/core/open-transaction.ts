@@ -56,6 +56,8 @@ export interface TransactionCoordinator {
   current(): OpenTransaction | undefined;
   /** What the open transactions of this context keep for the service, those that are suspended here included. */
   kept(locks: TransactionalLocks): readonly Section[];
+  /** Whether an open transaction of this context keeps the hold until its end. */
+  guards(hold: Hold): boolean;
 }
 
 interface Ambience {
@@ -77,6 +79,11 @@ export function currentTransaction(): OpenTransaction | undefined {
 /** @returns nothing without an adapter */
 export function keptSections(locks: TransactionalLocks): readonly Section[] {
   return ambience.coordinator?.kept(locks) ?? [];
+}
+
+/** Whether the hold lasts until the end of a transaction that is open here. */
+export function isGuardedHere(hold: Hold): boolean {
+  return ambience.coordinator?.guards(hold) ?? false;
 }
 
 /** Whether an adapter makes transactions known at all. */

@@ -57,6 +57,8 @@ export class OwnConnection {
       autoResubscribe: false,
       enableAutoPipelining: false,
       commandTimeout: undefined,
+      monitor: false,
+      scripts: undefined,
       himportFieldsets: undefined,
       // A server that says nothing any more is left; ioredis would wait for ever. Later than the limit of the command,
       // whose caller is to be told that it was not answered.

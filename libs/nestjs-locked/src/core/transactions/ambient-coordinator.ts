@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold } from '../hold.js';
 import type { Section } from '../lock-scope.js';
 import {
   sharedCoordinator,
@@ -38,6 +39,13 @@ export class AmbientCoordinator implements TransactionCoordinator {
       if (scope.isOpen) kept.push(...scope.keptSections(locks));
     }
     return kept;
+  }
+
+  guards(hold: Hold): boolean {
+    for (let scope = this.#storage.getStore(); scope !== undefined; scope = scope.outer) {
+      if (scope.isOpen && scope.guards(hold)) return true;
+    }
+    return false;
   }
 
   /**

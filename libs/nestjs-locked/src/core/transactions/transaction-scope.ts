@@ -231,6 +231,10 @@ export class TransactionScope implements OpenTransaction {
     return this.#kept.filter((kept) => kept.locks === locks).map(({ section }) => section);
   }
 
+  guards(hold: Hold): boolean {
+    return this.#guard.has(hold);
+  }
+
   /** The work under a lock may be part of each transaction that is open here: each is guarded by it. */
   async take(locks: TransactionalLocks, request: LockRequest): Promise<readonly Section[]> {
     await this.#takeMissing(locks, request);
