@@ -822,7 +822,7 @@ export const TABLE = [
   {
     name: 'release that waits for its own caller',
     file: `${CORE}held-lock.ts`,
-    from: 'if (!this.#scopes.isInsideCallThatJoined(this.#sections)) return this.#released;',
+    from: 'if (!this.#isKeptByThisCode) return this.#released;',
     to: 'if (this.#released !== undefined) return this.#released;',
     breaks: 'no call waits for its own end',
     specs: RE_ENTRY,
