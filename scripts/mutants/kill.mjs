@@ -1,11 +1,15 @@
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { clearTimeout, setTimeout } from 'node:timers';
 
 /** A script of Lua, or a module, that cannot be read at all would be killed by anything: it says nothing. */
 const BROKEN = /Error compiling script|SyntaxError|user_script:\d+: .*(expected|unexpected)/i;
 
-/** @typedef {{ killed: boolean, by: string, output: string }} Outcome */
+/** What runs for longer has met a mutant that goes round in circles. All specs of a mutant take less than a minute. */
+const LIMIT_MS = 150_000;
+
+/** @typedef {{ killed: boolean, hung: boolean, by: string, output: string }} Outcome */
 
 /** Runs spec files in the copy. @returns {Promise<Outcome>} */
 export async function runSpecs(copy, specs) {
@@ -14,7 +18,7 @@ export async function runSpecs(copy, specs) {
   // As soon as one test fails the mutant is dead.
   const result = await run(copy, [...args, '--bail', '--maxWorkers=2', ...specs]);
   const failed = /● (.+)\n/.exec(result.output)?.[1];
-  return { ...result, by: failed ?? specs.join(' ') };
+  return { ...result, by: result.hung ? 'does not end any more' : (failed ?? specs.join(' ')) };
 }
 
 /** Runs the torture program in the copy. @returns {Promise<Outcome>} */
@@ -35,16 +39,22 @@ async function run(copy, args) {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const end = () => process.kill(-child.pid, 'SIGTERM');
+  const end = () => process.kill(-child.pid, 'SIGKILL');
   process.once('exit', end);
+  let hung = false;
+  const limit = setTimeout(() => {
+    hung = true;
+    end();
+  }, LIMIT_MS);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (data) => (output += data));
   }
   const code = await new Promise((resolve) => child.on('close', resolve));
+  clearTimeout(limit);
   process.off('exit', end);
   if (BROKEN.test(output)) throw new Error(`the mutant is no program any more:\n${tail(output)}`);
-  return { killed: code !== 0, output };
+  return { killed: code !== 0, hung, output };
 }
 
 export function tail(output) {

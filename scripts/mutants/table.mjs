@@ -290,15 +290,6 @@ export const TABLE = [
 
   // ---- calls inside of calls --------------------------------------------------------------------------------
   {
-    name: 'branch that joins a hold after its loss',
-    file: `${CORE}acquisition.ts`,
-    from: 'if (parent.hold.isHeld) return new Section(parent.hold, parent);',
-    to: 'if (parent !== undefined) return new Section(parent.hold, parent);',
-    breaks: 'a branch whose turn comes after the hold was lost asks for one of its own',
-    specs: RE_ENTRY,
-    torture: ['--stage single --seconds 12 --processes 4 --only branches,acquire --without faults'],
-  },
-  {
     name: 'branches at the same time',
     file: `${CORE}turns.ts`,
     after: 'if (!this.#taken) {',
@@ -323,6 +314,15 @@ export const TABLE = [
     to: 'return section.isOpen;',
     breaks: 'only a hold that is held can be joined',
     specs: RE_ENTRY,
+  },
+  {
+    name: 'branch that goes on with a hold after its loss',
+    file: `${CORE}acquisition.ts`,
+    from: 'if (lost === -1) return;',
+    to: 'if (lost === -1 || !this.#isSeveral) return;',
+    breaks: 'a branch whose turn comes after the hold was lost asks for one of its own',
+    specs: RE_ENTRY,
+    torture: ['--stage single --seconds 12 --processes 4 --only branches,acquire --without faults'],
   },
 
   // ---- scripts: taking --------------------------------------------------------------------------------------

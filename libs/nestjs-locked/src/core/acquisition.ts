@@ -83,9 +83,8 @@ export class Acquisition {
       const others: string[] = [];
       for (const key of this.#keys) {
         const parent = this.#parentOf(key);
-        const joined = parent && (await this.#join(parent, 0));
-        if (joined === undefined) others.push(key);
-        else this.#sections.push(joined);
+        if (parent === undefined) others.push(key);
+        else this.#sections.push(await this.#join(parent, 0));
       }
       for (const key of others) this.#assertServed(key);
       if (others.length > 0) {
@@ -109,8 +108,11 @@ export class Acquisition {
       while (this.#sections.length < this.#keys.length) {
         const key = this.#keys[this.#sections.length] as string;
         const parent = this.#parentOf(key);
-        const joined = parent && (await this.#join(parent, this.#remainingWaitMs()));
-        this.#sections.push(joined ?? (await this.#acquire(key)));
+        const section =
+          parent === undefined
+            ? await this.#acquire(key)
+            : await this.#join(parent, this.#remainingWaitMs());
+        this.#sections.push(section);
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
       const lost = this.#firstLost;
@@ -147,19 +149,17 @@ export class Acquisition {
   }
 
   /**
+   * The hold may have been lost when our turn comes: then it is asked for again, as with any other.
    * @param waitMs for our turn among the branches of the call that holds the key
-   * @returns undefined if the key is not held any more when our turn comes
    */
-  async #join(parent: Section, waitMs: number): Promise<Section | undefined> {
+  async #join(parent: Section, waitMs: number): Promise<Section> {
     const { key } = parent.hold;
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.turns.enter(this.#context.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':
-        if (parent.hold.isHeld) return new Section(parent.hold, parent);
-        parent.turns.leave();
-        return undefined;
+        return new Section(parent.hold, parent);
       case 'busy':
         throw perhapsDeadlock(
           new LockNotAcquiredError(
