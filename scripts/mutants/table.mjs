@@ -599,7 +599,7 @@ export const TABLE = [
     from: 'inNeutralContext(arm);',
     to: 'arm();',
     breaks: 'timers run in no context of a request',
-    specs: ['test/core/async-context.spec.ts'],
+    specs: ['test/core/clock.spec.ts'],
   },
   {
     name: 'listeners in the context of whoever notices',

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { systemClock } from '../../libs/nestjs-locked/src/core/clock.js';
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
@@ -49,5 +50,15 @@ describe('systemClock', () => {
     expect(fire).not.toHaveBeenCalled();
     await jest.advanceTimersByTimeAsync(1);
     expect(fire).toHaveBeenCalledTimes(1);
+  });
+
+  it('fires in the async context of no request', async () => {
+    jest.useRealTimers();
+    const user = new AsyncLocalStorage<string>();
+    const seen = await user.run(
+      'alice',
+      () => new Promise((resolve) => void systemClock.after(1, () => resolve(user.getStore()))),
+    );
+    expect(seen).toBeUndefined();
   });
 });

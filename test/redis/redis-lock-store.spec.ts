@@ -572,9 +572,20 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(it.store.inboxReady).toBe(true);
   });
 
-  test('notices that its connection has fallen silent', async () => {
+  test.each([
+    ['its connection', {}],
+    ['a connection whose socket ioredis does not watch (before 5.4)', { socketTimeout: undefined }],
+  ])('notices that %s has fallen silent', async (_, override) => {
     const proxy = await proxyTo(server);
-    const it = await openStore(connectTo(connect, proxy.url), { leaseMs: 1_500 });
+    const client = connectTo(connect, proxy.url);
+    const duplicate = client.duplicate.bind(client) as RedisClient['duplicate'];
+    const it = await openStore(
+      {
+        options: client.options,
+        duplicate: (options) => duplicate({ ...options, ...override }),
+      },
+      { leaseMs: 1_500 },
+    );
 
     proxy.silenceNewest();
 
