@@ -845,4 +845,21 @@ export const TABLE = [
     breaks: 'no release waits for the code that waits for it',
     specs: ['test/core/transactions.spec.ts'],
   },
+
+  {
+    name: 'transaction: a rollback that a subscriber has kept from being sent',
+    file: `${TRANSACTIONS}sure-rollback.ts`,
+    from: 'if (own.isTransactionActive && !isSavepoint) {',
+    to: 'if (own.isTransactionActive && isSavepoint) {',
+    breaks: 'no connection goes back to its pool in the middle of a transaction',
+    specs: ['test/transactions/typeorm-subscribers.spec.ts'],
+  },
+  {
+    name: "transaction: a hook's error taken for the answer to COMMIT",
+    file: `${TRANSACTIONS}sql-error.ts`,
+    from: 'if (isOfAnotherStatement(error)) return false;',
+    to: '',
+    breaks: 'a COMMIT of which nobody knows what became of it is not a refused one',
+    specs: ['test/transactions/typeorm-subscribers.spec.ts'],
+  },
 ];

@@ -64,6 +64,17 @@ describe('the code of a database error', () => {
 });
 
 describe('a COMMIT that failed', () => {
+  it.each(['COMMIT', 'commit', 'COMMIT;'])('was refused if that is the statement: %s', (sql) => {
+    expect(isRefusedCommit({ code: '23505', query: sql })).toBe(true);
+    expect(isRefusedCommit({ sql, original: { code: '23505', sql } })).toBe(true);
+  });
+
+  it('is in doubt if a hook has put the error of its own statement in the place of the answer', () => {
+    const sql = 'INSERT INTO audit VALUES (1)';
+    expect(isRefusedCommit({ code: '42P01', query: sql })).toBe(false);
+    expect(isRefusedCommit({ sql, original: { code: '42P01', sql } })).toBe(false);
+  });
+
   it.each([
     ['40001', 'a serialization failure'],
     ['40P01', 'a deadlock'],

@@ -63,6 +63,63 @@ describe('a subscriber that throws', () => {
   });
 });
 
+describe('a subscriber that throws before the rollback', () => {
+  const noMoney = (): Promise<never> => Promise.reject(new Error('no money'));
+
+  it.each([
+    [
+      'a transaction with a callback',
+      async (dataSource: DataSource) => {
+        const sale = dataSource.transaction(async (manager) => {
+          await stock.takeOne(manager);
+          await noMoney();
+        });
+        await expect(sale).rejects.toThrow('no money');
+      },
+    ],
+    [
+      'a query runner that is driven by hand',
+      async (dataSource: DataSource) => {
+        const runner = dataSource.createQueryRunner();
+        await runner.startTransaction();
+        await stock.takeOne(runner);
+        await expect(runner.rollbackTransaction()).rejects.toThrow('no mail server');
+        await runner.release();
+      },
+    ],
+  ])('does not keep %s open: nobody else commits it', async (_, sell) => {
+    let calls = 0;
+    const subscriber = {
+      beforeTransactionRollback: () => (calls++ === 0 ? fail() : undefined),
+    };
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    dataSource.subscribers.push(subscriber);
+    const { locks } = await startLocks(redis.url);
+
+    await locks.withLock(stock.key, () => sell(dataSource));
+    await dataSource.transaction((manager) => manager.query('SELECT 1')); // over the same connection
+
+    expect(calls).toBe(1);
+    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+  });
+});
+
+describe('a subscriber whose own statement fails in the middle of the COMMIT', () => {
+  it('does not make it a refused one: the lock is kept', async () => {
+    const other = await openDataSource('postgres', postgres.settings);
+    const { dataSource, locks } = await start({
+      afterQuery: async ({ query }) => {
+        if (query === 'COMMIT') await other.query('INSERT INTO no_such_table VALUES (1)');
+      },
+    });
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    await expect(sale).rejects.toThrow('no_such_table');
+    expect([await held(), await stock.quantity()]).toEqual([true, 99]);
+  });
+});
+
 describe('a subscriber that throws at a query runner that is driven by hand', () => {
   it('before the COMMIT leaves the transaction open, and its lock held', async () => {
     let calls = 0;

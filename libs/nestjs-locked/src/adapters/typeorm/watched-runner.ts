@@ -2,6 +2,7 @@ import type { QueryRunner } from 'typeorm';
 import { commitProgress, watchCommit } from '../../core/transactions/commit-watch.js';
 import { outcomeOfFailedCommit } from '../../core/transactions/failed-commit.js';
 import { retryingConflicts } from '../../core/transactions/fence.js';
+import { rollBackForSure } from '../../core/transactions/sure-rollback.js';
 import type { TransactionScope } from '../../core/transactions/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -22,6 +23,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const commit = runner.commitTransaction.bind(runner);
   const rollback = runner.rollbackTransaction.bind(runner);
   const release = runner.release.bind(runner);
+  const query = runner.query.bind(runner);
   let scope: TransactionScope | undefined;
   let depth = 0;
   let isCommitting = false;
@@ -77,7 +79,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   runner.rollbackTransaction = async () => {
     try {
-      await rollback();
+      await rollBackForSure(runner, rollback, query);
     } finally {
       depth = Math.max(0, depth - 1);
       if (depth === 0) await scope?.end('rolled-back');
@@ -88,7 +90,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   runner.release = async () => {
     const isOpen = scope?.isOpen === true;
     try {
-      if (isOpen && !isCommitting) await runner.query('ROLLBACK').catch(() => {});
+      if (isOpen && !isCommitting) await query('ROLLBACK').catch(() => {});
       await release();
     } finally {
       depth = 0;

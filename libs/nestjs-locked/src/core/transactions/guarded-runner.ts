@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { rollBackForSure, type RollsBack } from './sure-rollback.js';
 
 /** What TypeORM sends a transaction's statements through, as far as it is watched here. */
-export interface GuardableRunner {
+export interface GuardableRunner extends RollsBack {
   query: (sql: string, ...more: never[]) => Promise<unknown>;
   stream?: (sql: string, ...more: never[]) => Promise<unknown>;
   rollbackTransaction: () => Promise<void>;
@@ -39,5 +40,11 @@ export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) 
     };
   }
   runner.rollbackTransaction = () =>
-    ROLLING_BACK.run(runner, () => rollbackTransaction.call(runner));
+    ROLLING_BACK.run(runner, () =>
+      rollBackForSure(
+        runner,
+        () => rollbackTransaction.call(runner),
+        (sql) => query.call(runner, sql),
+      ),
+    );
 }

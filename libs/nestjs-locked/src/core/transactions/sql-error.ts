@@ -74,8 +74,20 @@ const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
 /** MySQL: changed since the snapshot, duplicate, lock wait time-out, deadlock, foreign keys, refused by the group. */
 const REFUSED_NUMBERS = [1020, 1062, 1205, 1213, 1451, 1452, 3101];
 
+const COMMIT = /^\s*COMMIT\b/i;
+
+/** Hooks of the application run around the COMMIT, and what their own statements fail with takes the place of its error. */
+function isOfAnotherStatement(error: unknown): boolean {
+  for (const inner of innerErrors(error)) {
+    const { query, sql = query } = inner as { query?: unknown; sql?: unknown }; // TypeORM and postgres.js; Sequelize, mysql2
+    if (typeof sql === 'string' && !COMMIT.test(sql)) return true;
+  }
+  return false;
+}
+
 /** Whether the database itself has answered the COMMIT: it was not done. Anything else may have been done after all. */
 export function isRefusedCommit(error: unknown): boolean {
+  if (isOfAnotherStatement(error)) return false;
   const code = sqlErrorCode(error);
   if (code === undefined) return prismaCode(error) === PRISMA_TRANSACTION_ENDED;
   return typeof code === 'number' ? REFUSED_NUMBERS.includes(code) : !DOUBTFUL_STATES.test(code);

@@ -1,0 +1,35 @@
+/** A query runner of TypeORM, as far as its rollback goes. */
+export interface RollsBack {
+  isTransactionActive: boolean;
+}
+
+/**
+ * A subscriber that throws before the rollback keeps TypeORM from sending it, and the connection would go back to its pool
+ * inside of the transaction: whoever gets it next would commit both.
+ *
+ * @param rollback TypeORM's own
+ * @param query sends a statement, past all guards
+ * @throws what `rollback` has thrown, once the transaction has ended all the same
+ */
+export async function rollBackForSure(
+  runner: RollsBack,
+  rollback: () => Promise<void>,
+  query: (sql: string) => Promise<unknown>,
+): Promise<void> {
+  try {
+    await rollback();
+  } catch (error) {
+    const own = runner as RollsBack & { transactionDepth?: number };
+    const isSavepoint = (own.transactionDepth ?? 1) > 1; // the transaction around it is rolled back next
+    if (own.isTransactionActive && !isSavepoint) {
+      await query('ROLLBACK').then(
+        () => {
+          own.isTransactionActive = false;
+          own.transactionDepth = 0;
+        },
+        () => {}, // the connection is dead, and its transaction with it
+      );
+    }
+    throw error;
+  }
+}
