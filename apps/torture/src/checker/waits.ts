@@ -56,6 +56,8 @@ class Present {
   readonly #facts: Facts;
   readonly #at: number;
   readonly #taken = new Set<string>();
+  /** Nobody knows: who waits for several keys, one of which is disturbed, may have the others already. */
+  readonly #doubtful = new Set<string>();
 
   constructor(facts: Facts, occupied: ReadonlyMap<string, readonly Interval[]>, at: number) {
     this.#facts = facts;
@@ -63,14 +65,22 @@ class Present {
     for (const [key, intervals] of occupied) {
       if (intervals.some(({ from, until }) => from <= at && at <= until)) this.#taken.add(key);
     }
-    this.#addUnseen();
+    const several = [...facts.calls.values()].filter(
+      (call) => isSeveral(call) && isWaitingAt(call, at),
+    );
+    this.#addUnseen(several);
+    this.#addDoubtful(several);
   }
 
   isDisturbed(call: Call): boolean {
     const { disturbances } = this.#facts;
     const now = { from: this.#at - STEP_MS, until: this.#at };
     if (disturbances.stalledMs(call.process, now) > 0) return true;
-    return call.keys.some((key) => disturbances.isKeyDisturbed(key, this.#at));
+    return call.keys.some((key) => this.#doubtful.has(key) || this.#isKeyDisturbed(key));
+  }
+
+  #isKeyDisturbed(key: string): boolean {
+    return this.#facts.disturbances.isKeyDisturbed(key, this.#at);
   }
 
   /** One of its keys cannot be had now. */
@@ -78,21 +88,25 @@ class Present {
     return call.keys.some((key) => this.#taken.has(key));
   }
 
-  /** Who waits for one of several keys, for whatever reason, may have the others already; and so on. */
-  #addUnseen(): void {
-    const several = [...this.#facts.calls.values()].filter(
-      (call) => isSeveral(call) && isWaitingAt(call, this.#at),
-    );
+  /** Who waits for one of several keys may have the others already; and so on. */
+  #addUnseen(several: readonly Call[]): void {
     for (let found = true; found;) {
       found = false;
       for (const call of several) {
-        if (!this.isExplained(call) && !this.isDisturbed(call)) continue;
+        if (!this.isExplained(call)) continue;
         for (const key of call.keys) {
           if (this.#taken.has(key)) continue;
           this.#taken.add(key);
           found = true;
         }
       }
+    }
+  }
+
+  #addDoubtful(several: readonly Call[]): void {
+    for (const { keys } of several) {
+      if (!keys.some((key) => this.#isKeyDisturbed(key))) continue;
+      for (const key of keys) this.#doubtful.add(key);
     }
   }
 }
