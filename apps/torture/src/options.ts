@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { namesIn, oneOf, wholeNumber } from './command-line.js';
 import { FAULT_NAMES } from './faults/faults.js';
 import { STAGES, type StageKind } from './servers/stage.js';
 import { FEATURES, KINDS_OF_CALL, type Feature, type KindOfCall } from './worker/repertoire.js';
@@ -60,15 +61,6 @@ export function readOptions(args: string[]): TortureOptions {
   };
 }
 
-function namesIn<Name extends string>(
-  option: string,
-  text: string,
-  allowed: readonly Name[],
-): ReadonlySet<Name> {
-  const names = text.split(',').filter((name) => name !== '');
-  return new Set(names.map((name) => oneOf(option, name, allowed)));
-}
-
 /** `only` says nothing about calls if it names faults alone, and the other way round. */
 function chosen<Name extends string>(
   names: readonly Name[],
@@ -77,16 +69,4 @@ function chosen<Name extends string>(
 ): Name[] {
   const named = names.filter((name) => only.has(name));
   return (named.length > 0 ? named : names).filter((name) => !without.has(name));
-}
-
-function wholeNumber(name: string, text: string, min: number): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= min) return value;
-  throw new Error(`--${name} ${text}: it must be a whole number from ${min}`);
-}
-
-function oneOf<Name extends string>(option: string, text: string, names: readonly Name[]): Name {
-  const found = names.find((name) => name === text);
-  if (found !== undefined) return found;
-  throw new Error(`--${option} ${text}: it must be one of ${names.join(', ')}`);
 }

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { namesIn, wholeNumber } from '../command-line.js';
 import { BROKEN_RULES, type BrokenRule } from './broken-rule.js';
 
 export interface SalesOptions {
@@ -30,23 +31,6 @@ export function readSalesOptions(args: string[]): SalesOptions {
     seconds: wholeNumber('seconds', values.seconds, 2),
     processes: wholeNumber('processes', values.processes, 1),
     callers: wholeNumber('callers', values.callers, 1),
-    broken: brokenRules(values.break),
+    broken: [...namesIn('break', values.break, BROKEN_RULES)],
   };
-}
-
-function brokenRules(text: string): BrokenRule[] {
-  return text
-    .split(',')
-    .filter((name) => name !== '')
-    .map((name) => {
-      const rule = BROKEN_RULES.find((one) => one === name);
-      if (rule !== undefined) return rule;
-      throw new Error(`--break ${name}: it must be one of ${BROKEN_RULES.join(', ')}`);
-    });
-}
-
-function wholeNumber(name: string, text: string, min: number): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= min) return value;
-  throw new Error(`--${name} ${text}: it must be a whole number from ${min}`);
 }
