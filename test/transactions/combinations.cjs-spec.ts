@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockAbortedError, LockLostError, LockNotAcquiredError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,25 +10,17 @@ import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
 import { RESTARTING_ORMS, type LockModuleOptions, type StartedOrm } from './restarting-orms.js';
 import { createSlowCommitTable } from './slow-commit.js';
-import { type Runs, useStock } from './stock.js';
+import { useSales } from './sales.js';
+import { useStock } from './stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
 const stock = useStock(postgres);
 
-beforeAll(() => postgres.query('CREATE TABLE sales (product text NOT NULL)'));
+const { note, count: sales } = useSales(postgres, stock);
 
 let other: string;
 beforeEach(() => void (other = uniqueKey('other')));
-
-async function sales(): Promise<number> {
-  const sql = 'SELECT count(*)::int AS n FROM sales WHERE product = $1';
-  const [row] = await postgres.query<{ n: number }>(sql, [stock.product]);
-  return row?.n as number;
-}
-
-const note = (tx: Runs): Promise<unknown> =>
-  tx.query('INSERT INTO sales VALUES ($1)', [stock.product]);
 
 const held = (key: string): Promise<boolean> => isHeld(redis.url, key);
 

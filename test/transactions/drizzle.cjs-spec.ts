@@ -12,6 +12,7 @@ import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { clsOrm, openPool } from './cls-orm.js';
+import { drizzleRuns } from './drizzle-runs.js';
 import { describeLockContract } from './lock-contract.js';
 import { startLocks } from './locks.js';
 import { describePropagation } from './propagation-suite.js';
@@ -25,14 +26,7 @@ const DRIZZLE = clsOrm('Drizzle', (url) => {
     ),
     connection: drizzle(pool),
     isolated: (isolationLevel) => ({ isolationLevel }),
-    runs: (tx: NodePgDatabase) => ({
-      query: async (text, params: (string | number)[]) => {
-        const parts = text.split(/\$\d/);
-        const values = params.map((param) => sql`${param}`);
-        const chunks = parts.flatMap((part, at) => [sql.raw(part), ...values.slice(at, at + 1)]);
-        return (await tx.execute(sql.join(chunks))).rows;
-      },
-    }),
+    runs: drizzleRuns,
     close: () => pool.end(),
   };
 });

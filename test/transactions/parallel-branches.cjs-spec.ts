@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -9,26 +9,17 @@ import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { isHeld } from './locks.js';
 import { RESTARTING_ORMS, type LockModuleOptions, type StartedOrm } from './restarting-orms.js';
-import { type Runs, useStock } from './stock.js';
+import { useSales } from './sales.js';
+import { useStock } from './stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
 const stock = useStock(postgres);
 
-beforeAll(() => postgres.query('CREATE TABLE sales (product text NOT NULL)'));
+const { note, count: sales } = useSales(postgres, stock);
 
 let other: string;
 beforeEach(() => void (other = uniqueKey('other')));
-
-/** Rows that were written, whoever was told so. */
-async function sales(): Promise<number> {
-  const sql = 'SELECT count(*)::int AS n FROM sales WHERE product = $1';
-  const [row] = await postgres.query<{ n: number }>(sql, [stock.product]);
-  return row?.n as number;
-}
-
-const note = (tx: Runs): Promise<unknown> =>
-  tx.query('INSERT INTO sales VALUES ($1)', [stock.product]);
 
 const PIECES = 4;
 

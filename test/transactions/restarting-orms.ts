@@ -2,7 +2,6 @@ import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transaction
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { Module } from '@nestjs/common';
-import { sql } from 'drizzle-orm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import knexOf, { type Knex } from 'knex';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
@@ -16,6 +15,7 @@ import { afterTest } from '../support/after-test.js';
 import type { TestDatabase } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
 import { openDataSource } from './data-source.js';
+import { drizzleRuns } from './drizzle-runs.js';
 import { startLocks } from './locks.js';
 import type { Runs } from './stock.js';
 
@@ -111,14 +111,7 @@ const DRIZZLE = throughCls('Drizzle', (postgres) => ({
   adapter: lockAware(
     new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'db' }),
   ),
-  runs: (tx: NodePgDatabase) => ({
-    query: async (text, params: (string | number)[]) => {
-      const parts = text.split(/\$\d/);
-      const values = params.map((param) => sql`${param}`);
-      const chunks = parts.flatMap((part, at) => [sql.raw(part), ...values.slice(at, at + 1)]);
-      return (await tx.execute(sql.join(chunks))).rows;
-    },
-  }),
+  runs: drizzleRuns,
 }));
 
 const KNEX = throughCls('Knex', (postgres) => {
