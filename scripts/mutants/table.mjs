@@ -422,7 +422,7 @@ export const TABLE = [
   {
     name: 'release that hands over to nobody',
     file: `${SCRIPTS}release.lua.ts`,
-    from: 'handTo(live[1], live[2], least)',
+    from: 'handTo(live[1], live[2], above)',
     to: "redis.call('ZCARD', queue)",
     breaks: 'a release gives the key to the next waiter',
     specs: LUA,
@@ -849,8 +849,8 @@ export const TABLE = [
   {
     name: 'transaction: a rollback that a subscriber has kept from being sent',
     file: `${TRANSACTIONS}sure-rollback.ts`,
-    from: 'if (own.isTransactionActive && !isSavepoint) {',
-    to: 'if (own.isTransactionActive && isSavepoint) {',
+    from: 'if (runner.isTransactionActive && !isSavepoint) {',
+    to: 'if (runner.isTransactionActive && isSavepoint) {',
     breaks: 'no connection goes back to its pool in the middle of a transaction',
     specs: ['test/transactions/typeorm-subscribers.spec.ts'],
   },

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { systemClock, type Clock } from './clock.js';
 import { hostname } from 'node:os';
+import { systemClock, type Clock } from './clock.js';
+import { FENCE_BLOCK } from './fence-block.js';
 import type { LockDirectory, LockRecord } from './lock-directory.js';
 import { acceptanceLeaseMs } from './lease-timing.js';
 import type {
@@ -23,7 +24,6 @@ import type {
   StoreListener,
 } from './lock-store.js';
 
-const BLOCK = 10_000;
 const REVOKED_MS = 1_000;
 const LAPSED_MS = 60_000;
 
@@ -142,7 +142,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
       const entry = this.#locks.entry(name);
       if (entry.lock?.token !== token) return { kind: 'lost' };
       entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
-      entry.fence = Math.max(entry.fence, used + BLOCK);
+      entry.fence = Math.max(entry.fence, used + FENCE_BLOCK);
       return { kind: 'renewed', blockEnd: entry.fence, waiters: entry.queue.length };
     });
   }
@@ -216,7 +216,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
       value: lock.token,
       remainingMs: lock.expiresAt - this.#locks.clock.now(),
       waiters: queue.length,
-      since: (fence - BLOCK) / 1_000,
+      since: (fence - FENCE_BLOCK) / 1_000,
       label: label?.token === lock.token ? label.label : undefined,
       process: { host: hostname(), pid: process.pid },
     };
@@ -329,7 +329,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
 
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
     const fence = Math.max(entry.fence + 1, Math.floor(this.#locks.clock.wallNow() * 1_000));
-    entry.fence = fence + BLOCK;
+    entry.fence = fence + FENCE_BLOCK;
     entry.lock = { token, expiresAt: this.#locks.clock.now() + leaseMs };
     return { kind: 'granted', token, fence, blockEnd: entry.fence, waiters: entry.queue.length };
   }

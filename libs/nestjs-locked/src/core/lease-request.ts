@@ -24,7 +24,7 @@ import { unreachable } from './unreachable.js';
 type State = 'asking' | 'waiting' | 'leaving' | 'done';
 
 /** Sends the first command, with the token that it introduces. */
-export type Ask = (token: string) => Promise<AcquireReply>;
+type Ask = (token: string) => Promise<AcquireReply>;
 
 /** A token, and when the command that introduced it was first sent. */
 interface Introduced {

@@ -1,6 +1,6 @@
 /**
  * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
- * out twice, in milliseconds: a number is kept for so long after the clock has passed it (docs/adr/0009).
+ * out twice, in milliseconds: a number is kept for so long after the clock has passed it (docs/adr/0011).
  */
 export const FENCE_KEEP_MS = 600_000;
 

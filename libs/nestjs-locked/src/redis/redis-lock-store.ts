@@ -180,17 +180,16 @@ export class RedisLockStore implements LockStore {
   async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
     const outcome = await this.#sendOne(releaseScript, name, [token, used, '', 0, keepMs]);
     const reply = read(outcome, readReleaseReply);
-    // "Not yours" may be the answer to the second time that it was sent.
-    const isRepetition = outcome.kind === 'answered' && outcome.mayHaveRunBefore;
-    return reply.kind === 'lost' && isRepetition ? { kind: 'released' } : reply;
+    return reply.kind === 'lost' && mayBeRepeated(outcome) ? { kind: 'released' } : reply;
   }
 
   async requeue(command: RequeueCommand): Promise<RequeueReply> {
     const { name, token, used, newToken, leaseMs } = command;
     const outcome = await this.#sendOne(releaseScript, name, [token, used, newToken, leaseMs, 0]);
     const reply = read(outcome, readHandoverReply);
-    const isRepetition = outcome.kind === 'answered' && outcome.mayHaveRunBefore;
-    return isRepetition && reply.kind !== 'unknown' ? { ...reply, wasLost: false } : reply;
+    return reply.kind !== 'unknown' && mayBeRepeated(outcome)
+      ? { ...reply, wasLost: false }
+      : reply;
   }
 
   leave({ name, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
@@ -237,6 +236,11 @@ export class RedisLockStore implements LockStore {
         completed(() => script.run(redis, keys, all, mayRepeat), mayRepeat),
     });
   }
+}
+
+/** "Not yours" may be the answer to the second time that it was sent. */
+function mayBeRepeated(outcome: CommandOutcome): boolean {
+  return outcome.kind === 'answered' && outcome.mayHaveRunBefore;
 }
 
 /** What Redis has answered is read; anything else is not known, and why. */

@@ -1,3 +1,4 @@
+import { FENCE_BLOCK } from '../core/fence-block.js';
 import type { LockRecord } from '../core/lock-directory.js';
 import type {
   AcquireReply,
@@ -98,9 +99,6 @@ export function isLeaseToken(value: string): boolean {
   return /^[0-9a-f]{32}:\d+$/.test(value);
 }
 
-/** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
-const BLOCK = 10_000;
-
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'process'> | undefined {
   const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
   if (value === undefined) return undefined;
@@ -115,9 +113,10 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'name' | 'pro
   };
 }
 
+/** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
 function firstMintedAt(fence = ''): number | undefined {
   const [last] = /^\d+/.exec(fence) ?? [];
-  return last === undefined ? undefined : (Number(last) - BLOCK) / 1_000;
+  return last === undefined ? undefined : (Number(last) - FENCE_BLOCK) / 1_000;
 }
 
 /** @param reply nothing for a lock that was itself free, of several asked for together */

@@ -98,7 +98,7 @@ function warnOfUnguardedClients(connection: string): void {
 function lockAwareMethods(
   methods: AdapterMethods,
   connection: object,
-  options: LockAwareOptions<never>,
+  options: LockAwareOptions<never> & { readonly survivesDisconnect: boolean },
 ): AdapterMethods {
   const coordinator = ambientCoordinator(); // from now on transactions are seen
   /** The objects that stand for savepoints, and the transaction to which they belong. */
@@ -111,7 +111,7 @@ function lockAwareMethods(
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
     depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
     session: (tx) => knownSession(tx, options),
-    survivesDisconnect: options.survivesDisconnect ?? true,
+    survivesDisconnect: options.survivesDisconnect,
   });
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));

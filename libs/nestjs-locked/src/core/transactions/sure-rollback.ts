@@ -1,6 +1,8 @@
 /** A query runner of TypeORM, as far as its rollback goes. */
 export interface RollsBack {
   isTransactionActive: boolean;
+  /** More than one: in a savepoint. */
+  transactionDepth?: number;
 }
 
 /**
@@ -19,13 +21,12 @@ export async function rollBackForSure(
   try {
     await rollback();
   } catch (error) {
-    const own = runner as RollsBack & { transactionDepth?: number };
-    const isSavepoint = (own.transactionDepth ?? 1) > 1; // the transaction around it is rolled back next
-    if (own.isTransactionActive && !isSavepoint) {
+    const isSavepoint = (runner.transactionDepth ?? 1) > 1; // the transaction around it is rolled back next
+    if (runner.isTransactionActive && !isSavepoint) {
       await query('ROLLBACK').then(
         () => {
-          own.isTransactionActive = false;
-          own.transactionDepth = 0;
+          runner.isTransactionActive = false;
+          runner.transactionDepth = 0;
         },
         () => {}, // the connection is dead, and its transaction with it
       );

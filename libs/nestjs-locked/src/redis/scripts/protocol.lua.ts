@@ -1,3 +1,5 @@
+import { FENCE_BLOCK } from '../../core/fence-block.js';
+
 /**
  * What the scripts share: the fence, the queue, and the only place where a key is given to a waiter.
  *
@@ -16,9 +18,7 @@
  * 'again'; whoever has sent it sends it again, as if it had been on its way until then.
  */
 export const PROTOCOL_LUA = `
--- Numbers are reserved in blocks, for as many holds as a process may make of its lease until it renews it. A block is as
--- far ahead of the clock as ten milliseconds: less than it takes Redis to come back without its data.
-local BLOCK, QUEUE_TTL_MS, LAPSED_MS = 10000, 60000, 60000
+local BLOCK, QUEUE_TTL_MS, LAPSED_MS = ${FENCE_BLOCK}, 60000, 60000
 local FIRST_LOOK, LOOK, MOST_DROPPED = 4, 250, 1000
 local inboxPrefix, acceptMs, fenceKeepMs = ARGV[1], ARGV[2], ARGV[3]
 
