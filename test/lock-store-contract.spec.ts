@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
-import { systemClock } from '../libs/nestjs-locked/src/core/clock.js';
+import { systemClock } from '../libs/nestjs-locked/src/core/time/clock.js';
 import {
   InMemoryLocks,
   InMemoryLockStore,
-} from '../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/lock-store.js';
+} from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/store/lock-store.js';
 import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import {
   lockStoreContract,

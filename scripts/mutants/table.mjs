@@ -7,10 +7,7 @@
  * - `torture`: commands of which one is to see it within three seeds, for what happens only between processes.
  */
 
-const CORE = 'libs/nestjs-locked/src/core/';
-const REDIS = 'libs/nestjs-locked/src/redis/';
-const TRANSACTIONS = 'libs/nestjs-locked/src/core/transactions/';
-const SCRIPTS = 'libs/nestjs-locked/src/redis/scripts/';
+const SOURCES = 'libs/nestjs-locked/src/';
 
 const LEASES = ['test/core/lease.spec.ts', 'test/core/lease-rules.spec.ts'];
 const OPTIONS = ['test/core/lock-options.spec.ts'];
@@ -37,25 +34,25 @@ export const TABLE = [
   // ---- deadlines ------------------------------------------------------------------------------------------
   {
     name: 'deadline counted from the reply of a renewal',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'sentAt + leaseMs - driftMarginMs(leaseMs)',
-    to: 'this.#context.clock.now() + leaseMs - driftMarginMs(leaseMs)',
+    to: 'this.#parts.clock.now() + leaseMs - driftMarginMs(leaseMs)',
     breaks: 'a lease counts from the sending of the renewal that was answered',
     specs: LEASES,
     torture: [DEADLINES],
   },
   {
     name: 'deadline counted from the reply of the grant',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'grant.introducedAt + grant.lengthMs - driftMarginMs(grant.lengthMs)',
-    to: 'context.clock.now() + grant.lengthMs - driftMarginMs(grant.lengthMs)',
+    to: 'parts.clock.now() + grant.lengthMs - driftMarginMs(grant.lengthMs)',
     breaks: 'a lease counts from the introduction of its token',
     specs: LEASES,
     torture: [DEADLINES],
   },
   {
     name: 'no margin for drift',
-    file: `${CORE}lease-timing.ts`,
+    file: `${SOURCES}core/store/lease-timing.ts`,
     from: 'return Math.max(5, leaseMs / 100);',
     to: 'return 0;',
     breaks: 'a lease is considered ended a little before the store does',
@@ -63,9 +60,9 @@ export const TABLE = [
   },
   {
     name: 'late renewal that revives',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     after: 'onRenewReply(command: RenewCommand',
-    from: 'this.#context.scheduler.catchUp();',
+    from: 'this.#parts.scheduler.catchUp();',
     to: '',
     // Not for torture: a renewal counts from its sending, so that the lease that it revives is ours in the store.
     breaks: 'once the deadline has passed nothing revives a lease',
@@ -73,7 +70,7 @@ export const TABLE = [
   },
   {
     name: 'deadline not looked at by the holder',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: "if (now >= this.#deadline) return this.#lose('expired');",
     to: '',
     breaks: 'at the deadline the signal aborts, whatever Redis does',
@@ -81,7 +78,7 @@ export const TABLE = [
   },
   {
     name: 'fixed lease that is not confirmed',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'return renew || this.#promisedMs >= leaseMs || remainingMs >= leaseMs - driftMarginMs(leaseMs);',
     to: 'return true;',
     breaks: 'a fixed lease has the length that was asked for',
@@ -90,7 +87,7 @@ export const TABLE = [
   },
   {
     name: 'lease handed out with any rest',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (remainingMs === 0 || remainingMs < leaseMs * (renew ? share : 0.5)) return false;',
     to: 'if (remainingMs === 0) return false;',
     breaks: 'no hold begins with less than half of its lease',
@@ -98,7 +95,7 @@ export const TABLE = [
   },
   {
     name: 'machine that slept trusted',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'this.#suspectSince !== undefined ||',
     to: '',
     breaks: 'when the machine may have slept, nothing is handed out before a renewal',
@@ -108,7 +105,7 @@ export const TABLE = [
   // ---- passing on -----------------------------------------------------------------------------------------
   {
     name: 'local hand-over after max-hold',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: "if (now >= this.#holdEnd) return this.#lose('max-hold');",
     to: "if (now >= this.#holdEnd) { this.#hold?.lose('max-hold'); return this.#handOut(this.#queue.first); }",
     breaks: 'doubt ends sharing: nobody gets a lease whose work still runs',
@@ -117,7 +114,7 @@ export const TABLE = [
   },
   {
     name: 'fixed lease passed on',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (!hold.options.renew || !next.options.renew) return false;',
     to: '',
     breaks: 'a fixed lease is shared with nobody',
@@ -125,7 +122,7 @@ export const TABLE = [
   },
   {
     name: 'hand-overs without a limit',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'return !this.#handovers.isSpent;',
     to: 'return true;',
     breaks: 'once another process waits, local hand-overs are bounded',
@@ -133,7 +130,7 @@ export const TABLE = [
   },
   {
     name: 'hand-overs bounded in number alone',
-    file: `${CORE}handover-budget.ts`,
+    file: `${SOURCES}core/lease/handover-budget.ts`,
     from: 'return this.#left <= 0 || this.#clock.now() >= this.#until;',
     to: 'return this.#left <= 0;',
     breaks: 'once another process waits, local hand-overs are bounded in time',
@@ -141,7 +138,7 @@ export const TABLE = [
   },
   {
     name: 'doubtful lease passed on',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (this.#commitUnknown) return this.#runOut(!isLost);',
     to: '',
     breaks: 'a lease whose transaction was perhaps committed runs out',
@@ -149,7 +146,7 @@ export const TABLE = [
   },
   {
     name: 'block of fencing tokens exceeded',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'this.#used >= this.#blockEnd',
     to: 'false',
     breaks: 'Redis stores a number that the holder cannot exceed',
@@ -157,7 +154,7 @@ export const TABLE = [
   },
   {
     name: 'holdAtLeastMs forgotten',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (keepMs > 0 && keepMs < Infinity) return this.#release(Math.ceil(keepMs));',
     to: '',
     breaks: 'the key stays taken for holdAtLeastMs',
@@ -168,7 +165,7 @@ export const TABLE = [
   },
   {
     name: 'unused lease kept although it is wanted',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     after: "case 'wanted':",
     from: 'return this.giveUp();',
     to: 'return;',
@@ -177,7 +174,7 @@ export const TABLE = [
   },
   {
     name: 'last caller served first',
-    file: `${CORE}local-queue.ts`,
+    file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'for (const caller of this.#callers) return caller;',
     to: 'for (const caller of [...this.#callers].reverse()) return caller;',
     breaks: 'callers of one process are served in order of arrival',
@@ -187,7 +184,7 @@ export const TABLE = [
   // ---- losing ---------------------------------------------------------------------------------------------
   {
     name: 'lost lease never released',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'this.#return.afterLoss(this.#used, this.#longestEnd);',
     to: 'this.#return.forget();',
     breaks: 'a lost lease is released when its work has settled',
@@ -196,7 +193,7 @@ export const TABLE = [
   },
   {
     name: 'operator ignored',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'return this.#revoked();',
     to: 'return;',
     breaks: 'the holder is told when an operator takes its key',
@@ -204,7 +201,7 @@ export const TABLE = [
   },
   {
     name: 'no look after a reconnect, at leases',
-    file: `${CORE}local-queue.ts`,
+    file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'this.#lease?.lookAgain();',
     to: '',
     breaks: 'after a reconnect all leases are renewed at once',
@@ -213,7 +210,7 @@ export const TABLE = [
   },
   {
     name: 'no look after a reconnect, by waiters',
-    file: `${CORE}local-queue.ts`,
+    file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'this.#request?.lookAgain();',
     to: '',
     breaks: 'a waiter looks again as soon as it hears again',
@@ -221,7 +218,7 @@ export const TABLE = [
   },
   {
     name: 'hold that is lost and says that it is held',
-    file: `${CORE}hold.ts`,
+    file: `${SOURCES}core/lease/hold.ts`,
     from: 'this.#users === 0 || this.#lost !== undefined',
     to: 'this.#users === 0',
     breaks: 'isHeld and assertHeld() know of a loss',
@@ -231,7 +228,7 @@ export const TABLE = [
   // ---- asking ---------------------------------------------------------------------------------------------
   {
     name: 'unknown attempt not taken back',
-    file: `${CORE}lease-request.ts`,
+    file: `${SOURCES}core/lease/lease-request.ts`,
     after: '#abandon(unknown: Unknown): void {',
     from: 'this.#takeBack(this.#tokens(), this.#asked.at);',
     to: '',
@@ -240,7 +237,7 @@ export const TABLE = [
   },
   {
     name: 'wait given up without leaving the queue',
-    file: `${CORE}lease-request.ts`,
+    file: `${SOURCES}core/lease/lease-request.ts`,
     after: 'leave(): void {',
     from: 'this.#takeBack(this.#tokens(), this.#asked.at);',
     to: '',
@@ -249,7 +246,7 @@ export const TABLE = [
   },
   {
     name: 'notice that overtakes the grant forgotten',
-    file: `${CORE}lease-request.ts`,
+    file: `${SOURCES}core/lease/lease-request.ts`,
     from: 'this.#wanted = true;',
     to: '',
     breaks: 'what was said about a token on its way is remembered',
@@ -257,7 +254,7 @@ export const TABLE = [
   },
   {
     name: 'next in the queue does not look in time',
-    file: `${CORE}lease-request.ts`,
+    file: `${SOURCES}core/lease/lease-request.ts`,
     from: 'this.#recheck.notLaterThan(message.ms);',
     to: '',
     breaks: 'whoever is next looks when the short lease before it ends',
@@ -265,7 +262,7 @@ export const TABLE = [
   },
   {
     name: 'waiter that relies on messages alone',
-    file: `${CORE}recheck-timer.ts`,
+    file: `${SOURCES}core/lease/recheck-timer.ts`,
     from: 'Math.min(remainingMs, safetyIntervalMs(options.leaseMs))',
     to: 'remainingMs',
     breaks: 'a waiter relies on messages for a bounded time',
@@ -273,7 +270,7 @@ export const TABLE = [
   },
   {
     name: 'waiter without an inbox that does not look',
-    file: `${CORE}recheck-timer.ts`,
+    file: `${SOURCES}core/lease/recheck-timer.ts`,
     from: 'if (!store.inboxReady) intervalMs',
     to: 'if (false) intervalMs',
     breaks: 'while no message can arrive a waiter looks every 250 ms',
@@ -281,7 +278,7 @@ export const TABLE = [
   },
   {
     name: 'clean-up that is not repeated',
-    file: `${CORE}clean-up.ts`,
+    file: `${SOURCES}core/store/clean-up.ts`,
     from: 'debt.hasFailed = true;',
     to: 'return this.#settle(debt);',
     breaks: 'clean-up is repeated until it is answered, or the lease has ended',
@@ -291,7 +288,7 @@ export const TABLE = [
   // ---- calls inside of calls --------------------------------------------------------------------------------
   {
     name: 'branches at the same time',
-    file: `${CORE}turns.ts`,
+    file: `${SOURCES}core/calls/turns.ts`,
     after: 'if (!this.#taken) {',
     from: 'this.#taken = true;',
     to: 'this.#taken = false;',
@@ -301,7 +298,7 @@ export const TABLE = [
   },
   {
     name: 'hold that ends with its root',
-    file: `${CORE}hold.ts`,
+    file: `${SOURCES}core/lease/hold.ts`,
     from: 'if (this.#users > 0) {',
     to: 'if (false) {',
     breaks: 'a hold ends when the last call inside of it has ended',
@@ -309,7 +306,7 @@ export const TABLE = [
   },
   {
     name: 'released hold that is joined',
-    file: `${CORE}lock-scope.ts`,
+    file: `${SOURCES}core/calls/ambient-holds.ts`,
     from: 'return section.isOpen && section.hold.isHeld;',
     to: 'return section.isOpen;',
     breaks: 'only a hold that is held can be joined',
@@ -317,7 +314,7 @@ export const TABLE = [
   },
   {
     name: 'branch that goes on with a hold after its loss',
-    file: `${CORE}acquisition.ts`,
+    file: `${SOURCES}core/calls/acquisition.ts`,
     from: 'if (lost === -1) return;',
     to: 'if (lost === -1 || !this.#isSeveral) return;',
     breaks: 'a branch whose turn comes after the hold was lost asks for one of its own',
@@ -328,7 +325,7 @@ export const TABLE = [
   // ---- scripts: taking --------------------------------------------------------------------------------------
   {
     name: 'together: the first key only',
-    file: `${SCRIPTS}acquire-together.lua.ts`,
+    file: `${SOURCES}redis/scripts/acquire-together.lua.ts`,
     from: "if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end",
     to: "if i == 1 and (value or (waiting[i] and waiting[i][1])) then replies[1] = 'busy' end",
     breaks: 'several keys are taken only if all of them are free',
@@ -337,7 +334,7 @@ export const TABLE = [
   },
   {
     name: 'together: the queue ignored',
-    file: `${SCRIPTS}acquire-together.lua.ts`,
+    file: `${SOURCES}redis/scripts/acquire-together.lua.ts`,
     from: "if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end",
     to: "if value then replies[1] = 'busy' end",
     breaks: 'several keys are taken only if nobody waits for any of them',
@@ -345,7 +342,7 @@ export const TABLE = [
   },
   {
     name: 'free lock taken from those who wait',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: "if not value and redis.call('EXISTS', queue) == 0 then return grant(me, leaseMs) end",
     to: 'if not value then return grant(me, leaseMs) end',
     breaks: 'nobody overtakes those who wait',
@@ -353,7 +350,7 @@ export const TABLE = [
   },
   {
     name: 'own-token branch that shortens',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: "local ms = math.max(redis.call('PTTL', lock), tonumber(leaseMs))",
     to: 'local ms = tonumber(leaseMs)',
     breaks: 'no command shortens a lease',
@@ -361,7 +358,7 @@ export const TABLE = [
   },
   {
     name: 'place in the queue lost with a re-check',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: "local score = redis.call('ZSCORE', queue, token)",
     to: 'local score = nil',
     breaks: 'a re-check keeps the place in the queue',
@@ -369,7 +366,7 @@ export const TABLE = [
   },
   {
     name: 'single try that overtakes',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'if not live[1] or (score and score <= live[1].score) then',
     to: 'if nowait or not live[1] or (score and score <= live[1].score) then',
     breaks: 'a single try does not overtake the queue',
@@ -377,7 +374,7 @@ export const TABLE = [
   },
   {
     name: 'holder not told that it is wanted',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     after: 'score = join(me, score)',
     from: 'askFor(value)',
     to: '',
@@ -388,7 +385,7 @@ export const TABLE = [
   // ---- scripts: handing over --------------------------------------------------------------------------------
   {
     name: 'grant to a dead process',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'if listeners[i + 1] == 0 and token ~= mine and token ~= alsoMine then',
     to: 'if false then',
     breaks: 'a waiter is given the key only if its process listens',
@@ -396,7 +393,7 @@ export const TABLE = [
   },
   {
     name: 'grant that cannot be announced is not undone',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     after: 'acceptMs) then',
     from: "redis.call('DEL', lock)",
     to: '',
@@ -405,7 +402,7 @@ export const TABLE = [
   },
   {
     name: 'head not told of the short lease before it',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'tellNext(nextWaiter, acceptMs)',
     to: '',
     breaks: 'the next in the queue is told when the short lease before it ends',
@@ -413,7 +410,7 @@ export const TABLE = [
   },
   {
     name: 'release that does not ask whose lock it is',
-    file: `${SCRIPTS}release.lua.ts`,
+    file: `${SOURCES}redis/scripts/release.lua.ts`,
     from: 'if holder() ~= token then',
     to: 'if not holder() then',
     breaks: 'a release touches only what is its own',
@@ -421,7 +418,7 @@ export const TABLE = [
   },
   {
     name: 'release that hands over to nobody',
-    file: `${SCRIPTS}release.lua.ts`,
+    file: `${SOURCES}redis/scripts/release.lua.ts`,
     from: 'handTo(live[1], live[2], above)',
     to: "redis.call('ZCARD', queue)",
     breaks: 'a release gives the key to the next waiter',
@@ -429,7 +426,7 @@ export const TABLE = [
   },
   {
     name: 'leaving that does not hand on',
-    file: `${SCRIPTS}leave.lua.ts`,
+    file: `${SOURCES}redis/scripts/leave.lua.ts`,
     from: 'handTo(live[1], live[2])',
     to: "redis.call('ZCARD', queue)",
     breaks: 'a grant that crosses the leaving of its waiter is handed on',
@@ -437,7 +434,7 @@ export const TABLE = [
   },
   {
     name: 'operator who does not tell the holder',
-    file: `${SCRIPTS}revoke.lua.ts`,
+    file: `${SOURCES}redis/scripts/revoke.lua.ts`,
     from: "if isOurs(value) then tell(value, 'r') end",
     to: '',
     breaks: 'the holder is told when an operator takes its key',
@@ -447,7 +444,7 @@ export const TABLE = [
   // ---- scripts: renewing, fencing -----------------------------------------------------------------------------
   {
     name: 'renewal that does not ask whose lock it is',
-    file: `${SCRIPTS}renew.lua.ts`,
+    file: `${SOURCES}redis/scripts/renew.lua.ts`,
     from: 'if holder() == token then',
     to: 'if holder() then',
     breaks: 'a renewal prolongs only what is its own',
@@ -455,7 +452,7 @@ export const TABLE = [
   },
   {
     name: 'renewal that shortens',
-    file: `${SCRIPTS}renew.lua.ts`,
+    file: `${SOURCES}redis/scripts/renew.lua.ts`,
     from: 'local ms = prolong(leaseMs)',
     to: "redis.call('PEXPIRE', lock, leaseMs) local ms = tonumber(leaseMs)",
     breaks: 'no renewal shortens a lease',
@@ -463,7 +460,7 @@ export const TABLE = [
   },
   {
     name: 'renewal that ignores what was used',
-    file: `${SCRIPTS}renew.lua.ts`,
+    file: `${SOURCES}redis/scripts/renew.lua.ts`,
     from: 'used + BLOCK',
     to: '0',
     breaks: 'Redis stores a number that the holder cannot exceed',
@@ -471,7 +468,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens from the clock alone',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'local first = math.max(above or least(), now())',
     to: 'local first = now()',
     breaks: 'fencing tokens rise over a clock that was set back',
@@ -479,7 +476,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens without the clock',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'local first = math.max(above or least(), now())',
     to: 'local first = above or least()',
     breaks: 'fencing tokens rise over a Redis that lost its data',
@@ -487,7 +484,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens that a failover repeats',
-    file: `${SCRIPTS}protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'return number + 1 + math.floor(math.max(0, now() - at) / 2)',
     to: 'return number + 1',
     breaks: 'no two holds have the same fencing token, whatever a failover has lost',
@@ -495,7 +492,7 @@ export const TABLE = [
   },
   {
     name: 'together: fencing tokens from the clock alone',
-    file: `${SCRIPTS}acquire-together.lua.ts`,
+    file: `${SOURCES}redis/scripts/acquire-together.lua.ts`,
     from: 'numbers[i] = least()',
     to: 'numbers[i] = 0',
     breaks: 'fencing tokens rise over a clock that was set back',
@@ -505,7 +502,7 @@ export const TABLE = [
   // ---- the store ----------------------------------------------------------------------------------------------
   {
     name: 'connections on different servers left alone',
-    file: `${REDIS}redis-connections.ts`,
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
     from: 'return older.reconnect();',
     to: 'return;',
     breaks: 'commands and inbox lead to the same server',
@@ -513,7 +510,7 @@ export const TABLE = [
   },
   {
     name: 'script overtaken between its rounds',
-    file: `${REDIS}command-connection.ts`,
+    file: `${SOURCES}redis/connection/command-connection.ts`,
     from: 'this.#forgotten.size + this.#repeating.size === 0',
     to: 'this.#forgotten.size === 0',
     breaks: 'commands for one lock run in the order of the calls',
@@ -521,15 +518,15 @@ export const TABLE = [
   },
   {
     name: 'release by an operator sent twice',
-    file: `${REDIS}redis-lock-directory.ts`,
-    from: 'args, name, false)',
+    file: `${SOURCES}redis/redis-lock-directory.ts`,
+    from: 'args, key, false)',
     to: 'args, name, true)',
     breaks: 'an operator takes the lock from its holder of that moment',
     specs: ['test/redis/command-connection.spec.ts'],
   },
   {
     name: 'dead waiters passed over when several keys are given up',
-    file: `${SCRIPTS}acquire-together.lua.ts`,
+    file: `${SOURCES}redis/scripts/acquire-together.lua.ts`,
     from: "if isMore then return { 'again' } end\n  end\n  numbers",
     to: 'end\n  numbers',
     breaks: 'a script decides about the dead before it writes',
@@ -537,7 +534,7 @@ export const TABLE = [
   },
   {
     name: 'reconnect not told to the engine',
-    file: `${REDIS}redis-lock-store.ts`,
+    file: `${SOURCES}redis/redis-lock-store.ts`,
     from: 'listener.reconnected();\n          this.#tellEviction',
     to: 'this.#tellEviction',
     breaks: 'after a reconnect all leases and waiters look at once',
@@ -545,7 +542,7 @@ export const TABLE = [
   },
   {
     name: 'script sent whole although nobody waits for it',
-    file: `${REDIS}redis-script.ts`,
+    file: `${SOURCES}redis/scripts/redis-script.ts`,
     from: 'if (!isUnknownScript(error) || !(await mayRepeat())) throw error;',
     to: 'if (!isUnknownScript(error)) throw error;',
     breaks: 'a command that was given up is not sent behind its own clean-up',
@@ -553,7 +550,7 @@ export const TABLE = [
   },
   {
     name: 'inbox that does not notice its silence',
-    file: `${REDIS}redis-inbox.ts`,
+    file: `${SOURCES}redis/connection/redis-inbox.ts`,
     after: 'async #ping(connection: number)',
     from: 'this.reconnect();',
     to: '',
@@ -563,7 +560,7 @@ export const TABLE = [
   // ---- several keys, aborts, clean-up ---------------------------------------------------------------------
   {
     name: 'work that starts although a key was lost',
-    file: `${CORE}acquisition.ts`,
+    file: `${SOURCES}core/calls/acquisition.ts`,
     from: 'const lost = this.#firstLost;',
     to: 'const lost = -1;',
     breaks: 'several keys are all held when the work starts',
@@ -571,15 +568,15 @@ export const TABLE = [
   },
   {
     name: 'longest hold counted while other keys are waited for',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (caller.isPart) this.#schedule();',
-    to: 'if (caller.isPart) hold.begin(this.#context.clock.now());',
+    to: 'if (caller.isPart) hold.begin(this.#parts.clock.now());',
     breaks: 'maxHoldMs counts from the start of the work',
     specs: ['test/core/several-keys.spec.ts'],
   },
   {
     name: 'abort in the tick of a hand-over not seen',
-    file: `${CORE}acquisition.ts`,
+    file: `${SOURCES}core/calls/acquisition.ts`,
     from: "throw this.#aborted('was given back: the signal aborted', this.#firstKey);",
     to: '',
     breaks: 'an abort is seen until the work starts',
@@ -587,7 +584,7 @@ export const TABLE = [
   },
   {
     name: 'holdAtLeastMs of work that never began',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: ' && keepMs < Infinity',
     to: '',
     breaks: 'a failed call keeps no key',
@@ -595,7 +592,7 @@ export const TABLE = [
   },
   {
     name: 'timers in the context of a request',
-    file: `${CORE}clock.ts`,
+    file: `${SOURCES}core/time/clock.ts`,
     from: 'inNeutralContext(arm);',
     to: 'arm();',
     breaks: 'timers run in no context of a request',
@@ -603,7 +600,7 @@ export const TABLE = [
   },
   {
     name: 'listeners in the context of whoever notices',
-    file: `${CORE}hold.ts`,
+    file: `${SOURCES}core/lease/hold.ts`,
     from: 'this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));',
     to: 'this.#alarm?.controller.abort(lost);',
     breaks: 'listeners of signal run in the context of the work',
@@ -611,7 +608,7 @@ export const TABLE = [
   },
   {
     name: 'revoked grant that is used',
-    file: `${CORE}lease-request.ts`,
+    file: `${SOURCES}core/lease/lease-request.ts`,
     from: 'if (grant.token === this.#revoked) {',
     to: 'if (grant.token === undefined) {',
     breaks: 'a grant that an operator has taken back is not one',
@@ -619,15 +616,15 @@ export const TABLE = [
   },
   {
     name: 'attempt that meets what an earlier one has left',
-    file: `${CORE}local-queue.ts`,
-    from: 'if (this.#context.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'if (this.#parts.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();',
     to: '',
     breaks: 'nothing is asked for a key while something is owed for it',
     specs: ['test/core/clean-up.spec.ts'],
   },
   {
     name: 'flood of clean-up',
-    file: `${CORE}clean-up.ts`,
+    file: `${SOURCES}core/store/clean-up.ts`,
     from: 'const MOST_ON_THEIR_WAY = 16;',
     to: 'const MOST_ON_THEIR_WAY = 100_000;',
     breaks: 'clean-up does not flood a store that returns',
@@ -635,7 +632,7 @@ export const TABLE = [
   },
   {
     name: 'suspend forgotten',
-    file: `${CORE}lease.ts`,
+    file: `${SOURCES}core/lease/lease.ts`,
     from: 'this.#deadline - this.#sleptMs',
     to: 'this.#deadline',
     breaks: 'after a suspend nothing is said to be held that may be over',
@@ -643,7 +640,7 @@ export const TABLE = [
   },
   {
     name: 'endless wait of branches',
-    file: `${CORE}acquisition.ts`,
+    file: `${SOURCES}core/calls/acquisition.ts`,
     from: 'if (waitMs < Infinity) return Math.min(waitMs, OUT_OF_ORDER_WAIT_MS);',
     to: 'return waitMs;',
     breaks: 'branches do not wait for each other for ever',
@@ -652,8 +649,8 @@ export const TABLE = [
   // ---- transactions ---------------------------------------------------------------------------------------
   {
     name: 'transaction: a run that is given up goes on',
-    file: `${TRANSACTIONS}transaction-run.ts`,
-    from: 'if (this.#signal !== undefined) throw this.#signal;',
+    file: `${SOURCES}transactions/scope/transaction-run.ts`,
+    from: 'if (this.#pending !== undefined) throw this.#pending;',
     to: '',
     breaks: 'a run that is given up sends nothing any more',
     specs: BRANCHES,
@@ -661,7 +658,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: branches that are not waited for',
-    file: `${TRANSACTIONS}transaction-scope.ts`,
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
     from: 'if (this.#branches === 0) return Promise.resolve(true);',
     to: 'if (this.#branches >= 0) return Promise.resolve(true);',
     breaks: 'a transaction ends only when its locked calls have ended',
@@ -669,7 +666,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: half of it is committed',
-    file: `${TRANSACTIONS}transaction-scope.ts`,
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
     from: "if (this.#branches > 0) throw this.#refusal('unawaited-branch', 'A transaction');",
     to: '',
     breaks: 'a locked call that nobody awaits forbids the commit',
@@ -677,7 +674,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: what has failed goes on outside of it',
-    file: `${TRANSACTIONS}transaction-scope.ts`,
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
     from: "if (this.#state === 'failing' || wasRolledBack) throw",
     to: "if (this.#state === 'failing' && wasRolledBack) throw",
     breaks: 'branches of a transaction that has failed find no way into the database',
@@ -686,8 +683,8 @@ export const TABLE = [
   },
   {
     name: 'transaction: a free lock that is taken inside',
-    file: `${TRANSACTIONS}transaction-scope.ts`,
-    from: 'return this.#beginAnew(request.caller, request.keys, () => this.run.demand(locks, request));',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: 'return this.#beginAnew(request, () => this.run.demand(locks, request));',
     to: 'return this.#outermost.#inTurn(() => this.#takeInside(locks, asked));',
     breaks: 'what was read before the lock is read again under it, even if it is free',
     specs: ['test/transactions/read-before-lock.cjs-spec.ts'],
@@ -695,7 +692,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: restarts in the order in which they were asked',
-    file: `${TRANSACTIONS}restart.ts`,
+    file: `${SOURCES}transactions/scope/restart.ts`,
     from: 'return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);',
     to: 'return a === b ? 1 : 0;',
     breaks: 'restarts take their keys in one order over all services',
@@ -703,7 +700,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: options of another call',
-    file: `${TRANSACTIONS}restart.ts`,
+    file: `${SOURCES}transactions/scope/restart.ts`,
     from: 'if (last !== undefined && canBeTakenTogether(last.wanted[0] as Wanted, one)) {',
     to: 'if (last !== undefined && last.locks === one.locks) {',
     breaks: 'each key of a restart is held as its call wants it',
@@ -711,7 +708,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a wait that begins anew in each run',
-    file: `${TRANSACTIONS}restart.ts`,
+    file: `${SOURCES}transactions/scope/restart.ts`,
     from: 'options.waitMs - (this.#waited() - waitedBefore)',
     to: 'options.waitMs',
     breaks: 'a call waits for its keys as long as it says, over all runs',
@@ -719,7 +716,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a run that counts for ever',
-    file: `${TRANSACTIONS}restart.ts`,
+    file: `${SOURCES}transactions/scope/restart.ts`,
     from: 'return systemClock.now() < this.#endedAt + AFTERMATH_MS;',
     to: 'return this.#endedAt > 0;',
     breaks: 'what was started in an earlier run is not closed for ever',
@@ -727,7 +724,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a gate that is open',
-    file: `${TRANSACTIONS}transaction-guard.ts`,
+    file: `${SOURCES}transactions/scope/transaction-guard.ts`,
     from: 'for (const hold of this.#holds.keys()) await assertLasts(hold);',
     to: 'return;',
     breaks: 'nothing is committed after the lease was lost',
@@ -735,7 +732,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a claim that refuses nobody',
-    file: `${TRANSACTIONS}fence.ts`,
+    file: `${SOURCES}transactions/fence/fence.ts`,
     from: "if (outcome.kind === 'claimed') return;",
     to: "if (outcome.kind !== 'conflict') return;",
     breaks: 'a holder after a newer one is refused',
@@ -743,7 +740,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: claims that wait with a connection',
-    file: `${TRANSACTIONS}claim-turns.ts`,
+    file: `${SOURCES}transactions/scope/claim-turns.ts`,
     from: 'if (holds.length === 0) return work();',
     to: 'if (holds.length >= 0) return work();',
     breaks: 'transactions under one lock take turns before they are opened',
@@ -751,7 +748,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a COMMIT without an answer counts as none',
-    file: `${TRANSACTIONS}ambient-coordinator.ts`,
+    file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
     from: "isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back'",
     to: "'rolled-back'",
     breaks: 'the key of a COMMIT that was not answered is passed on to nobody',
@@ -760,7 +757,7 @@ export const TABLE = [
 
   {
     name: 'attempt that overtakes a clean-up that was not sent yet',
-    file: `${CORE}clean-up.ts`,
+    file: `${SOURCES}core/store/clean-up.ts`,
     from: 'if (hasFailed || !isOnItsWay) return true;',
     to: 'if (hasFailed) return true;',
     breaks: 'nothing is asked for a key while something is owed for it',
@@ -768,15 +765,15 @@ export const TABLE = [
   },
   {
     name: 'hand-over without an answer that is not taken back',
-    file: `${CORE}lease-return.ts`,
-    from: 'void this.#context.cleanUp.release(old, until, this.forget);',
+    file: `${SOURCES}core/lease/lease-release.ts`,
+    from: 'void this.#parts.cleanUp.release(old, until, this.forget);',
     to: 'this.forget();',
     breaks: 'what an unanswered command may have left is taken back',
     specs: LEASES,
   },
   {
     name: 'answer that lies unread given up',
-    file: `${CORE}caller.ts`,
+    file: `${SOURCES}core/lease/waiting-call.ts`,
     from: 'if (now - this.dueAt < STALL_MS) return false;',
     to: 'return false;',
     breaks: 'after a blocked event loop answers are read before anybody gives up',
@@ -786,7 +783,7 @@ export const TABLE = [
   // ---- closing ----------------------------------------------------------------------------------------------
   {
     name: 'wait that outlives the application',
-    file: `${CORE}lock-engine.ts`,
+    file: `${SOURCES}core/engine/lock-engine.ts`,
     from: 'this.#queues.close(); // those who came because they held another lock',
     to: '',
     breaks: 'a closed application leaves nobody waiting',
@@ -794,7 +791,7 @@ export const TABLE = [
   },
   {
     name: 'process that introduces itself behind its farewell',
-    file: `${REDIS}redis-lock-directory.ts`,
+    file: `${SOURCES}redis/redis-lock-directory.ts`,
     from: 'this.#hasLeft = true;',
     to: '',
     breaks: 'a closed application leaves no timer behind',
@@ -802,7 +799,7 @@ export const TABLE = [
   },
   {
     name: 'start that goes on after the end',
-    file: `${REDIS}redis-connections.ts`,
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
     from: 'this.#handshake?.closed();',
     to: '',
     breaks: 'an application that closes does not wait for its start',
@@ -812,7 +809,7 @@ export const TABLE = [
   // ---- holds that end ---------------------------------------------------------------------------------------
   {
     name: 'hold prolonged beyond its end',
-    file: `${CORE}hold.ts`,
+    file: `${SOURCES}core/lease/hold.ts`,
     after: 'async ensure(ms: number)',
     from: 'this.#assertMayLast(ms);',
     to: '',
@@ -821,7 +818,7 @@ export const TABLE = [
   },
   {
     name: 'release that waits for its own caller',
-    file: `${CORE}held-lock.ts`,
+    file: `${SOURCES}core/calls/held-lock.ts`,
     from: 'if (!this.#isKeptByThisCode) return this.#released;',
     to: 'if (this.#released !== undefined) return this.#released;',
     breaks: 'no call waits for its own end',
@@ -830,7 +827,7 @@ export const TABLE = [
 
   {
     name: 'silence taken for a busy lock',
-    file: `${CORE}local-queues.ts`,
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
     from: 'if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);',
     to: 'if (queue?.isTaken === true || queue?.isAsking === true) throw notAcquired(key);',
     breaks: 'that the store does not answer is never "busy"',
@@ -839,7 +836,7 @@ export const TABLE = [
 
   {
     name: 'release that waits for its own transaction',
-    file: `${CORE}held-lock.ts`,
+    file: `${SOURCES}core/calls/held-lock.ts`,
     from: 'this.#sections.some(({ hold }) => isGuardedHere(hold))',
     to: 'false',
     breaks: 'no release waits for the code that waits for it',
@@ -848,7 +845,7 @@ export const TABLE = [
 
   {
     name: 'transaction: a rollback that a subscriber has kept from being sent',
-    file: `${TRANSACTIONS}sure-rollback.ts`,
+    file: `${SOURCES}transactions/orm/sure-rollback.ts`,
     from: 'if (runner.isTransactionActive && !isSavepoint) {',
     to: 'if (runner.isTransactionActive && isSavepoint) {',
     breaks: 'no connection goes back to its pool in the middle of a transaction',
@@ -856,7 +853,7 @@ export const TABLE = [
   },
   {
     name: "transaction: a hook's error taken for the answer to COMMIT",
-    file: `${TRANSACTIONS}sql-error.ts`,
+    file: `${SOURCES}transactions/sql/sql-error.ts`,
     from: 'if (isOfAnotherStatement(error)) return false;',
     to: '',
     breaks: 'a COMMIT of which nobody knows what became of it is not a refused one',

@@ -156,8 +156,8 @@ describe('options tables', () => {
     const documented = [
       ...membersOf('core/lock.options.d.ts', 'LockServiceOptions'),
       ...membersOf('core/transaction.options.d.ts', 'TransactionOptions'),
-      ...membersOf('nest/redis-lock.options.d.ts', 'RedisLockModuleOptions'),
-      ...membersOf('nest/redis-lock.options.d.ts', 'RedisLockModuleExtras'),
+      ...membersOf('nest/module/redis-lock.options.d.ts', 'RedisLockModuleOptions'),
+      ...membersOf('nest/module/redis-lock.options.d.ts', 'RedisLockModuleExtras'),
     ];
     expect(sortedDefaults(ofModule)).toEqual(sortedDefaults(documented));
   });
@@ -176,7 +176,7 @@ describe('options tables', () => {
     const documented = [
       ...membersOf('core/lock.options.d.ts', 'LockOptions'),
       ...membersOf('core/lock.options.d.ts', 'WithLockOptions'),
-      ...membersOf('nest/locked.options.d.ts', 'LockedOptions'),
+      ...membersOf('nest/decorator/locked.options.d.ts', 'LockedOptions'),
     ];
     const defaultsOfModule = ['waitMs', 'leaseMs', 'maxHoldMs'];
     expect(sortedDefaults(ofCall)).toEqual(

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ArmedTimeouts } from '../../libs/nestjs-locked/src/core/transactions/armed-timeouts.js';
-import type { TransactionBounds } from '../../libs/nestjs-locked/src/core/transactions/database-session.js';
-import { sessionOf } from '../../libs/nestjs-locked/src/core/transactions/session-of.js';
+import { ArmedTimeouts } from '../../libs/nestjs-locked/src/transactions/sql/armed-timeouts.js';
+import type { TransactionBounds } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
+import { sessionOf } from '../../libs/nestjs-locked/src/transactions/sql/session-of.js';
 
 const HINT = /\[the database ends a transaction under a lock.*transactionTimeouts: /;
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../libs/nestjs-locked/src/core/clock.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { afterTest } from '../support/after-test.js';
@@ -111,7 +111,7 @@ describe('what timers, replies and messages set off', () => {
     user.run('carol', () =>
       store.listener.message({
         kind: 'grant',
-        name: KEY,
+        key: KEY,
         token: ask.command.token,
         fence: 1,
         blockEnd: 1_000_000,
@@ -134,7 +134,7 @@ describe('what timers, replies and messages set off', () => {
     await expect(first).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
     store.listener.message({
       kind: 'grant',
-      name: KEY,
+      key: KEY,
       token: ask.command.token,
       fence: 1,
       blockEnd: 1_000_000,

@@ -70,7 +70,7 @@ describe('what a failed command may have left', () => {
     await clock.advance(100);
     for (const key of ['other', KEY]) {
       const leave = await store.next('leave');
-      expect(leave.command.name).toBe(key);
+      expect(leave.command.key).toBe(key);
       leave.reply({ kind: 'left' });
     }
     const ask = await store.next('acquire');
@@ -91,7 +91,7 @@ describe('what a failed command may have left', () => {
     const left = new Set<string>();
     for (let i = 0; i < 3; i++) {
       const leave = await store.next('leave');
-      left.add(leave.command.name);
+      left.add(leave.command.key);
       leave.reply({ kind: 'left' });
     }
     expect(left).toEqual(new Set(['a', 'b', 'c']));

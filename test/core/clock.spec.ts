@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { systemClock } from '../../libs/nestjs-locked/src/core/clock.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import {
   InMemoryLocks,
   InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { LockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {

@@ -2,13 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import {
   InMemoryLocks,
   InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
-import type { LockRecord } from '../../libs/nestjs-locked/src/core/lock-directory.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
-type Inspect = (name: string) => Promise<LockRecord | undefined>;
+type Inspect = (key: string) => Promise<LockRecord | undefined>;
 
 /** A holder, and a waiter that asks who that is as the test says. */
 async function start(inspect?: (real: Inspect) => Inspect) {
@@ -19,9 +19,9 @@ async function start(inspect?: (real: Inspect) => Inspect) {
     new LockEngine({ store, options: resolveServiceOptions({}), report: () => {}, clock });
   const waiterStore = new InMemoryLockStore(locks, 30_000);
   const real: Inspect = waiterStore.inspect.bind(waiterStore);
-  waiterStore.inspect = (name) => {
-    asked.push(name);
-    return (inspect?.(real) ?? real)(name);
+  waiterStore.inspect = (key) => {
+    asked.push(key);
+    return (inspect?.(real) ?? real)(key);
   };
   const holder = new InMemoryLockStore(locks, 30_000);
   const held = await engineOn(holder).acquire('k', { label: 'nightly report' });
@@ -97,8 +97,8 @@ describe('a wait that ended because somebody else holds the lock', () => {
   });
 
   it('does not name a client of another kind', async () => {
-    const { clock, waiter } = await start((real) => async (name) => {
-      const record = await real(name);
+    const { clock, waiter } = await start((real) => async (key) => {
+      const record = await real(key);
       return record && { ...record, value: 'redis-py', process: undefined, label: undefined };
     });
     const call = waiter.acquire('k', { waitMs: 400 });

@@ -2,9 +2,9 @@ import { expect, test } from '@jest/globals';
 import {
   InMemoryLocks,
   InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { byBytes, inOrder, MAX_KEYS } from '../../libs/nestjs-locked/src/core/key-order.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { byBytes, inOrder, MAX_KEYS } from '../../libs/nestjs-locked/src/core/keys/key-order.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { afterTest } from '../support/after-test.js';
@@ -36,7 +36,7 @@ test.each([MAX_KEYS + 1, 130_000])(
     await expect(asked).rejects.toThrow(
       `Cannot lock ${count} keys in one call: at most ${MAX_KEYS} are taken at once`,
     );
-    expect(locks.names()).toEqual([]);
+    expect(locks.keys()).toEqual([]);
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   },
 );

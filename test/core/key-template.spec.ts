@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { KeyTemplate } from '../../libs/nestjs-locked/src/core/key-template.js';
+import { KeyTemplate } from '../../libs/nestjs-locked/src/core/keys/key-template.js';
 import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 
 /** The keys, with a blank between them. */

@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals';
 import {
   InMemoryLocks,
   InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { StallingProcess } from '../support/stalling-process.js';

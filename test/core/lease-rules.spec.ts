@@ -5,7 +5,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { StoreListener } from '../../libs/nestjs-locked/src/core/lock-store.js';
+import type { StoreListener } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
@@ -293,7 +293,7 @@ describe('after a reconnect', () => {
     const names: string[] = [];
     const { renew } = store;
     store.renew = (commands) => {
-      names.push(...commands.map(({ name }) => name));
+      names.push(...commands.map(({ key }) => key));
       return renew(commands);
     };
     store.listener.reconnected();
@@ -388,7 +388,7 @@ describe('after a suspend of the machine', () => {
 
 describe('an operator takes the key away', () => {
   const revoke = (store: { listener: StoreListener }, token: string) =>
-    store.listener.message({ kind: 'revoked', name: KEY, token });
+    store.listener.message({ kind: 'revoked', key: KEY, token });
 
   it('from a lease that lingers unused: the next caller asks anew', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
@@ -658,7 +658,7 @@ describe('a lock that was stolen, released while another caller here waits', () 
   it('is known to have been lost when the release asked Redis', async () => {
     const { store, engine, held } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();
-    store.listener.message({ kind: 'wanted', name: KEY, token });
+    store.listener.message({ kind: 'wanted', key: KEY, token });
     void engine.acquire(KEY).catch(() => {});
     const released = hold.release();
     const requeue = await store.next('requeue');

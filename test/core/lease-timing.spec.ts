@@ -4,7 +4,7 @@ import {
   driftMarginMs,
   renewalDueAt,
   safetyIntervalMs,
-} from '../../libs/nestjs-locked/src/core/lease-timing.js';
+} from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
 
 describe('the arithmetic of leases', () => {
   it.each([

@@ -155,7 +155,7 @@ describe('Lease, waiting', () => {
     const { clock, store, engine } = await start();
     void engine.acquire(KEY).catch(() => {});
     const ask = await store.next('acquire');
-    store.listener.message({ kind: 'head', name: KEY, token: ask.command.token, ms: 300 });
+    store.listener.message({ kind: 'head', key: KEY, token: ask.command.token, ms: 300 });
     ask.reply(queued(ask.command.token, 2_000));
     await clock.advance(299);
     expect(await store.unanswered()).toEqual([]);
@@ -513,7 +513,7 @@ describe('Lease, held', () => {
     const stranger = `${store.processId}:99`;
     grant(stranger);
     const first = await store.next('release');
-    expect(first.command).toEqual({ name: KEY, token: stranger, used: 0 });
+    expect(first.command).toEqual({ key: KEY, token: stranger, used: 0 });
     wanted(stranger);
     await store.next('release');
   });

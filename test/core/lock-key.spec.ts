@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { KeyValue } from '../../libs/nestjs-locked/src/core/key-value.js';
-import { assertLockKey, lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import type { KeyValue } from '../../libs/nestjs-locked/src/core/keys/key-value.js';
+import { assertLockKey, lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 
 const forced = (value: unknown): KeyValue => value as KeyValue;

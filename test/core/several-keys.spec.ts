@@ -23,16 +23,16 @@ async function waitingForBoth(options: LockOptions = {}) {
   (await store.next('together')).reply(busy);
   (await store.next('together')).reply(busy);
   const a = await store.next('acquire');
-  expect(a.command).toMatchObject({ name: 'a' });
+  expect(a.command).toMatchObject({ key: 'a' });
   a.reply(granted(a.command.token, 100));
   const b = await store.next('acquire');
-  expect(b.command).toMatchObject({ name: 'b' });
+  expect(b.command).toMatchObject({ key: 'b' });
   b.reply(queued(b.command.token));
   await settled();
   const grantB = () =>
     store.listener.message({
       kind: 'grant',
-      name: 'b',
+      key: 'b',
       token: b.command.token,
       fence: 500,
       blockEnd: 1_000_500,
@@ -40,7 +40,7 @@ async function waitingForBoth(options: LockOptions = {}) {
       acceptMs: 3_000,
     });
   const revokeA = () =>
-    store.listener.message({ kind: 'revoked', name: 'a', token: a.command.token });
+    store.listener.message({ kind: 'revoked', key: 'a', token: a.command.token });
   return { ...scripted, call, a: a.command.token, revokeA, grantB };
 }
 
@@ -136,7 +136,7 @@ describe('a single try of several keys', () => {
     release.reply({ kind: 'released' });
     for (const name of ['a', 'stock:42']) {
       const ask = await store.next('together');
-      expect(ask.command.name).toBe(name);
+      expect(ask.command.key).toBe(name);
       ask.reply(granted(ask.command.token));
     }
     expect((await call)?.keys).toEqual(['a', 'stock:42']);
@@ -155,7 +155,7 @@ describe('a single try of several keys', () => {
     b.reply(unknown);
     await expect(call).rejects.toThrow(LockStoreError);
     const sent = [await store.next('leave'), await store.next('release')] as const;
-    expect(sent[1].command).toMatchObject({ name: 'a', keepMs: 0 });
+    expect(sent[1].command).toMatchObject({ key: 'a', keepMs: 0 });
   });
 
   it('joins the keys that its call holds, and asks for the others only', async () => {
@@ -167,7 +167,7 @@ describe('a single try of several keys', () => {
     a.reply(granted(a.command.token));
     for (const name of ['b', 'c']) {
       const ask = await store.next('together');
-      expect(ask.command.name).toBe(name);
+      expect(ask.command.key).toBe(name);
       ask.reply(granted(ask.command.token));
     }
     for (let i = 0; i < 3; i++) (await store.next('release')).reply({ kind: 'released' });
@@ -182,9 +182,9 @@ describe('several keys, waited for', () => {
     for (let i = 0; i < 2; i++) (await store.next('together')).reply(undone);
     (await store.next('acquire')).reply(undone);
     await clock.advance(100);
-    for (const name of ['a', 'b']) {
+    for (const key of ['a', 'b']) {
       const ask = await store.next('acquire');
-      expect(ask.command.name).toBe(name);
+      expect(ask.command.key).toBe(key);
       ask.reply(granted(ask.command.token));
       await settled();
     }
@@ -196,15 +196,15 @@ describe('several keys, waited for', () => {
     revokeA();
     grantB();
     const backB = await store.next('release');
-    expect(backB.command.name).toBe('b');
+    expect(backB.command.key).toBe('b');
     expect((await store.next('release')).command.token).toBe(a); // in case it is only believed lost
     const again = await store.next('acquire');
-    expect(again.command.name).toBe('a');
+    expect(again.command.key).toBe('a');
     expect(again.command.token).not.toBe(a);
     again.reply(granted(again.command.token, 900));
     backB.reply({ kind: 'released' });
     const second = await store.next('acquire');
-    expect(second.command.name).toBe('b');
+    expect(second.command.key).toBe('b');
     second.reply(granted(second.command.token, 901));
     const lock = await call;
     expect(lock.isHeld).toBe(true);
@@ -218,7 +218,7 @@ describe('several keys, waited for', () => {
     revokeA();
     lastTry.reply(granted(lastTry.command.tokens[0]));
     await expect(call).rejects.toThrow(LockLostError);
-    expect((await store.next('release')).command).toMatchObject({ name: 'b' });
+    expect((await store.next('release')).command).toMatchObject({ key: 'b' });
   });
 
   it('`maxHoldMs` counts from the start of the work', async () => {
@@ -244,11 +244,11 @@ describe('several keys, waited for', () => {
     await clock.advance(500);
     grantB();
     const confirmed = await store.next('renew'); // the grant by message is shorter than what was asked for
-    expect(confirmed.command).toMatchObject({ name: 'b', leaseMs: 3_000 });
+    expect(confirmed.command).toMatchObject({ key: 'b', leaseMs: 3_000 });
     confirmed.reply(renewed);
-    for (const name of ['a', 'b']) {
+    for (const key of ['a', 'b']) {
       const whole = await store.next('renew');
-      expect(whole.command).toMatchObject({ name, leaseMs: 3_000 });
+      expect(whole.command).toMatchObject({ key, leaseMs: 3_000 });
       whole.reply(renewed);
     }
     const lock = await call;
@@ -265,7 +265,7 @@ describe('several keys, waited for', () => {
     await clock.advance(2_000);
     (await store.next('leave')).reply({ kind: 'left' });
     await expect(call).rejects.toThrow(LockNotAcquiredError);
-    expect((await store.next('release')).command).toMatchObject({ name: 'a' }); // not answered
+    expect((await store.next('release')).command).toMatchObject({ key: 'a' }); // not answered
   });
 
   it('an abort gives back what was taken', async () => {
@@ -273,7 +273,7 @@ describe('several keys, waited for', () => {
     const { store, call, a } = await waitingForBoth({ signal: controller.signal });
     controller.abort();
     await expect(call).rejects.toThrow(LockAbortedError);
-    expect((await store.next('leave')).command).toMatchObject({ name: 'b' });
+    expect((await store.next('leave')).command).toMatchObject({ key: 'b' });
     expect((await store.next('release')).command).toMatchObject({ token: a });
   });
 });
@@ -301,7 +301,7 @@ describe('an abort in the tick in which the lock is handed over', () => {
     controller.abort();
     a.reply(granted(a.command.token));
     await expect(call).rejects.toThrow(LockAbortedError);
-    expect((await store.next('release')).command).toMatchObject({ name: 'a' });
+    expect((await store.next('release')).command).toMatchObject({ key: 'a' });
     expect(await store.unanswered()).toEqual([]);
   });
 

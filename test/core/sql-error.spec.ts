@@ -3,7 +3,7 @@ import {
   isMissingTable,
   isRefusedCommit,
   sqlErrorCode,
-} from '../../libs/nestjs-locked/src/core/transactions/sql-error.js';
+} from '../../libs/nestjs-locked/src/transactions/sql/sql-error.js';
 
 /** As seen, from the outside in. */
 const prisma = (cause: object): Error =>

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   InMemoryLockStore,
   InMemoryLocks,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockLostError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
@@ -18,13 +18,13 @@ import {
   resolveServiceOptions,
   type LockServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
-import { ambientCoordinator } from '../../libs/nestjs-locked/src/core/transactions/ambient-coordinator.js';
+import { ambientCoordinator } from '../../libs/nestjs-locked/src/transactions/scope/ambient-coordinator.js';
 import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
-} from '../../libs/nestjs-locked/src/core/transactions/database-session.js';
-import type { TransactionDescription } from '../../libs/nestjs-locked/src/core/transactions/transaction-description.js';
+} from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
+import type { TransactionDescription } from '../../libs/nestjs-locked/src/transactions/scope/transaction-description.js';
 import { afterTest } from '../support/after-test.js';
 import { uniqueKey } from '../support/unique-key.js';
 

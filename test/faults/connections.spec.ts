@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RedisServer } from 'dev-servers';
 import { LockNotAcquiredError } from 'nestjs-locked';
-import type { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { FaultProxy } from '../support/fault-proxy.js';

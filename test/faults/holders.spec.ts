@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@j
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RedisServer } from 'dev-servers';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/clock.js';
-import type { HeldLock } from '../../libs/nestjs-locked/src/core/held-lock.js';
+import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { LockObserver } from '../support/lock-observer.js';

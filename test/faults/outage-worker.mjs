@@ -4,8 +4,8 @@
  * calls of that time, and `acquire` with the kind of one answer.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../libs/nestjs-locked/dist/core/clock.js';
-import { openRedis } from '../../libs/nestjs-locked/dist/redis/open-redis.js';
+import { systemClock } from '../../libs/nestjs-locked/dist/core/time/clock.js';
+import { openRedis } from '../../libs/nestjs-locked/dist/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/dist/redis/redis-lock-store.js';
 
 const CALLS_PER_SECOND = 1_000;
@@ -25,8 +25,8 @@ await store.open({ message: ignore, reconnected: ignore, inboxLost: ignore, mayE
 
 let count = 0;
 function acquire() {
-  const name = `stock:${++count}`;
-  return store.acquire({ name, token: `${store.processId}:${count}`, leaseMs, nowait: true });
+  const key = `stock:${++count}`;
+  return store.acquire({ key, token: `${store.processId}:${count}`, leaseMs, nowait: true });
 }
 
 function usedMb() {

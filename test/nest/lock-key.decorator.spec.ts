@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { LockKey } from '../../libs/nestjs-locked/src/nest/lock-key.decorator.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { LockKey } from '../../libs/nestjs-locked/src/nest/decorator/lock-key.decorator.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLocks } from './recording-locks.js';
 
 describe('@LockKey', () => {

@@ -22,9 +22,9 @@ import {
 import { ModuleRef, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { map, Observable, of } from 'rxjs';
-import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { InjectLockService } from '../../libs/nestjs-locked/src/nest/lock-service.token.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
 
 let locks: RecordingLocks;

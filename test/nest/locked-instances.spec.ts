@@ -9,7 +9,7 @@ import {
   Scope,
 } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
 

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Observable, of } from 'rxjs';
-import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLocks } from './recording-locks.js';
 
 class Stock {

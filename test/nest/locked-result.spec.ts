@@ -20,9 +20,9 @@ import {
   throwError,
   toArray,
 } from 'rxjs';
-import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
+import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { afterTest } from '../support/after-test.js';

@@ -1,14 +1,14 @@
 import 'reflect-metadata';
 import { describe, expect, it } from '@jest/globals';
 import { applyDecorators, SetMetadata } from '@nestjs/common';
-import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
+import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
-import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/locked.options.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
+import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
 import {
   LOCKED_METHOD,
   type LockedMethodInfo,
-} from '../../libs/nestjs-locked/src/nest/locked-methods.registry.js';
+} from '../../libs/nestjs-locked/src/nest/decorator/locked-methods.registry.js';
 import { RecordingLocks } from './recording-locks.js';
 
 type LooseDecorator = (target: unknown, name?: unknown, descriptor?: unknown) => void;

@@ -4,9 +4,9 @@
  */
 import { applyDecorators, Get } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { lockKey } from '../../libs/nestjs-locked/src/core/lock-key.js';
-import { Locked } from '../../libs/nestjs-locked/src/nest/locked.decorator.js';
-import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/locked.options.js';
+import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
+import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
 
 declare const anything: never;
 declare const options: LockedOptions;

@@ -3,9 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import {
   decoratedMethod,
   type DecoratedMethod,
-} from '../../libs/nestjs-locked/src/nest/decorated-method.js';
-import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/locked-key.js';
-import { readParameters } from '../../libs/nestjs-locked/src/nest/parameter-names.js';
+} from '../../libs/nestjs-locked/src/nest/decorator/decorated-method.js';
+import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/decorator/locked-key.js';
+import { readParameters } from '../../libs/nestjs-locked/src/nest/decorator/parameter-names.js';
 
 type Class = abstract new () => object;
 

@@ -1,6 +1,9 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { type HasLockRunner, LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/lock-runner.js';
+import {
+  type HasLockRunner,
+  LOCK_RUNNER,
+} from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { LockAbortedError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
@@ -8,7 +11,7 @@ import {
   lockServiceProperty,
   lockServiceToken,
 } from '../../libs/nestjs-locked/src/nest/lock-service.token.js';
-import { LockedInstances } from '../../libs/nestjs-locked/src/nest/locked-instances.js';
+import { LockedInstances } from '../../libs/nestjs-locked/src/nest/decorator/locked-instances.js';
 
 /** A lock service without Redis: excludes for real, inside this process, and writes down what it did. */
 export class RecordingLocks implements HasLockRunner {

@@ -3,10 +3,13 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../libs/nestjs-locked/src/core/clock.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/redis-client.js';
+import {
+  openRedis,
+  type RedisOptions,
+} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
@@ -44,11 +47,11 @@ async function openStore(connection: string | RedisOptions, clock = new Counting
     events,
     clock,
     token,
-    acquire: (name: string, own = token(), nowait = true) =>
-      store.acquire({ name, token: own, leaseMs: LEASE_MS, nowait }),
-    release: (name: string, own: string) => store.release({ name, token: own, used: 0 }),
-    leave: (name: string, own: string) =>
-      store.leave({ name, tokens: [own], take: false, leaseMs: LEASE_MS }),
+    acquire: (key: string, own = token(), nowait = true) =>
+      store.acquire({ key, token: own, leaseMs: LEASE_MS, nowait }),
+    release: (key: string, own: string) => store.release({ key, token: own, used: 0 }),
+    leave: (key: string, own: string) =>
+      store.leave({ key, tokens: [own], take: false, leaseMs: LEASE_MS }),
   };
 }
 

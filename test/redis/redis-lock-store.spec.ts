@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { LockStore } from '../../libs/nestjs-locked/src/core/lock-store.js';
+import type { LockStore } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/open-redis.js';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/redis-client.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
@@ -91,7 +91,7 @@ function newStore(client: RedisClient, options: StoreOptions = {}) {
     /** The name of its connection for commands. */
     commands: `${keyPrefix}commands:${store.processId}`,
     token: () => `${store.processId}:${++count}`,
-    lockOf: (name: string) => `${keyPrefix}{${name}}`,
+    lockOf: (key: string) => `${keyPrefix}{${key}}`,
   };
 }
 
@@ -147,32 +147,32 @@ function everyCommand(
   store: LockStore,
   token: () => string,
 ): Record<string, () => Promise<unknown>> {
-  const name = uniqueKey();
+  const key = uniqueKey();
   return {
-    acquire: () => store.acquire({ name, token: token(), leaseMs: LEASE_MS, nowait: false }),
+    acquire: () => store.acquire({ key, token: token(), leaseMs: LEASE_MS, nowait: false }),
     recheck: () =>
-      store.recheck({ name, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
+      store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
     renew: () =>
       store
-        .renew([{ name, token: token(), leaseMs: LEASE_MS, used: 1 }])
+        .renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1 }])
         .then((replies) => replies[0]),
-    release: () => store.release({ name, token: token(), used: 1 }),
+    release: () => store.release({ key, token: token(), used: 1 }),
     requeue: () =>
-      store.requeue({ name, token: token(), used: 1, newToken: token(), leaseMs: LEASE_MS }),
-    leave: () => store.leave({ name, tokens: [token()], take: false, leaseMs: LEASE_MS }),
+      store.requeue({ key, token: token(), used: 1, newToken: token(), leaseMs: LEASE_MS }),
+    leave: () => store.leave({ key, tokens: [token()], take: false, leaseMs: LEASE_MS }),
   };
 }
 
 describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
   test('gives every reply as a union, and every message as it was meant', async () => {
-    const name = 'stock 42: größe';
+    const key = 'stock 42: größe';
     const keyPrefix = `${uniqueKey('store')}:`;
     const [a, b] = await Promise.all([
       openStore(connectTo(connect, server.url), { keyPrefix }),
       openStore(connectTo(connect, server.url), { keyPrefix }),
     ]);
     const [a1, a2, b1, b2, b3] = [a.token(), a.token(), b.token(), b.token(), b.token()];
-    const ask = { name, leaseMs: LEASE_MS, nowait: false };
+    const ask = { key, leaseMs: LEASE_MS, nowait: false };
     const number = expect.any(Number);
 
     const first = await a.store.acquire({ ...ask, token: a1 });
@@ -188,7 +188,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
 
     const busy = await b.store.acquire({ ...ask, nowait: true, token: b1 });
     expect(busy).toEqual({ kind: 'busy', remainingMs: number, foreign: false });
-    expect(await a.events.next()).toEqual({ kind: 'wanted', name, token: a1 });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
     const place = await b.store.acquire({ ...ask, token: b1 });
     expect(place).toEqual({
@@ -199,23 +199,23 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
       foreign: false,
     });
     if (place.kind !== 'queued') throw new Error('not queued');
-    expect(await a.events.next()).toEqual({ kind: 'wanted', name, token: a1 });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
     const { score } = place;
-    const again = { name, token: b1, newToken: b2, leaseMs: LEASE_MS, score };
+    const again = { key, token: b1, newToken: b2, leaseMs: LEASE_MS, score };
     expect(await b.store.recheck(again)).toMatchObject({ kind: 'queued', token: b2, score });
-    expect(await a.events.next()).toEqual({ kind: 'wanted', name, token: a1 });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
     const used = first.fence + 7;
     expect(
       await a.store.renew([
-        { name, token: a1, leaseMs: LEASE_MS, used },
-        { name, token: b2, leaseMs: LEASE_MS, used },
+        { key, token: a1, leaseMs: LEASE_MS, used },
+        { key, token: b2, leaseMs: LEASE_MS, used },
       ]),
     ).toEqual([{ kind: 'renewed', blockEnd: used + BLOCK, waiters: 1 }, { kind: 'lost' }]);
 
     const requeued = await a.store.requeue({
-      name,
+      key,
       token: a1,
       used,
       newToken: a2,
@@ -225,7 +225,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     const grant = await b.events.next();
     expect(grant).toEqual({
       kind: 'grant',
-      name,
+      key,
       token: b2,
       fence: number,
       blockEnd: number,
@@ -235,14 +235,14 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     if (typeof grant === 'string' || grant.kind !== 'grant') throw new Error('no grant');
     expect(grant.fence).toBeGreaterThan(used);
 
-    expect(await a.store.release({ name, token: a1, used })).toEqual({ kind: 'lost' });
-    expect(await a.store.leave({ name, tokens: [a2], take: false, leaseMs: 0 })).toEqual({
+    expect(await a.store.release({ key, token: a1, used })).toEqual({ kind: 'lost' });
+    expect(await a.store.leave({ key, tokens: [a2], take: false, leaseMs: 0 })).toEqual({
       kind: 'left',
     });
     expect(
-      await b.store.leave({ name, tokens: [b3, b2], take: true, leaseMs: LEASE_MS }),
+      await b.store.leave({ key, tokens: [b3, b2], take: true, leaseMs: LEASE_MS }),
     ).toMatchObject({ kind: 'granted', token: b2 });
-    expect(await b.store.release({ name, token: b2, used: grant.fence })).toEqual({
+    expect(await b.store.release({ key, token: b2, used: grant.fence })).toEqual({
       kind: 'released',
     });
     expect(a.events.log.takeAll().concat(b.events.log.takeAll())).toEqual([]);
@@ -251,7 +251,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
   test('tells a foreign holder without an end from one of ours', async () => {
     const it = await openStore(connectTo(connect, server.url));
     await redis.set(it.lockOf('x'), 'somebody');
-    const ask = { name: 'x', token: it.token(), leaseMs: LEASE_MS };
+    const ask = { key: 'x', token: it.token(), leaseMs: LEASE_MS };
 
     expect(await it.store.acquire({ ...ask, nowait: true })).toEqual({
       kind: 'busy',
@@ -294,7 +294,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
 
     own.resume();
     await eventually(async () => {
-      const ask = { name: uniqueKey(), token: it.token(), leaseMs: LEASE_MS, nowait: false };
+      const ask = { key: uniqueKey(), token: it.token(), leaseMs: LEASE_MS, nowait: false };
       expect(await it.store.acquire(ask)).toMatchObject({ kind: 'granted' });
     });
   });
@@ -304,13 +304,13 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     const it = await openStore(connectTo(connect, own.url), { leaseMs: 1_500 });
     const look = lookAt(own);
     const [warm, token] = [it.token(), it.token()];
-    const ask = { name: 'x', leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', leaseMs: LEASE_MS, nowait: false };
     await it.store.acquire({ ...ask, token: warm });
-    await it.store.release({ name: 'x', token: warm, used: 0 });
+    await it.store.release({ key: 'x', token: warm, used: 0 });
 
     own.pause();
     expect(await it.store.acquire({ ...ask, token })).toMatchObject({ kind: 'unknown' });
-    const leave = { name: 'x', tokens: [token] as const, take: false, leaseMs: 0 };
+    const leave = { key: 'x', tokens: [token] as const, take: false, leaseMs: 0 };
     expect(await it.store.leave(leave)).toMatchObject({ kind: 'unknown' });
     own.resume();
 
@@ -327,7 +327,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     await redis.pexpire(it.lockOf('x'), 20_000);
 
     const reply = await it.store.acquire({
-      name: 'x',
+      key: 'x',
       token: it.token(),
       leaseMs: LEASE_MS,
       nowait: false,
@@ -348,12 +348,12 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     const look = lookAt(own);
     const [held, tried] = [it.token(), it.token()];
     const ask = { leaseMs: LEASE_MS, nowait: false };
-    await it.store.acquire({ ...ask, name: 'held', token: held });
-    const release = { name: 'held', token: held, used: 0 };
+    await it.store.acquire({ ...ask, key: 'held', token: held });
+    const release = { key: 'held', token: held, used: 0 };
     await it.store.release({ ...release, token: tried }); // the server knows the script
     await fill(look);
 
-    expect(await it.store.acquire({ ...ask, name: 'free', token: tried })).toMatchObject({
+    expect(await it.store.acquire({ ...ask, key: 'free', token: tried })).toMatchObject({
       kind: 'unknown',
       cause: { message: expect.stringContaining('OOM') },
     });
@@ -381,7 +381,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
 
     await look.script('FLUSH');
     own.pause();
-    const ask = { name: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
     expect(await it.store.acquire(ask)).toMatchObject({ kind: 'unknown' });
     own.resume();
 
@@ -400,15 +400,15 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     const proxy = await proxyTo(server);
     const it = await openStore(connectTo(connect, proxy.url, { lazyConnect: true }));
     const token = it.token();
-    await it.store.acquire({ name: 'x', token, leaseMs: LEASE_MS, nowait: false });
+    await it.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false });
 
     proxy.swallowAnswersOfOldest();
-    const release = it.store.release({ name: 'x', token, used: 0 });
+    const release = it.store.release({ key: 'x', token, used: 0 });
     await eventually(async () => expect(await redis.exists(it.lockOf('x'))).toBe(0));
     proxy.cut();
 
     expect(await release).toEqual({ kind: 'released' });
-    expect(await it.store.release({ name: 'x', token, used: 0 })).toEqual({ kind: 'lost' });
+    expect(await it.store.release({ key: 'x', token, used: 0 })).toEqual({ kind: 'lost' });
   });
 });
 
@@ -426,7 +426,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const before = look();
 
     const it = await openStore(client);
-    await it.store.acquire({ name: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false });
+    await it.store.acquire({ key: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false });
     const during = look();
     await it.store.close();
 
@@ -441,15 +441,15 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const a = await openStore(connectTo(connect, server.url, { keyPrefix: prefix }));
     const b = await openStore(connectTo(connect, server.url, { keyPrefix: prefix }), a);
     const without = await openStore(connectTo(connect, server.url), a);
-    const ask = { name: 'x', leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', leaseMs: LEASE_MS, nowait: false };
     const [token, waiting, other] = [a.token(), b.token(), without.token()];
 
     expect(await a.store.acquire({ ...ask, token })).toMatchObject({ kind: 'granted' });
     expect(await redis.get(`${prefix}${a.lockOf('x')}`)).toBe(token);
     expect(await b.store.acquire({ ...ask, token: waiting })).toMatchObject({ kind: 'queued' });
-    expect(await a.events.next()).toEqual({ kind: 'wanted', name: 'x', token });
-    await a.store.release({ name: 'x', token, used: 0 });
-    expect(await b.events.next()).toMatchObject({ kind: 'grant', name: 'x', token: waiting });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key: 'x', token });
+    await a.store.release({ key: 'x', token, used: 0 });
+    expect(await b.events.next()).toMatchObject({ kind: 'grant', key: 'x', token: waiting });
     expect(await redis.pubsub('NUMSUB', a.channel)).toEqual([a.channel, 1]);
     expect(await without.store.acquire({ ...ask, token: other })).toMatchObject({
       kind: 'granted',
@@ -460,7 +460,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const it = await openStore(connectTo(connect, server.url, { db: 3 }));
     const token = it.token();
 
-    await it.store.acquire({ name: 'x', token, leaseMs: LEASE_MS, nowait: false });
+    await it.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false });
 
     const look = new Redis(server.url, { db: 3 });
     afterTest(() => look.disconnect());
@@ -476,7 +476,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const it = await openStore(connectTo(connect, server.url, options));
 
     const token = it.token();
-    const ask = { name: 'x', token, leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', token, leaseMs: LEASE_MS, nowait: false };
     expect(await it.store.acquire(ask)).toMatchObject({ kind: 'granted' });
   });
 
@@ -484,7 +484,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const client = connectTo(connect, server.url, { lazyConnect: true });
     const it = await openStore(client);
 
-    const ask = { name: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
     expect(await it.store.acquire(ask)).toMatchObject({ kind: 'granted' });
     await it.store.close();
     expect(client.status).toBe('wait');
@@ -499,7 +499,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
 
     expect(await it.events.next()).toBe('inboxLost');
     expect(await it.events.next(5_000)).toBe('reconnected');
-    const ask = { name: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
+    const ask = { key: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: false };
     expect(await it.store.acquire(ask)).toMatchObject({ kind: 'granted' });
   });
 });
@@ -540,7 +540,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
       expect(await subscribers).toEqual([it.channel, 1]);
       expect(it.store.inboxReady).toBe(true);
       await redis.publish(it.channel, `w ${round} x`);
-      expect(await it.events.next()).toEqual({ kind: 'wanted', token: String(round), name: 'x' });
+      expect(await it.events.next()).toEqual({ kind: 'wanted', token: String(round), key: 'x' });
     }
   });
 
@@ -557,7 +557,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     const token = it.token();
     await eventually(async () =>
       expect(
-        await it.store.acquire({ name: 'x', token, leaseMs: LEASE_MS, nowait: false }),
+        await it.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false }),
       ).toMatchObject({ kind: 'granted' }),
     );
   });
@@ -593,7 +593,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(await it.events.next()).toBe('reconnected');
     expect(await redis.pubsub('NUMSUB', it.channel)).toEqual([it.channel, expect.any(Number)]);
     await redis.publish(it.channel, 'w 1 x');
-    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', name: 'x' });
+    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', key: 'x' });
   });
 
   test('notices that a new connection is silent from the start', async () => {
@@ -623,7 +623,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(await it.events.next()).toBe('inboxLost');
     expect(await it.events.next()).toBe('reconnected');
     await redis.publish(it.channel, 'w 1 x');
-    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', name: 'x' });
+    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', key: 'x' });
     // The unanswered subscription keeps its time limit until that is over.
     await eventually(() => expect(it.clock.timers).toBe(timers));
   });
@@ -648,7 +648,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     }
     await redis.publish(it.channel, 'w 1 last');
 
-    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', name: 'last' });
+    expect(await it.events.next()).toEqual({ kind: 'wanted', token: '1', key: 'last' });
   });
 });
 
@@ -760,19 +760,19 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     const it = await openStore(await userWith('~lock:*', '&lock:inbox:*', '+@all'), {
       keyPrefix: 'lock:',
     });
-    const name = uniqueKey();
+    const key = uniqueKey();
     const [a, b, c] = [it.token(), it.token(), it.token()];
-    const ask = { name, leaseMs: LEASE_MS, nowait: false };
+    const ask = { key, leaseMs: LEASE_MS, nowait: false };
 
     expect(await it.store.acquire({ ...ask, token: a })).toMatchObject({ kind: 'granted' });
     expect(await it.store.acquire({ ...ask, token: b })).toMatchObject({ kind: 'queued' });
     expect(
-      await it.store.requeue({ name, token: a, used: 0, newToken: c, leaseMs: LEASE_MS }),
+      await it.store.requeue({ key, token: a, used: 0, newToken: c, leaseMs: LEASE_MS }),
     ).toMatchObject({
       kind: 'queued',
     });
-    expect(await it.store.release({ name, token: b, used: 0 })).toEqual({ kind: 'released' });
-    expect(await it.store.release({ name, token: c, used: 0 })).toEqual({ kind: 'released' });
+    expect(await it.store.release({ key, token: b, used: 0 })).toEqual({ kind: 'released' });
+    expect(await it.store.release({ key, token: c, used: 0 })).toEqual({ kind: 'released' });
   });
 
   test.each([
@@ -838,7 +838,7 @@ describe('openRedis', () => {
     const it = await openStore(opened.client);
     const token = it.token();
     expect(
-      await it.store.acquire({ name: 'x', token, leaseMs: LEASE_MS, nowait: false }),
+      await it.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false }),
     ).toMatchObject({ kind: 'granted' });
 
     await opened.close();
@@ -855,7 +855,7 @@ describe('openRedis', () => {
     proxy.silenceOldest();
 
     await eventually(async () => {
-      const ask = { name: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: true };
+      const ask = { key: 'x', token: it.token(), leaseMs: LEASE_MS, nowait: true };
       expect(await it.store.acquire(ask)).not.toMatchObject({ kind: 'unknown' });
     });
   });

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { hostname } from 'node:os';
-import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/clock.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   resolveServiceOptions,
   type LockServiceOptions,

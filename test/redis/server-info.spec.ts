@@ -2,9 +2,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { openRedis, type RedisOptions } from '../../libs/nestjs-locked/src/redis/open-redis.js';
+import {
+  openRedis,
+  type RedisOptions,
+} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
-import { readServerInfo } from '../../libs/nestjs-locked/src/redis/server-info.js';
+import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { openAdmin } from '../support/open-locks.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
 /** Time that passes only when the test says so. */
 export class FakeClock implements Clock {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import type { RedisScript } from '../../libs/nestjs-locked/src/redis/redis-script.js';
+import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';

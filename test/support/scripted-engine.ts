@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import {
   resolveServiceOptions,
@@ -28,14 +28,14 @@ export async function startScripted(options: LockServiceOptions = {}) {
   const grant = (token: string, fence = 100, waiters = 0, acceptMs = 3_000) =>
     store.listener.message({
       kind: 'grant',
-      name: KEY,
+      key: KEY,
       token,
       fence,
       blockEnd: fence + 1_000_000,
       waiters,
       acceptMs,
     });
-  const wanted = (token: string) => store.listener.message({ kind: 'wanted', name: KEY, token });
+  const wanted = (token: string) => store.listener.message({ kind: 'wanted', key: KEY, token });
   /** A caller that stands in the store's queue. */
   const waiting = async (callOptions: LockOptions = {}) => {
     const hold = engine.acquire(KEY, callOptions);

@@ -1,4 +1,4 @@
-import type { LockDirectory } from '../../libs/nestjs-locked/src/core/lock-directory.js';
+import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -14,7 +14,7 @@ import type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
-} from '../../libs/nestjs-locked/src/core/lock-store.js';
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { settled } from './fake-clock.js';
 

@@ -1,10 +1,10 @@
-import type { Clock } from '../../libs/nestjs-locked/src/core/clock.js';
+import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   InMemoryLockStore,
   type InMemoryLocks,
-} from '../../libs/nestjs-locked/src/core/in-memory-lock-store.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/lock-engine.js';
-import type { LockStore } from '../../libs/nestjs-locked/src/core/lock-store.js';
+} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import type { LockStore } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { settled } from './fake-clock.js';
 

@@ -1,4 +1,7 @@
-import type { InboxMessage, StoreListener } from '../../libs/nestjs-locked/src/core/lock-store.js';
+import type {
+  InboxMessage,
+  StoreListener,
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { MessageLog } from './message-log.js';
 
 /** What a store told its listener, in order. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../../libs/nestjs-locked/src/core/clock.js';
-import type { LockDirectory } from '../../libs/nestjs-locked/src/core/lock-directory.js';
+import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import type {
   AcquireCommand,
   InboxMessage,
@@ -11,7 +11,7 @@ import type {
   RequeueCommand,
   StoreListener,
   Unknown,
-} from '../../libs/nestjs-locked/src/core/lock-store.js';
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 
 const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };

@@ -2,10 +2,10 @@ export {
   createFenceTable,
   fenceTableSql,
   type FenceTableOptions,
-} from './core/transactions/fence-table.js';
+} from './transactions/fence/fence-table.js';
 export {
   pruneFenceTable,
   type PruneFenceTableOptions,
-} from './core/transactions/prune-fence-table.js';
-export type { TransactionQuery } from './core/transactions/database-session.js';
-export type { SqlDialect } from './core/transactions/session-of.js';
+} from './transactions/fence/prune-fence-table.js';
+export type { TransactionQuery } from './transactions/sql/database-session.js';
+export type { SqlDialect } from './transactions/sql/session-of.js';

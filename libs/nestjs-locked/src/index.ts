@@ -25,30 +25,30 @@ export type {
   TransactionOptions,
   TransactionTimeouts,
 } from './core/transaction.options.js';
-export { lockKey } from './core/lock-key.js';
-export type { KeyValue } from './core/key-value.js';
+export { lockKey } from './core/keys/lock-key.js';
+export type { KeyValue } from './core/keys/key-value.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
 export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RequestKey } from './nest/lock.interceptor.js';
-export { Locked } from './nest/locked.decorator.js';
+export { Locked } from './nest/decorator/locked.decorator.js';
 export type {
   AnyMethod,
   LockedMethod,
   LockedMethodOf,
   LockedMethodWith,
-} from './nest/locked-method.types.js';
-export type { LockedOptions, SkippedOptions } from './nest/locked.options.js';
-export type { ResultKind } from './nest/result-kind.js';
-export { LockKey } from './nest/lock-key.decorator.js';
+} from './nest/decorator/locked-method.types.js';
+export type { LockedOptions, SkippedOptions } from './nest/decorator/locked.options.js';
+export type { ResultKind } from './nest/result/result-kind.js';
+export { LockKey } from './nest/decorator/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';
 export { InjectLockService } from './nest/lock-service.token.js';
-export { RedisLockModule } from './nest/redis-lock.module.js';
+export { RedisLockModule } from './nest/module/redis-lock.module.js';
 export type {
   RedisLockModuleExtras,
   RedisLockModuleOptions,
   RedisLockOptionsFactory,
-} from './nest/redis-lock.options.js';
-export type { RedisOptions } from './redis/open-redis.js';
-export type { RedisClient, RedisConnection } from './redis/redis-client.js';
-export type { ScriptClient } from './redis/redis-script.js';
+} from './nest/module/redis-lock.options.js';
+export type { RedisOptions } from './redis/connection/open-redis.js';
+export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
+export type { ScriptClient } from './redis/scripts/redis-script.js';

@@ -1,4 +1,4 @@
-import type { LockRecord } from './lock-directory.js';
+import type { LockRecord } from './store/lock-directory.js';
 
 /** What is known about a held key, at one moment. */
 export interface LockInfo {
@@ -24,10 +24,10 @@ export interface LockHolder {
 
 const LEASE_TOKEN = /^([0-9a-f]{32}):\d+$/;
 
-export function lockInfo({ name, value, process, label, since, ...rest }: LockRecord): LockInfo {
+export function lockInfo({ key, value, process, label, since, ...rest }: LockRecord): LockInfo {
   const processId = LEASE_TOKEN.exec(value)?.[1];
   return {
-    key: name,
+    key,
     holder:
       processId === undefined
         ? undefined

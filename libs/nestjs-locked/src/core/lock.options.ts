@@ -6,7 +6,7 @@ import {
   resolveTransactionOptions,
   type InsideTransaction,
   type TransactionOptions,
-  type TransactionRules,
+  type ResolvedTransactionOptions,
 } from './transaction.options.js';
 
 /** One key, or several that are taken together. */
@@ -119,7 +119,7 @@ export interface ResolvedLockOptions {
 export interface ResolvedServiceOptions extends Required<
   Omit<LockServiceOptions, keyof TransactionOptions>
 > {
-  readonly transactions: TransactionRules;
+  readonly transactions: ResolvedTransactionOptions;
 }
 
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({

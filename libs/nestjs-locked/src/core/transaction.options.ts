@@ -51,7 +51,7 @@ export interface TransactionOptions {
 }
 
 /** Checked and complete. */
-export interface TransactionRules {
+export interface ResolvedTransactionOptions {
   readonly insideTransaction: InsideTransaction;
   readonly fence: (Required<Pick<FenceOptions, 'table'>> & FenceOptions) | undefined;
   /** Undefined: off. */
@@ -64,7 +64,7 @@ const TABLE_NAME = /^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?$/;
 const TIMEOUTS = ['idleMs', 'statementMs', 'lockMs', 'totalMs'] as const;
 
 /** @throws LockConfigError naming option, value and what is allowed */
-export function resolveTransactionOptions(options: TransactionOptions): TransactionRules {
+export function resolveTransactionOptions(options: TransactionOptions): ResolvedTransactionOptions {
   assertInsideTransaction(options.insideTransaction);
   const fence = resolveFence(options.fence);
   return Object.freeze({
@@ -90,7 +90,7 @@ export function assertTableName(table: unknown): asserts table is string {
   );
 }
 
-function resolveFence(fence: unknown): TransactionRules['fence'] {
+function resolveFence(fence: unknown): ResolvedTransactionOptions['fence'] {
   if (fence === undefined) return undefined;
   if (typeof fence !== 'object' || fence === null) {
     throw invalidOption('fence', fence, "must be an object such as { table: 'lock_fence' }");

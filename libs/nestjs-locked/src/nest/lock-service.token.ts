@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { describeValue } from '../core/key-value.js';
+import { describeValue } from '../core/keys/key-value.js';
 import { LockConfigError } from '../core/lock.errors.js';
 
 const TOKEN = 'nestjs-locked/LockService';

@@ -8,14 +8,14 @@ import {
   type Type,
 } from '@nestjs/common';
 import { defaultIfEmpty, type Observable } from 'rxjs';
-import { KeyTemplate } from '../core/key-template.js';
-import { LOCK_RUNNER } from '../core/lock-runner.js';
+import { KeyTemplate } from '../core/keys/key-template.js';
+import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { Keys } from '../core/lock.options.js';
 import { lockServiceToken } from './lock-service.token.js';
 import type { LockService } from './lock.service.js';
-import { LOCKED_RESULT } from './locked-result.js';
-import { assertLockedOptions, type LockedOptions } from './locked.options.js';
+import { LOCKED_RESULT } from './result/locked-result.js';
+import { assertLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 
 /** What a key is built from: anything that the request has. */
 export type RequestKey = (request: never, context: ExecutionContext) => Keys;

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Clock } from '../core/clock.js';
-import type { LockDirectory, LockRecord } from '../core/lock-directory.js';
-import type { CommandConnection } from './command-connection.js';
-import type { RedisConnection } from './redis-client.js';
-import type { RedisKeys } from './redis-keys.js';
-import type { RedisScript } from './redis-script.js';
-import { isLeaseToken, readInspectReply } from './script-replies.js';
+import type { Clock } from '../core/time/clock.js';
+import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import type { CommandConnection } from './connection/command-connection.js';
+import type { RedisConnection } from './connection/redis-client.js';
+import type { RedisKeys } from './scripts/redis-keys.js';
+import type { RedisScript } from './scripts/redis-script.js';
+import { isLeaseToken, readInspectReply } from './scripts/script-replies.js';
 import { inspectScript } from './scripts/inspect.lua.js';
 import { revokeScript } from './scripts/revoke.lua.js';
 
@@ -61,25 +61,25 @@ export class RedisLockDirectory implements LockDirectory {
     );
   }
 
-  async label(name: string, token: string, label: string): Promise<void> {
+  async label(key: string, token: string, label: string): Promise<void> {
     const { keys } = this.#options;
-    await this.#run(`label '${name}'`, (redis) =>
-      redis.set(keys.labelOf(name), `${token} ${label}`, 'PX', KEPT_MS),
+    await this.#run(`label '${key}'`, (redis) =>
+      redis.set(keys.labelOf(key), `${token} ${label}`, 'PX', KEPT_MS),
     );
   }
 
-  async inspect(name: string): Promise<LockRecord | undefined> {
+  async inspect(key: string): Promise<LockRecord | undefined> {
     const { keys } = this.#options;
-    const all = [...keys.of(name), keys.labelOf(name)];
-    const reply = await this.#runScript(inspectScript, all, [], name);
+    const all = [...keys.of(key), keys.labelOf(key)];
+    const reply = await this.#runScript(inspectScript, all, [], key);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
     const text = isLeaseToken(found.value)
-      ? await this.#run(`inspect '${name}'`, (redis) =>
+      ? await this.#run(`inspect '${key}'`, (redis) =>
           redis.get(keys.processOf(found.value.slice(0, 32))),
         )
       : null;
-    return { name, ...found, process: processRecord(text) };
+    return { key, ...found, process: processRecord(text) };
   }
 
   async *list(pattern: string): AsyncIterable<string> {
@@ -93,33 +93,33 @@ export class RedisLockDirectory implements LockDirectory {
       const [next, page] = await this.#run('list locks', (redis) =>
         redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE),
       );
-      for (const key of page) {
-        const name = keys.nameOf(key.slice(connectionPrefix.length));
-        if (name === undefined || seen.has(name)) continue;
-        seen.add(name); // SCAN may give a key twice
-        yield name;
+      for (const found of page) {
+        const key = keys.keyOf(found.slice(connectionPrefix.length));
+        if (key === undefined || seen.has(key)) continue;
+        seen.add(key); // SCAN may give a key twice
+        yield key;
       }
       cursor = next;
     } while (cursor !== '0');
   }
 
-  async revoke(name: string): Promise<boolean> {
+  async revoke(key: string): Promise<boolean> {
     const { keys } = this.#options;
     const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // grants nothing: no lengths are needed
     // Sent twice, it could take the lock from somebody who has got it in between.
-    return Number(await this.#runScript(revokeScript, keys.of(name), args, name, false)) === 1;
+    return Number(await this.#runScript(revokeScript, keys.of(key), args, key, false)) === 1;
   }
 
   #runScript(
     script: RedisScript,
-    keys: readonly string[],
+    redisKeys: readonly string[],
     args: readonly (string | number)[],
-    name: string,
+    key: string,
     isRepeatable = true,
   ): Promise<unknown> {
     return this.#run(
-      `${script.name} '${name}'`,
-      (redis, mayRepeat) => script.run(redis, keys, args, mayRepeat),
+      `${script.name} '${key}'`,
+      (redis, mayRepeat) => script.run(redis, redisKeys, args, mayRepeat),
       isRepeatable,
     );
   }
@@ -130,7 +130,7 @@ export class RedisLockDirectory implements LockDirectory {
     send: (redis: RedisConnection, mayRepeat: () => Promise<boolean>) => Promise<T>,
     isRepeatable = true,
   ): Promise<T> {
-    const outcome = await this.#options.commands.run({ action, names: [], send, isRepeatable });
+    const outcome = await this.#options.commands.run({ action, keys: [], send, isRepeatable });
     if (outcome.kind === 'failed') throw outcome.cause;
     return outcome.reply as T;
   }

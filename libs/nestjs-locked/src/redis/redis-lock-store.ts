@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../core/clock.js';
+import type { Clock } from '../core/time/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
-import { acceptanceLeaseMs, safetyIntervalMs } from '../core/lease-timing.js';
+import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -18,14 +18,14 @@ import type {
   RequeueReply,
   StoreListener,
   Unknown,
-} from '../core/lock-store.js';
-import { quotedList } from '../core/quoted.js';
-import type { RedisClient } from './redis-client.js';
-import type { CommandOutcome } from './redis-command.js';
-import { RedisConnections } from './redis-connections.js';
-import { FENCE_KEEP_MS, RedisKeys } from './redis-keys.js';
+} from '../core/store/lock-store.js';
+import { quotedList } from '../core/runtime/quoted.js';
+import type { RedisClient } from './connection/redis-client.js';
+import type { CommandOutcome } from './connection/redis-command.js';
+import { RedisConnections } from './connection/redis-connections.js';
+import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
-import type { RedisScript } from './redis-script.js';
+import type { RedisScript } from './scripts/redis-script.js';
 import {
   completed,
   readAcquireReply,
@@ -35,7 +35,7 @@ import {
   readRenewReply,
   readRequeueReply,
   readTogetherReply,
-} from './script-replies.js';
+} from './scripts/script-replies.js';
 import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
 import { acquireScript } from './scripts/acquire.lua.js';
 import { inspectScript } from './scripts/inspect.lua.js';
@@ -45,7 +45,7 @@ import { recheckScript } from './scripts/recheck.lua.js';
 import { releaseScript } from './scripts/release.lua.js';
 import { renewScript } from './scripts/renew.lua.js';
 import { revokeScript } from './scripts/revoke.lua.js';
-import type { ServerInfo } from './server-info.js';
+import type { ServerInfo } from './connection/server-info.js';
 
 export interface RedisLockStoreOptions {
   /** What our own connections are made like. */
@@ -153,87 +153,87 @@ export class RedisLockStore implements LockStore {
     await this.#options.closeClient();
   }
 
-  acquire({ name, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
+  acquire({ key, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
     const args = [token, leaseMs, nowait ? 1 : 0, score ?? ''];
-    return this.#run(acquireScript, name, args, readAcquireReply);
+    return this.#run(acquireScript, key, args, readAcquireReply);
   }
 
-  async recheck({ name, token, newToken, leaseMs, score }: RecheckCommand): Promise<RecheckReply> {
-    return this.#run(recheckScript, name, [token, newToken, leaseMs, score], readRequeueReply);
+  async recheck({ key, token, newToken, leaseMs, score }: RecheckCommand): Promise<RecheckReply> {
+    return this.#run(recheckScript, key, [token, newToken, leaseMs, score], readRequeueReply);
   }
 
   async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
     const tokens = commands.map(({ token }) => token);
     const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
-    const names = commands.map(({ name }) => name);
-    const others = names.length > 3 ? ` and ${names.length - 3} more` : '';
+    const keys = commands.map(({ key }) => key);
+    const others = keys.length > 3 ? ` and ${keys.length - 3} more` : '';
     const outcome = await this.#send(
       acquireTogetherScript,
-      names,
+      keys,
       [leaseMs, ...tokens],
-      `acquire ${quotedList(names.slice(0, 3))}${others}`,
+      `acquire ${quotedList(keys.slice(0, 3))}${others}`,
     );
     const replies = read(outcome, (reply) => readTogetherReply(reply, tokens));
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
-  async release({ name, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
-    const outcome = await this.#sendOne(releaseScript, name, [token, used, '', 0, keepMs]);
+  async release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
+    const outcome = await this.#sendOne(releaseScript, key, [token, used, '', 0, keepMs]);
     const reply = read(outcome, readReleaseReply);
     return reply.kind === 'lost' && mayBeRepeated(outcome) ? { kind: 'released' } : reply;
   }
 
   async requeue(command: RequeueCommand): Promise<RequeueReply> {
-    const { name, token, used, newToken, leaseMs } = command;
-    const outcome = await this.#sendOne(releaseScript, name, [token, used, newToken, leaseMs, 0]);
+    const { key, token, used, newToken, leaseMs } = command;
+    const outcome = await this.#sendOne(releaseScript, key, [token, used, newToken, leaseMs, 0]);
     const reply = read(outcome, readHandoverReply);
     return reply.kind !== 'unknown' && mayBeRepeated(outcome)
       ? { ...reply, wasLost: false }
       : reply;
   }
 
-  leave({ name, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
-    return this.#run(leaveScript, name, [token, other, take ? 1 : 0, leaseMs], readLeaveReply);
+  leave({ key, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
+    return this.#run(leaveScript, key, [token, other, take ? 1 : 0, leaseMs], readLeaveReply);
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    const names = commands.map(({ name }) => name);
+    const keys = commands.map(({ key }) => key);
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
-    const outcome = await this.#send(renewScript, names, args, `renew ${names.length} leases`);
+    const outcome = await this.#send(renewScript, keys, args, `renew ${keys.length} leases`);
     const replies = read(outcome, readRenewReply);
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
   async #run<Reply>(
     script: RedisScript,
-    name: string,
+    key: string,
     args: readonly (string | number)[],
     readReply: (reply: unknown) => Reply,
   ): Promise<Reply | Unknown> {
-    return read(await this.#sendOne(script, name, args), readReply);
+    return read(await this.#sendOne(script, key, args), readReply);
   }
 
   #sendOne(
     script: RedisScript,
-    name: string,
+    key: string,
     args: readonly (string | number)[],
   ): Promise<CommandOutcome> {
-    return this.#send(script, [name], args, `${script.name} '${name}'`);
+    return this.#send(script, [key], args, `${script.name} '${key}'`);
   }
 
   #send(
     script: RedisScript,
-    names: readonly string[],
+    keys: readonly string[],
     args: readonly (string | number)[],
     action: string,
   ): Promise<CommandOutcome> {
-    const keys = names.flatMap((name) => this.#keys.of(name));
+    const redisKeys = keys.flatMap((key) => this.#keys.of(key));
     const all = [...this.#settings, ...args];
     return this.#connections.commands.run({
       action,
-      names,
+      keys,
       send: (redis, mayRepeat) =>
-        completed(() => script.run(redis, keys, all, mayRepeat), mayRepeat),
+        completed(() => script.run(redis, redisKeys, all, mayRepeat), mayRepeat),
     });
   }
 }
@@ -262,7 +262,7 @@ function read<Reply>(
 }
 
 function wrongType(cause: LockStoreError): Unknown {
-  const message = `${cause.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another name or keyPrefix`;
+  const message = `${cause.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another key or keyPrefix`;
   return {
     kind: 'unknown',
     cause: new LockStoreError(message, undefined, { cause }),

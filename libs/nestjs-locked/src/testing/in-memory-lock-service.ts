@@ -1,5 +1,5 @@
-import { InMemoryLocks, InMemoryLockStore } from '../core/in-memory-lock-store.js';
-import { LockEngine } from '../core/lock-engine.js';
+import { InMemoryLocks, InMemoryLockStore } from './in-memory-lock-store.js';
+import { LockEngine } from '../core/engine/lock-engine.js';
 import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
 import { LockService } from '../nest/lock.service.js';
 

@@ -1,4 +1,4 @@
-export { InMemoryLocks } from '../core/in-memory-lock-store.js';
+export { InMemoryLocks } from './in-memory-lock-store.js';
 export { inMemoryLockService } from './in-memory-lock-service.js';
 export { LockTestingModule } from './lock-testing.module.js';
 export type { LockTestingModuleOptions } from './lock-testing.module.js';
@@ -6,8 +6,8 @@ export { withTestLocks } from './with-test-locks.js';
 export { lockStoreContract } from './lock-store-contract.js';
 export type { ContractCase, ContractStore, ContractStores } from './lock-store-contract.js';
 // What a store of one's own is made of.
-export type { CancelTimer, Clock } from '../core/clock.js';
-export type { LockDirectory, LockRecord } from '../core/lock-directory.js';
+export type { CancelTimer, Clock } from '../core/time/clock.js';
+export type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 export type {
   AcquireCommand,
   AcquireReply,
@@ -24,4 +24,4 @@ export type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
-} from '../core/lock-store.js';
+} from '../core/store/lock-store.js';

@@ -1,9 +1,9 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Granted, InboxMessage, LockStore, Queued } from '../core/lock-store.js';
+import type { Granted, InboxMessage, LockStore, Queued } from '../core/store/lock-store.js';
 
-/** Two processes on one store, opened; the suite gives every case names of its own. */
+/** Two processes on one store, opened; the suite gives every case keys of its own. */
 export interface ContractStores {
   readonly a: ContractStore;
   readonly b: ContractStore;
@@ -18,7 +18,7 @@ export interface ContractStore {
 /** One rule that a store has to keep. `run` rejects if it does not. */
 export interface ContractCase {
   readonly title: string;
-  readonly run: (stores: ContractStores, name: string) => Promise<void>;
+  readonly run: (stores: ContractStores, key: string) => Promise<void>;
 }
 
 const LEASE_MS = 2_000;
@@ -30,18 +30,18 @@ const ARRIVAL_MS = 5_000;
 class Party {
   readonly store: LockStore;
   readonly inbox: InboxMessage[];
-  readonly #name: string;
+  readonly #key: string;
   #count = Math.floor(Math.random() * 1e9);
 
-  constructor({ store, inbox }: ContractStore, name: string) {
+  constructor({ store, inbox }: ContractStore, key: string) {
     this.store = store;
     this.inbox = inbox;
-    this.#name = name;
+    this.#key = key;
   }
 
   /** The same process, asking for another lock. */
-  at(name: string): Party {
-    return new Party(this, name);
+  at(key: string): Party {
+    return new Party(this, key);
   }
 
   token(): string {
@@ -62,43 +62,43 @@ class Party {
 
   ask(token: string, options: { nowait?: boolean; leaseMs?: number; score?: number } = {}) {
     const { nowait = false, leaseMs = LEASE_MS, score } = options;
-    const command = { name: this.#name, token, leaseMs, nowait };
+    const command = { key: this.#key, token, leaseMs, nowait };
     return this.store.acquire(score === undefined ? command : { ...command, score });
   }
 
   /** The lease is not given back; nobody has it after a moment. */
   async lapse(): Promise<void> {
-    equal(await this.store.directory.revoke(this.#name), true);
+    equal(await this.store.directory.revoke(this.#key), true);
     await sleep(1_100);
   }
 
   release(token: string, used: number, keepMs = 0) {
-    return this.store.release({ name: this.#name, token, used, keepMs });
+    return this.store.release({ key: this.#key, token, used, keepMs });
   }
 
   requeue(token: string, used: number, newToken: string) {
-    return this.store.requeue({ name: this.#name, token, used, newToken, leaseMs: LEASE_MS });
+    return this.store.requeue({ key: this.#key, token, used, newToken, leaseMs: LEASE_MS });
   }
 
   leave(token: string, take = false) {
-    return this.store.leave({ name: this.#name, tokens: [token], take, leaseMs: LEASE_MS });
+    return this.store.leave({ key: this.#key, tokens: [token], take, leaseMs: LEASE_MS });
   }
 
   recheck({ token, score }: Queued) {
     const newToken = this.token();
-    return this.store.recheck({ name: this.#name, token, newToken, leaseMs: LEASE_MS, score });
+    return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, score });
   }
 
   async renew(token: string, used: number, leaseMs = LEASE_MS) {
-    const [reply] = await this.store.renew([{ name: this.#name, token, leaseMs, used }]);
+    const [reply] = await this.store.renew([{ key: this.#key, token, leaseMs, used }]);
     ok(reply !== undefined, 'renew() gives one reply for each command');
     return reply;
   }
 
   /** Tries several locks at once, with new tokens. */
-  askTogether(names: readonly string[]) {
+  askTogether(keys: readonly string[]) {
     return this.store.acquireTogether(
-      names.map((name) => ({ name, token: this.token(), leaseMs: LEASE_MS, nowait: true })),
+      keys.map((key) => ({ key, token: this.token(), leaseMs: LEASE_MS, nowait: true })),
     );
   }
 
@@ -114,7 +114,7 @@ class Party {
   /** The next message of this kind about this lock. */
   async told<K extends InboxMessage['kind']>(kind: K): Promise<Extract<InboxMessage, { kind: K }>> {
     for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
-      const index = this.inbox.findIndex((it) => it.kind === kind && it.name === this.#name);
+      const index = this.inbox.findIndex((it) => it.kind === kind && it.key === this.#key);
       const [message] = index < 0 ? [] : this.inbox.splice(index, 1);
       if (message !== undefined) return message as Extract<InboxMessage, { kind: K }>;
     }
@@ -122,7 +122,7 @@ class Party {
   }
 }
 
-type Rule = (parties: { a: Party; b: Party; name: string }) => Promise<void>;
+type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
@@ -332,19 +332,19 @@ const RULES: Readonly<Record<string, Rule>> = {
     const { token, ms } = await b.told('head');
     deepEqual([token, ms], [waiting.token, 60_000]);
   },
-  'a free lock is had at once although dead ones stand in its queue': async ({ a, b, name }) => {
+  'a free lock is had at once although dead ones stand in its queue': async ({ a, b, key }) => {
     const asks: ((party: Party) => Promise<{ kind: string }>)[] = [
       (party) => party.ask(party.token()),
       (party) => party.ask(party.token(), { nowait: true }),
       (party) => party.leave(party.token(), true),
-      async (party) => (await party.askTogether([`${name}:3`]))[0] as { kind: string },
+      async (party) => (await party.askTogether([`${key}:3`]))[0] as { kind: string },
     ];
     const check = async (ask: (party: Party) => Promise<{ kind: string }>, i: number) => {
-      const before = a.at(`${name}:${i}`);
+      const before = a.at(`${key}:${i}`);
       await before.acquired(LONG_MS);
       await before.abandoned(3);
       await before.lapse();
-      const reply = (await ask(b.at(`${name}:${i}`))) as Granted;
+      const reply = (await ask(b.at(`${key}:${i}`))) as Granted;
       deepEqual([reply.kind, reply.waiters], ['granted', 0]);
     };
     await Promise.all(asks.map(check));
@@ -352,10 +352,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   'a single try, and a last one, give a free lock to the first who waits for it': async ({
     a,
     b,
-    name,
+    key,
   }) => {
     const check = async (isLast: boolean): Promise<void> => {
-      const [before, waiter] = [a, b].map((each) => each.at(`${name}:${isLast}`)) as [Party, Party];
+      const [before, waiter] = [a, b].map((each) => each.at(`${key}:${isLast}`)) as [Party, Party];
       await before.acquired(LONG_MS);
       const waiting = await waiter.queued();
       await before.lapse();
@@ -371,30 +371,30 @@ const RULES: Readonly<Record<string, Rule>> = {
   'acquireTogether() takes all or none, whichever is held, and asks the holder for it': async ({
     a,
     b,
-    name,
+    key,
   }) => {
-    const names = [`${name}:x`, `${name}:y`, `${name}:z`];
-    for (const [taken, key] of names.entries()) {
+    const keys = [`${key}:x`, `${key}:y`, `${key}:z`];
+    for (const [taken, key] of keys.entries()) {
       const token = b.token();
-      await b.store.acquire({ name: key, token, leaseMs: LEASE_MS, nowait: true });
-      for (const reply of await a.askTogether(names)) equal(reply.kind, 'busy');
-      const replies = await a.askTogether(names);
+      await b.store.acquire({ key, token, leaseMs: LEASE_MS, nowait: true });
+      for (const reply of await a.askTogether(keys)) equal(reply.kind, 'busy');
+      const replies = await a.askTogether(keys);
       for (const [i, reply] of replies.entries()) {
         ok(reply.kind === 'busy');
         equal(reply.wasFree === true, i !== taken);
         equal(reply.remainingMs > 0, i === taken);
         equal(
-          await b.store.directory.inspect(names[i] as string).then((it) => it?.value),
+          await b.store.directory.inspect(keys[i] as string).then((it) => it?.value),
           i === taken ? token : undefined,
         );
       }
       await b.at(key).told('wanted');
-      await b.store.release({ name: key, token, used: 0 });
+      await b.store.release({ key, token, used: 0 });
     }
-    const replies = await a.askTogether(names);
+    const replies = await a.askTogether(keys);
     for (const [i, reply] of replies.entries()) {
       ok(reply.kind === 'granted');
-      const record = await b.store.directory.inspect(names[i] as string);
+      const record = await b.store.directory.inspect(keys[i] as string);
       equal(record?.value, reply.token);
       ok(reply.blockEnd > reply.fence);
     }
@@ -402,11 +402,11 @@ const RULES: Readonly<Record<string, Rule>> = {
   'acquireTogether() overtakes nobody who waits, and stumbles over none of the dead': async ({
     a,
     b,
-    name,
+    key,
   }) => {
     const check = async (awaited: number): Promise<void> => {
-      const names = [`${name}:${awaited}:x`, `${name}:${awaited}:y`];
-      const parties = names.map((each) => b.at(each));
+      const keys = [`${key}:${awaited}:x`, `${key}:${awaited}:y`];
+      const parties = keys.map((each) => b.at(each));
       for (const party of parties) {
         await party.acquired(LONG_MS);
         await party.abandoned(2);
@@ -414,23 +414,23 @@ const RULES: Readonly<Record<string, Rule>> = {
       const waiter = parties[awaited] as Party;
       const waiting = await waiter.queued();
       await Promise.all(parties.map((party) => party.lapse()));
-      for (const [i, reply] of (await a.askTogether(names)).entries()) {
+      for (const [i, reply] of (await a.askTogether(keys)).entries()) {
         ok(reply.kind === 'busy');
         equal(reply.wasFree === true, i !== awaited);
       }
       equal((await waiter.told('grant')).token, waiting.token);
       equal((await waiter.release(waiting.token, 0)).kind, 'released');
-      for (const reply of await a.askTogether(names)) {
+      for (const reply of await a.askTogether(keys)) {
         ok(reply.kind === 'granted' && reply.waiters === 0);
       }
     };
     await Promise.all([check(0), check(1)]);
   },
   'acquireTogether() asked again is a grant of the same tokens, and of none if one was lost':
-    async ({ a, b, name }) => {
-      const names = [`${name}:x`, `${name}:y`];
-      const commands = names.map((each) => ({
-        name: each,
+    async ({ a, b, key }) => {
+      const keys = [`${key}:x`, `${key}:y`];
+      const commands = keys.map((each) => ({
+        key: each,
         token: a.token(),
         leaseMs: LEASE_MS,
         nowait: true,
@@ -441,26 +441,26 @@ const RULES: Readonly<Record<string, Rule>> = {
         again.map((reply) => reply.kind === 'granted' && reply.token),
         commands.map(({ token }) => token),
       );
-      await b.store.directory.revoke(names[1] as string);
+      await b.store.directory.revoke(keys[1] as string);
       for (const reply of await a.store.acquireTogether(commands)) equal(reply.kind, 'busy');
-      equal(await b.store.directory.inspect(names[0] as string), undefined);
+      equal(await b.store.directory.inspect(keys[0] as string), undefined);
     },
-  'revoke() takes the key away and tells the holder': async ({ a, b, name }) => {
+  'revoke() takes the key away and tells the holder': async ({ a, b, key }) => {
     const held = await a.acquired();
-    equal(await b.store.directory.revoke(name), true);
+    equal(await b.store.directory.revoke(key), true);
     equal((await a.told('revoked')).token, held.token);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
   },
-  'inspect() and list() show holder, waiters and label': async ({ a, b, name }) => {
-    equal(await b.store.directory.inspect(name), undefined);
+  'inspect() and list() show holder, waiters and label': async ({ a, b, key }) => {
+    equal(await b.store.directory.inspect(key), undefined);
     const held = await a.acquired();
     await b.queued();
-    await a.store.directory.label(name, held.token, 'a job');
-    const record = await b.store.directory.inspect(name);
+    await a.store.directory.label(key, held.token, 'a job');
+    const record = await b.store.directory.inspect(key);
     deepEqual([record?.value, record?.waiters, record?.label], [held.token, 1, 'a job']);
     const found: string[] = [];
-    for await (const key of b.store.directory.list(`${name.slice(0, 8)}*`)) found.push(key);
-    ok(found.includes(name));
+    for await (const other of b.store.directory.list(`${key.slice(0, 8)}*`)) found.push(other);
+    ok(found.includes(key));
   },
 };
 
@@ -472,7 +472,6 @@ const RULES: Readonly<Record<string, Rule>> = {
 export const lockStoreContract: readonly ContractCase[] = Object.entries(RULES).map(
   ([title, rule]) => ({
     title,
-    run: (stores, name) =>
-      rule({ a: new Party(stores.a, name), b: new Party(stores.b, name), name }),
+    run: (stores, key) => rule({ a: new Party(stores.a, key), b: new Party(stores.b, key), key }),
   }),
 );

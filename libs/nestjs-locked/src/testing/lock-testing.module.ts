@@ -1,9 +1,9 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import type { InMemoryLocks } from '../core/in-memory-lock-store.js';
+import type { InMemoryLocks } from './in-memory-lock-store.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
-import { lockProviders } from '../nest/lock.providers.js';
-import { LockLifecycle } from '../nest/lock-lifecycle.js';
+import { lockProviders } from '../nest/module/lock.providers.js';
+import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { inMemoryEngine } from './in-memory-lock-service.js';
 
 export interface LockTestingModuleOptions extends LockServiceOptions {

@@ -1,3 +1,3 @@
 export { lockAware, type LockAwareOptions } from './lock-aware.js';
-export type { ErrorSource } from '../../core/transactions/pg-clients.js';
-export type { SqlDialect } from '../../core/transactions/session-of.js';
+export type { ErrorSource } from '../../transactions/orm/pg-clients.js';
+export type { SqlDialect } from '../../transactions/sql/session-of.js';

@@ -1,25 +1,25 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { locksInUse } from '../../core/open-transaction.js';
-import { ambientCoordinator } from '../../core/transactions/ambient-coordinator.js';
-import { guardedTx } from '../../core/transactions/guarded-tx.js';
+import { locksInUse } from '../../core/calls/open-transaction.js';
+import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
+import { guardedTx } from '../../transactions/orm/guarded-tx.js';
 import {
   assertAsynchronous,
   transactionDefaults,
   type TransactionDefaults,
-} from '../../core/transactions/known-connection.js';
-import { knownDepth } from '../../core/transactions/known-depth.js';
-import { knownSession } from '../../core/transactions/known-session.js';
+} from '../../transactions/orm/known-connection.js';
+import { knownDepth } from '../../transactions/orm/known-depth.js';
+import { knownSession } from '../../transactions/orm/known-session.js';
 import {
   guardClients,
   knownClients,
   type ErrorSource,
   type KnownClients,
-} from '../../core/transactions/pg-clients.js';
-import { runTransaction, type TransactionToRun } from '../../core/transactions/run-transaction.js';
-import { assertDialect, type SqlDialect } from '../../core/transactions/session-of.js';
-import { openingOn, takeOpening } from '../../core/transactions/transaction-opening.js';
+} from '../../transactions/orm/pg-clients.js';
+import { runTransaction, type TransactionToRun } from '../../transactions/orm/run-transaction.js';
+import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
+import { openingOn, takeOpening } from '../../transactions/orm/transaction-opening.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out by itself. */
@@ -91,7 +91,9 @@ function givenClients(pool: ErrorSource | false | undefined): KnownClients | und
 }
 
 function warnOfUnguardedClients(connection: string): void {
-  const timed = [...locksInUse()].find(({ transactionRules }) => transactionRules.timeouts);
+  const timed = [...locksInUse()].find(
+    ({ transactionOptions: transactionRules }) => transactionRules.timeouts,
+  );
   timed?.report({ type: 'unguarded-clients', connection });
 }
 

@@ -4,14 +4,14 @@ import {
   ambientCoordinator,
   type AmbientCoordinator,
   type EnterTransaction,
-} from '../../core/transactions/ambient-coordinator.js';
-import { watchCommit } from '../../core/transactions/commit-watch.js';
-import { guardRunner, isGuardableRunner } from '../../core/transactions/guarded-runner.js';
-import { knownDepth } from '../../core/transactions/known-depth.js';
-import { runTransaction } from '../../core/transactions/run-transaction.js';
-import { dialectOf, sessionOf } from '../../core/transactions/session-of.js';
-import type { TransactionDescription } from '../../core/transactions/transaction-description.js';
-import { takeOpening } from '../../core/transactions/transaction-opening.js';
+} from '../../transactions/scope/ambient-coordinator.js';
+import { watchCommit } from '../../transactions/orm/commit-watch.js';
+import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
+import { knownDepth } from '../../transactions/orm/known-depth.js';
+import { runTransaction } from '../../transactions/orm/run-transaction.js';
+import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
+import type { TransactionDescription } from '../../transactions/scope/transaction-description.js';
+import { takeOpening } from '../../transactions/orm/transaction-opening.js';
 import { watchRunner } from './watched-runner.js';
 
 export interface LockAwareOptions {

@@ -1,9 +1,9 @@
 import type { QueryRunner } from 'typeorm';
-import { commitProgress, watchCommit } from '../../core/transactions/commit-watch.js';
-import { outcomeOfFailedCommit } from '../../core/transactions/failed-commit.js';
-import { retryingConflicts } from '../../core/transactions/fence.js';
-import { rollBackForSure } from '../../core/transactions/sure-rollback.js';
-import type { TransactionScope } from '../../core/transactions/transaction-scope.js';
+import { commitProgress, watchCommit } from '../../transactions/orm/commit-watch.js';
+import { outcomeOfFailedCommit } from '../../transactions/scope/failed-commit.js';
+import { retryingConflicts } from '../../transactions/fence/fence.js';
+import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /** Takes several locks if all of them are free and nobody live waits for any; else none, and tells which were taken. */

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 
 /** What is known about one key, at one moment. Writes nothing. */
 export const inspectScript = new RedisScript(

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /** A waiter gives up. A grant that crossed its leaving is handed on, or kept if this is a last try. */

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 
 /** Does once, on a key of its own, what the other scripts need to be allowed to do; publishes to our own inbox. */
 export const probeScript = new RedisScript(

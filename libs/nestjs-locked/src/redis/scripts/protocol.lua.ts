@@ -1,4 +1,4 @@
-import { FENCE_BLOCK } from '../../core/fence-block.js';
+import { FENCE_BLOCK } from '../../core/store/fence-block.js';
 
 /**
  * What the scripts share: the fence, the queue, and the only place where a key is given to a waiter.

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /** A waiter looks again: a new token takes the old one's place, also if that was dropped from the queue. */

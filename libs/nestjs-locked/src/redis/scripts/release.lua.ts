@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /**

@@ -1,4 +1,4 @@
-import { RedisScript } from '../redis-script.js';
+import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /** Takes the key from its holder. He is told at once; the next one enters after a second. */

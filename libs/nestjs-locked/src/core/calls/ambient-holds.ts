@@ -1,0 +1,134 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold } from '../lease/hold.js';
+import type { Lock } from '../lock.js';
+import { Turns } from './turns.js';
+
+/**
+ * One level of holding a key in an async context: the call that acquired it, or one inside of it that asked again
+ * and joined.
+ */
+export class Section {
+  readonly hold: Hold;
+  /** How deep in its async context it is the current one; undefined if it is kept by a transaction. */
+  depth: number | undefined;
+  /** The branches of this level that ask for the key again take turns. */
+  readonly turns = new Turns();
+  /** The level that this one joined. */
+  readonly #parent: Section | undefined;
+  #closed: Promise<boolean> | undefined;
+
+  constructor(hold: Hold, parent?: Section) {
+    this.hold = hold;
+    this.#parent = parent;
+    if (parent !== undefined) hold.join();
+  }
+
+  /** Whether this is the call that acquired the hold. */
+  get isRoot(): boolean {
+    return this.#parent === undefined;
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === undefined;
+  }
+
+  /** @returns whether the key was held until now; for the level that acquired it, when the hold has ended */
+  close(): Promise<boolean> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  #close(): Promise<boolean> {
+    if (this.#parent === undefined) return this.hold.drop();
+    const { isHeld } = this.hold;
+    this.#parent.turns.leave();
+    void this.hold.drop().catch(() => {}); // the call that acquired it, and the log, are told
+    return Promise.resolve(isHeld);
+  }
+}
+
+interface Scope {
+  readonly depth: number;
+  readonly sections: ReadonlyMap<string, Section>;
+  readonly locks: ReadonlyMap<string, Lock>;
+  readonly innermost: Lock;
+}
+
+function isUsable(section: Section): boolean {
+  return section.isOpen && section.hold.isHeld;
+}
+
+/** Which holds the present async context has. Inherited along the await chain; never entered by `acquire()`. */
+export class AmbientHolds {
+  readonly #storage = new AsyncLocalStorage<Scope>();
+  /** What the open transaction of this context keeps. */
+  readonly #kept: () => readonly Section[];
+
+  constructor(kept: () => readonly Section[]) {
+    this.#kept = kept;
+  }
+
+  /** The level that a call in this context may join; undefined if the context does not hold the key (any more). */
+  sectionOf(key: string): Section | undefined {
+    const own = this.#storage.getStore()?.sections.get(key);
+    if (own !== undefined && isUsable(own)) return own;
+    return this.#kept().find((section) => section.hold.key === key && isUsable(section));
+  }
+
+  /** The keys that this context holds, or its transaction keeps. */
+  heldKeys(): string[] {
+    const kept = this.#kept().filter(isUsable);
+    return [...this.ownHolds(), ...kept.map(({ hold }) => hold)].map(({ key }) => key);
+  }
+
+  /** The keys that this branch of the context has got by itself after it held this one. */
+  heldSince(section: Section): string[] {
+    const since = this.#ownSections().filter(
+      ({ depth }) => section.depth === undefined || (depth ?? Infinity) > section.depth,
+    );
+    const kept = section.depth === undefined ? [] : this.#kept().filter(isUsable);
+    return [...since, ...kept].map(({ hold }) => hold.key);
+  }
+
+  /** What this context has got by itself. */
+  ownHolds(): Hold[] {
+    return this.#ownSections().map(({ hold }) => hold);
+  }
+
+  #ownSections(): Section[] {
+    return [...(this.#storage.getStore()?.sections.values() ?? [])].filter(isUsable);
+  }
+
+  /** Whether this is the work of a call that is inside of one of these levels, and goes on. */
+  isInsideCallThatJoined(sections: readonly Section[]): boolean {
+    const here = this.#storage.getStore()?.sections;
+    return sections.some((section) => {
+      const innermost = here?.get(section.hold.key);
+      return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
+    });
+  }
+
+  /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
+  current(key?: string): Lock | undefined {
+    const scope = this.#storage.getStore();
+    const lock = key === undefined ? scope?.innermost : scope?.locks.get(key);
+    return lock?.isHeld === true ? lock : undefined;
+  }
+
+  run<T>(lock: Lock, sections: readonly Section[], work: () => T): T {
+    const outer = this.#storage.getStore();
+    const depth = (outer?.depth ?? 0) + 1;
+    const scope = {
+      depth,
+      sections: new Map(outer?.sections),
+      locks: new Map(outer?.locks),
+      innermost: lock,
+    };
+    for (const section of sections) {
+      section.depth ??= depth;
+      scope.sections.set(section.hold.key, section);
+      scope.locks.set(section.hold.key, lock);
+    }
+    return this.#storage.run(scope, work);
+  }
+}

@@ -1,0 +1,142 @@
+import { lostError, type Hold } from '../lease/hold.js';
+import { isGuardedHere } from './open-transaction.js';
+import type { Lock } from '../lock.js';
+import { LockConfigError, LockKeyError } from '../lock.errors.js';
+import type { AmbientHolds, Section } from './ambient-holds.js';
+
+/** Runs the work in the open transaction of the context, if there is one. */
+export type RunInTransaction = <T>(
+  holds: readonly Hold[],
+  work: () => T | Promise<T>,
+) => Promise<T>;
+
+/** What a call is given: all the keys it asked for, acquired or joined. */
+export class HeldLock implements Lock {
+  readonly #sections: readonly Section[];
+  readonly #scopes: AmbientHolds;
+  readonly #onReleased: () => void;
+  readonly #runInTransaction: RunInTransaction;
+  #signal: AbortSignal | undefined;
+  #released: Promise<boolean> | undefined;
+
+  /**
+   * @param sections one for each key, in the order in which they were taken; at least one
+   * @param onReleased called when the release has been answered
+   * @param runInTransaction for when they become the current ones of a context
+   */
+  constructor(
+    sections: readonly Section[],
+    scopes: AmbientHolds,
+    onReleased: () => void,
+    runInTransaction: RunInTransaction,
+  ) {
+    this.#sections = sections;
+    this.#scopes = scopes;
+    this.#onReleased = onReleased;
+    this.#runInTransaction = runInTransaction;
+  }
+
+  get key(): string {
+    return this.#first.hold.key;
+  }
+
+  get keys(): readonly string[] {
+    return this.#sections.map(({ hold }) => hold.key);
+  }
+
+  get holds(): readonly Hold[] {
+    return this.#sections.map(({ hold }) => hold);
+  }
+
+  get fencingToken(): number {
+    return this.#first.hold.fencingToken;
+  }
+
+  fencingTokenOf(key: string): number {
+    const section = this.#sections.find(({ hold }) => hold.key === key);
+    if (section !== undefined) return section.hold.fencingToken;
+    throw new LockKeyError(
+      `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}`,
+      key,
+    );
+  }
+
+  get signal(): AbortSignal {
+    const signals = this.#sections.map(({ hold }) => hold.signal);
+    this.#signal ??= signals.length > 1 ? AbortSignal.any(signals) : this.#first.hold.signal;
+    return this.#signal;
+  }
+
+  get isHeld(): boolean {
+    return this.remainingMs() > 0;
+  }
+
+  remainingMs(): number {
+    if (this.#released !== undefined) return 0;
+    return Math.min(...this.#sections.map(({ hold }) => hold.remainingMs()));
+  }
+
+  assertHeld(): void {
+    for (const { hold } of this.#sections) hold.assertHeld();
+    // What it joined may still be held by others.
+    if (this.#released !== undefined) throw lostError(this.key, 'released');
+  }
+
+  async ensure(ms: number): Promise<void> {
+    if (!Number.isSafeInteger(ms) || ms < 0) {
+      throw new LockConfigError(
+        `Cannot ensure lock '${this.key}' for ${String(ms)} ms: it must be a whole number of milliseconds from 0`,
+        this.key,
+      );
+    }
+    if (this.#released !== undefined) throw lostError(this.key, 'released');
+    await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
+  }
+
+  async run<T>(work: () => T | Promise<T>): Promise<T> {
+    this.assertHeld();
+    return this.#runInTransaction(this.holds, async () =>
+      this.#scopes.run(this, this.#sections, work),
+    );
+  }
+
+  /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */
+  get isOutlived(): boolean {
+    return this.#sections.some(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
+  }
+
+  release(): Promise<boolean> {
+    this.#released ??= this.#release().finally(this.#onReleased);
+    if (!this.#isKeptByThisCode) return this.#released;
+    this.#released.catch(() => {}); // reported
+    return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.settle();
+  }
+
+  /** Releases without ever throwing: what is to be said is reported by the lease. */
+  async settle(): Promise<void> {
+    await this.release().catch(() => {});
+  }
+
+  /** The hold ends with the call that joined it, or the transaction, in which we are: that would wait for itself. */
+  get #isKeptByThisCode(): boolean {
+    return (
+      this.#scopes.isInsideCallThatJoined(this.#sections) ||
+      this.#sections.some(({ hold }) => isGuardedHere(hold))
+    );
+  }
+
+  async #release(): Promise<boolean> {
+    const answers = await Promise.all(
+      [...this.#sections].reverse().map((section) => section.close()),
+    );
+    return answers.every(Boolean);
+  }
+
+  get #first(): Section {
+    return this.#sections[0] as Section;
+  }
+}

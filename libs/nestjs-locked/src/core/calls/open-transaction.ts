@@ -1,0 +1,111 @@
+import type { Hold } from '../lease/hold.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { Section } from './ambient-holds.js';
+import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedTransactionOptions } from '../transaction.options.js';
+
+/** What a call asks for. */
+export interface AskedLocks {
+  readonly keys: readonly string[];
+  readonly options: ResolvedLockOptions;
+  /** Who asks, for messages: `StockService.take`. */
+  readonly callSite: string;
+}
+
+/** A lock service, as a transaction sees it. */
+export interface TransactionalLocks {
+  readonly transactionOptions: ResolvedTransactionOptions;
+  readonly report: ReportLockEvent;
+  /** Transactions take and claim the keys of several services in the order of these texts. */
+  readonly orderedBy: string;
+  /** How a fence table calls the key. */
+  fenceKey(key: string): string;
+  /** The holds that the present async context has got by itself, without those that its transaction keeps. */
+  heldHere(): readonly Hold[];
+  /** What it has got from `acquire` and not given back, as far as that is known; nothing of it is current. */
+  acquiredHere(): readonly Hold[];
+  /** Takes the keys, and joins those that the context holds already. */
+  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;
+  /** Takes the keys, runs the work with them as the current ones, releases. */
+  holding<T>(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    work: () => Promise<T>,
+  ): Promise<T>;
+}
+
+/** The innermost open transaction of an async context, as a lock service sees it. */
+export interface OpenTransaction {
+  /**
+   * Takes locks inside the transaction, if that is safe, and keeps them until it has ended.
+   * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins anew with the locks
+   */
+  take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]>;
+  /**
+   * Keeps holds that somebody else has acquired until the transaction has ended, and guards its commit with them.
+   * @throws as `take`
+   */
+  adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void>;
+  /** Runs the work of a locked call: the transaction does not end before it. @throws as `take` */
+  during<T>(keys: readonly string[], work: () => T | Promise<T>): Promise<T>;
+}
+
+/** Knows the open transactions of this process. Without an adapter for an ORM there is none. */
+export interface TransactionCoordinator {
+  /** The innermost open transaction of the present async context. */
+  current(): OpenTransaction | undefined;
+  /** What the open transactions of this context keep for the service, those that are suspended here included. */
+  kept(locks: TransactionalLocks): readonly Section[];
+  /** Whether an open transaction of this context keeps the hold until its end. */
+  guards(hold: Hold): boolean;
+}
+
+interface TransactionRegistry {
+  /** Every open lock service of this process: a transaction asks all of them for what they hold. */
+  readonly locks: Set<TransactionalLocks>;
+  coordinator?: TransactionCoordinator;
+}
+
+/** One for the process: transactions are opened by code that knows of no lock service, and by other copies of this package. */
+const AMBIENCE = Symbol.for('nestjs-locked/Ambience');
+
+const registry = ((globalThis as { [AMBIENCE]?: TransactionRegistry })[AMBIENCE] ??= {
+  locks: new Set(),
+});
+
+/** Undefined if there is none, or nobody can tell because no adapter is in use. */
+export function currentTransaction(): OpenTransaction | undefined {
+  return registry.coordinator?.current();
+}
+
+/** @returns nothing without an adapter */
+export function keptSections(locks: TransactionalLocks): readonly Section[] {
+  return registry.coordinator?.kept(locks) ?? [];
+}
+
+/** Whether the hold lasts until the end of a transaction that is open here. */
+export function isGuardedHere(hold: Hold): boolean {
+  return registry.coordinator?.guards(hold) ?? false;
+}
+
+/** Whether an adapter makes transactions known at all. */
+export function seesTransactions(): boolean {
+  return registry.coordinator !== undefined;
+}
+
+/** The services whose holds a beginning transaction must look for. */
+export function locksInUse(): ReadonlySet<TransactionalLocks> {
+  return registry.locks;
+}
+
+/** @returns undoes it */
+export function registerLocks(locks: TransactionalLocks): () => void {
+  registry.locks.add(locks);
+  return () => void registry.locks.delete(locks);
+}
+
+/** @returns the coordinator of this process; made by the first adapter that needs it */
+export function sharedCoordinator<C extends TransactionCoordinator>(make: () => C): C {
+  registry.coordinator ??= make();
+  return registry.coordinator as C;
+}

@@ -1,0 +1,67 @@
+import type { Clock } from '../time/clock.js';
+import type { LockDirectory } from '../store/lock-directory.js';
+import { lockInfo, type LockHolder } from '../lock-info.js';
+import { LockNotAcquiredError } from '../lock.errors.js';
+
+/** How long an error that is due may be kept back to find out who has the lock. */
+const LIMIT_MS = 250;
+
+/** Finds out, for the error of a wait that has ended, who has the lock. Off the path of every other call. */
+export class HolderLookup {
+  readonly #directory: LockDirectory;
+  readonly #clock: Clock;
+  /** Waits for the same key often end together: they are answered by one question. */
+  readonly #asked = new Map<string, Promise<LockHolder | undefined>>();
+
+  constructor(directory: LockDirectory, clock: Clock) {
+    this.#directory = directory;
+    this.#clock = clock;
+  }
+
+  /**
+   * Takes 250 ms at most, and never rejects.
+   *
+   * @returns the same error if the holder cannot be known: it has just gone, the store does not tell in time, or a
+   * client of another kind has the key
+   */
+  async named(error: LockNotAcquiredError): Promise<LockNotAcquiredError> {
+    const key = error.key as string;
+    const holder = await this.#withinLimit(this.#holderOf(key));
+    if (holder === undefined) return error;
+    const message = `${error.message}; the holder is ${described(holder)}`;
+    return new LockNotAcquiredError(message, key, error.waitedMs, holder);
+  }
+
+  #holderOf(key: string): Promise<LockHolder | undefined> {
+    let asked = this.#asked.get(key);
+    if (asked === undefined) {
+      asked = this.#ask(key).finally(() => this.#asked.delete(key));
+      this.#asked.set(key, asked);
+    }
+    return asked;
+  }
+
+  async #ask(key: string): Promise<LockHolder | undefined> {
+    try {
+      const record = await this.#directory.inspect(key);
+      return record === undefined ? undefined : lockInfo(record).holder;
+    } catch {
+      return undefined; // that the lock is busy stays true
+    }
+  }
+
+  #withinLimit(asked: Promise<LockHolder | undefined>): Promise<LockHolder | undefined> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(LIMIT_MS, () => resolve(undefined));
+      void asked.then((holder) => {
+        cancel();
+        resolve(holder);
+      });
+    });
+  }
+}
+
+function described({ host, pid, processId, label }: LockHolder): string {
+  const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
+  return label === undefined ? process : `${process}, '${label}'`;
+}

@@ -1,0 +1,33 @@
+import type { Lock } from '../lock.js';
+import type { Keys, WithLockOptions } from '../lock.options.js';
+
+/**
+ * The property under which a lock service carries its runner. `@Locked` talks to the runner only: an object
+ * without one (an auto-mock, say) is recognised as such, instead of a method silently not running, or running
+ * unlocked.
+ */
+export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
+
+/** Takes the lock, runs the work, releases: what `@Locked` and `LockService.withLock` are made of. */
+export interface LockRunner {
+  /** @param callSite who asks, for messages: `StockService.take` */
+  withLock<T>(
+    keys: Keys,
+    options: WithLockOptions,
+    work: (lock: Lock) => T | Promise<T>,
+    callSite?: string,
+  ): Promise<T>;
+}
+
+export interface HasLockRunner {
+  readonly [LOCK_RUNNER]: LockRunner;
+}
+
+export function hasLockRunner(value: unknown): value is HasLockRunner {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    LOCK_RUNNER in value &&
+    typeof (value[LOCK_RUNNER] as Partial<LockRunner> | undefined)?.withLock === 'function'
+  );
+}

@@ -1,0 +1,35 @@
+import { assertLockKey } from './lock-key.js';
+import { LockKeyError } from '../lock.errors.js';
+import type { Keys } from '../lock.options.js';
+
+/**
+ * How many keys one call may ask for. They are taken by one script, all or none, during which Redis serves nobody else:
+ * about 10 µs for each on a slow core, so 5 ms.
+ */
+export const MAX_KEYS = 500;
+
+/**
+ * Sorted by the bytes of their names, the same in every process whatever its language; each once.
+ * @throws LockKeyError if there is no key, or one that is none, or more than `MAX_KEYS`
+ */
+export function inOrder(asked: Keys): string[] {
+  const list = typeof asked === 'string' ? [asked] : (asked as string[]);
+  if (!Array.isArray(list) || list.length === 0) {
+    throw new LockKeyError(
+      `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : String(asked)}; pass a key such as 'stock:42', or several`,
+    );
+  }
+  for (const key of list) assertLockKey(key);
+  const keys = [...new Set(list)];
+  if (keys.length > MAX_KEYS) {
+    throw new LockKeyError(
+      `Cannot lock ${keys.length} keys in one call: at most ${MAX_KEYS} are taken at once, so that Redis is not kept from others; lock what they have in common, such as the warehouse instead of its articles, or make several calls`,
+    );
+  }
+  return keys.sort(byBytes);
+}
+
+/** For sorting: the one order in which keys are taken, and claimed in a database. */
+export function byBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

@@ -1,0 +1,161 @@
+import { describeValue, encodeKeyValue } from './key-value.js';
+import { adjacent, keyProblem, textProblem } from './lock-key.js';
+import { LockConfigError, LockKeyError } from '../lock.errors.js';
+import { quoted } from '../runtime/quoted.js';
+
+/** One `<order.sku>` of a template. */
+export interface Placeholder {
+  /** As it was written, with its brackets. */
+  readonly text: string;
+  /** What it begins with: a name, or a position such as `0`. */
+  readonly root: string;
+  /** The properties that lead from there to the value, or to the list. */
+  readonly path: readonly string[];
+  /** For `<order.items[].sku>`: the properties that lead from an element of the list to the value. */
+  readonly each: readonly string[] | undefined;
+}
+
+const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
+const PROPERTY = /^[^\s[\]]+$/u;
+
+/**
+ * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`; with a list among them,
+ * `stock:<order.items[].sku>`, one key for each element. Parsed once, rendered per call.
+ */
+export class KeyTemplate {
+  readonly text: string;
+  readonly placeholders: readonly Placeholder[];
+  /** The text around the placeholders: one more than there are of them. */
+  readonly #literals: readonly string[];
+  readonly #shown: string;
+
+  /**
+   * @param owner named in messages, for example `StockService.take`
+   * @throws LockConfigError if it is not a template, says how it should be written
+   */
+  constructor(text: string, owner?: string) {
+    this.text = text;
+    this.#shown = `${typeof text === 'string' ? quoted(text) : describeValue(text)}${owner === undefined ? '' : ` of ${owner}`}`;
+    if (typeof text !== 'string') this.#misuse('it must be one string');
+    const pieces = text.split(/<([^<>]*)>/u);
+    this.#literals = pieces.filter((_, index) => index % 2 === 0);
+    this.placeholders = pieces
+      .filter((_, index) => index % 2 === 1)
+      .map((body) => this.#placeholder(body));
+    this.#checkLiterals();
+  }
+
+  /**
+   * The keys for one call: one, or as many as the list has elements.
+   *
+   * @param valueOf gives the value that a placeholder begins with, by its name or position
+   * @throws LockKeyError if a value is missing or cannot be in a key, or if the list is empty
+   */
+  render(valueOf: (root: string) => unknown): string[] {
+    const values = this.placeholders.map((placeholder) => {
+      const { text, root, path } = placeholder;
+      return this.#read(text, root, valueOf(root), path);
+    });
+    return this.#elements(values).map((_, element) => this.#fill(values, element));
+  }
+
+  /** The elements of the list, or one stand-in where there is no list. */
+  #elements(values: readonly unknown[]): readonly unknown[] {
+    const index = this.placeholders.findIndex(({ each }) => each !== undefined);
+    const [list, placeholder] = [values[index], this.placeholders[index]];
+    if (placeholder === undefined) return [undefined];
+    if (!Array.isArray(list)) {
+      this.#refuse(`${placeholder.text} needs a list, but it is ${describeValue(list)}`);
+    }
+    if (list.length === 0) {
+      this.#refuse(
+        `${placeholder.text} has no elements: nothing would be locked; return before the call`,
+      );
+    }
+    return list;
+  }
+
+  #fill(values: readonly unknown[], element: number): string {
+    let key = this.#literals[0] ?? '';
+    this.placeholders.forEach(({ text, root, each }, index) => {
+      const value =
+        each === undefined
+          ? values[index]
+          : this.#read(text, `${root}[${element}]`, (values[index] as unknown[])[element], each);
+      key += encodeKeyValue(value, (problem) => this.#refuse(`${text} ${problem}`));
+      key += this.#literals[index + 1] ?? '';
+    });
+    const problem = keyProblem(key);
+    return problem === undefined ? key : this.#refuse(problem);
+  }
+
+  #placeholder(body: string): Placeholder {
+    const text = `<${body}>`;
+    const [list = '', rest, ...more] = body.split('[]');
+    const [root = '', ...path] = list.split('.');
+    const each = rest === undefined || rest === '' ? [] : rest.split('.').slice(1);
+    const isPath =
+      ROOT.test(root) && [...path, ...each].every((property) => PROPERTY.test(property));
+    if (!isPath || more.length > 0 || (rest !== undefined && !/^(?:$|\.)/.test(rest))) {
+      this.#misuse(
+        `${text} must be a parameter's name or position and a path, such as <id>, <order.sku>, <0.sku> or, with one list in it, <order.items[].sku>; use a function for anything else`,
+      );
+    }
+    return { text, root, path, each: rest === undefined ? undefined : each };
+  }
+
+  #checkLiterals(): void {
+    this.#literals.forEach((literal, index) => {
+      if (/[<>]/.test(literal)) {
+        this.#misuse(`'<' and '>' only stand around a placeholder, such as <id>`);
+      }
+      const problem = textProblem(literal);
+      if (problem !== undefined) this.#misuse(problem);
+      const [before, after] = [this.placeholders[index - 1], this.placeholders[index]];
+      if (literal === '' && before !== undefined && after !== undefined) {
+        this.#misuse(adjacent(`${before.text} and ${after.text}`));
+      }
+    });
+    const lists = new Set(
+      this.placeholders.flatMap(({ root, path, each }) => (each ? [root, ...path].join('.') : [])),
+    );
+    if (lists.size > 1) {
+      this.#misuse(
+        `it goes through ${[...lists].map(quoted).join(' and ')}; one list is possible, use a function for more`,
+      );
+    }
+    const problem = this.placeholders.length === 0 ? keyProblem(this.text) : undefined;
+    if (problem !== undefined) this.#misuse(problem);
+  }
+
+  #read(text: string, from: string, start: unknown, path: readonly string[]): unknown {
+    let value = start;
+    let walked = from;
+    for (const property of path) {
+      if ((typeof value !== 'object' && typeof value !== 'function') || value === null) {
+        this.#refuse(
+          `${text} cannot be read, ${walked} is ${describeValue(value)}; pass an object with a '${property}'`,
+        );
+      }
+      try {
+        value = (value as Record<string, unknown>)[property];
+      } catch (cause) {
+        this.#refuse(`reading ${walked}.${property} failed: ${String(cause)}`, { cause });
+      }
+      walked += `.${property}`;
+    }
+    return value;
+  }
+
+  #misuse(problem: string): never {
+    throw new LockConfigError(`Invalid key template ${this.#shown}: ${problem}`);
+  }
+
+  #refuse(problem: string, options?: ErrorOptions): never {
+    throw new LockKeyError(
+      `Cannot build a lock key from ${this.#shown}: ${problem}`,
+      undefined,
+      options,
+    );
+  }
+}

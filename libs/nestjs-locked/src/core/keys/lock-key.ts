@@ -1,0 +1,89 @@
+import {
+  describeValue,
+  encodeKeyValue,
+  type KeyValue,
+  LONE_SURROGATE,
+  MAX_KEY_BYTES,
+} from './key-value.js';
+import { LockKeyError } from '../lock.errors.js';
+import { quoted } from '../runtime/quoted.js';
+
+/**
+ * Builds a key. Values are escaped, so that no value can reach into another part of the key, and refused where
+ * they are surely a mistake.
+ *
+ * @example lockKey`stock:${id}` // 'stock:42'; for '4:2' it is 'stock:4%3A2'
+ * @throws LockKeyError for undefined, null, '', NaN, objects and arrays, for braces and control characters in the
+ * text, for two values with nothing between them, and for more than 512 bytes
+ */
+export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValue[]): string {
+  if (!Array.isArray(texts) || !Array.isArray(texts.raw)) {
+    throw new LockKeyError(
+      'Cannot build a lock key: lockKey is a template tag; write lockKey`stock:${id}` without parentheses',
+    );
+  }
+  const refuse = (problem: string): never => {
+    throw new LockKeyError(
+      `Cannot build a lock key from lockKey\`${texts.raw.join('${…}')}\`: ${problem}`,
+    );
+  };
+  let key = '';
+  texts.forEach((text, index) => {
+    // An escape sequence that is none has no text.
+    const problem = text === undefined ? 'its text has an invalid escape' : textProblem(text);
+    if (problem !== undefined) refuse(problem);
+    const isBetween = index > 0 && index < texts.length - 1;
+    if (isBetween && text === '') refuse(adjacent(`values ${index} and ${index + 1}`));
+    key += text;
+    if (index < values.length) {
+      key += encodeKeyValue(values[index], (it) => refuse(`value ${index + 1} ${it}`));
+    }
+  });
+  const problem = keyProblem(key);
+  return problem === undefined ? key : refuse(problem);
+}
+
+/**
+ * Checks a key that was written by hand.
+ *
+ * @throws LockKeyError unless it is a string of 1 to 512 bytes without braces, line breaks and control characters
+ */
+export function assertLockKey(key: unknown): asserts key is string {
+  if (typeof key !== 'string') {
+    throw new LockKeyError(
+      `Cannot use ${describeValue(key)} as a lock key: it must be a string, for example lockKey\`stock:\${id}\``,
+    );
+  }
+  const problem = keyProblem(key);
+  if (problem !== undefined) {
+    throw new LockKeyError(`Cannot use ${quoted(key)} as a lock key: ${problem}`, key);
+  }
+}
+
+/** What is wrong with a whole key and the way out; undefined if it is fine. */
+export function keyProblem(key: string): string | undefined {
+  if (key === '') return 'it is empty; a key names what is locked, such as stock:42';
+  const bytes = Buffer.byteLength(key);
+  if (bytes > MAX_KEY_BYTES) {
+    return `it has ${bytes} bytes, ${MAX_KEY_BYTES} are allowed; use a shorter value or a hash of it`;
+  }
+  return textProblem(key);
+}
+
+/** What is wrong with the text around the values and the way out; undefined if it is fine. */
+export function textProblem(text: string): string | undefined {
+  if (/[{}]/.test(text)) {
+    return 'braces are reserved for the hash tag of Redis Cluster; leave them out, or put the value in with lockKey, which escapes it';
+  }
+  if (/[\p{Cc}\u2028\u2029]/u.test(text)) {
+    return 'it has a line break or control character; remove it, or put the value in with lockKey, which escapes it';
+  }
+  if (LONE_SURROGATE.test(text))
+    return 'it is not well-formed text (half a surrogate pair); clean it';
+  return undefined;
+}
+
+/** Two values with nothing between them share a key with every other split of the same text. */
+export function adjacent(which: string): string {
+  return `nothing stands between ${which}, so that ('a', 'bc') and ('ab', 'c') would be one key; put a colon between them`;
+}

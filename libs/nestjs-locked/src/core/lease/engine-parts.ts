@@ -1,0 +1,24 @@
+import type { CleanUp } from '../store/clean-up.js';
+import type { Clock } from '../time/clock.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { LockStore } from '../store/lock-store.js';
+import type { ResolvedServiceOptions } from '../lock.options.js';
+import type { Scheduler } from '../time/scheduler.js';
+import type { TokenRegistry } from '../store/token-registry.js';
+import type { Watchdog } from './watchdog.js';
+
+/** What the parts of one lock service share. */
+export interface EngineParts {
+  readonly options: ResolvedServiceOptions;
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly scheduler: Scheduler;
+  readonly watchdog: Watchdog;
+  readonly cleanUp: CleanUp;
+  readonly tokens: TokenRegistry;
+  readonly report: ReportLockEvent;
+  /** If the machine has slept: no lease is handed out, until the store has confirmed it. */
+  noticeSuspend(): void;
+  /** A random number below `ms`: spreads the timers of many processes. */
+  jitter(ms: number): number;
+}

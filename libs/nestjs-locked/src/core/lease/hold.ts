@@ -1,0 +1,197 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Lease } from './lease.js';
+import { LockLostError, LockStoreError, type LockLostReason } from '../lock.errors.js';
+import type { ResolvedLockOptions } from '../lock.options.js';
+import { inNeutralContext } from '../runtime/neutral-context.js';
+
+const WHY: Record<LockLostReason, string> = {
+  expired:
+    'its lease could not be renewed in time, was a fixed one that has ended, or may have ended while this machine was suspended',
+  stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
+  'max-hold': 'the work took longer than maxHoldMs',
+  shutdown: 'the application was closed while the work still ran',
+  'transaction-ended': 'the transaction that kept it is over, and its body still runs',
+  released: 'it was released',
+};
+
+/** What `AbortSignal` needs to be aborted, in the async context of those who listen. */
+interface Alarm {
+  readonly controller: AbortController;
+  readonly context: AsyncResource;
+}
+
+/**
+ * One call's right to one key, under the lease that was current when it was handed out; with the calls inside of it
+ * that joined. It ends when the last of them has.
+ */
+export class Hold {
+  readonly key: string;
+  readonly options: ResolvedLockOptions;
+  readonly #lease: Lease;
+  #since = Infinity;
+  #fencingToken: number;
+  #alarm: Alarm | undefined;
+  #lost: LockLostError | undefined;
+  #users = 1;
+  #ended: Promise<boolean> | undefined;
+  #end!: (ended: Promise<boolean>) => void;
+
+  constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions) {
+    this.#lease = lease;
+    this.key = lease.key;
+    this.#fencingToken = fencingToken;
+    this.options = options;
+  }
+
+  /** When the work under it began, on the monotonic clock; Infinity while the call still waits for other keys. */
+  get since(): number {
+    return this.#since;
+  }
+
+  /** All keys of the call are there: its work starts now. */
+  begin(now: number): void {
+    this.#since = now;
+    this.#lease.holdBegins(this, now);
+  }
+
+  get fencingToken(): number {
+    return this.#fencingToken;
+  }
+
+  /**
+   * Its listeners run in the async context in which the signal was first asked for, which is that of the work: what
+   * they find there, such as an open transaction, is the work's own, and never that of whoever noticed the loss.
+   */
+  get signal(): AbortSignal {
+    this.#lease.noticeDeadline();
+    if (this.#alarm === undefined) {
+      this.#alarm = { controller: new AbortController(), context: new AsyncResource('Lock') };
+      if (this.#lost !== undefined) this.#alarm.controller.abort(this.#lost);
+    }
+    return this.#alarm.controller.signal;
+  }
+
+  get isHeld(): boolean {
+    return this.remainingMs() > 0;
+  }
+
+  /** How long it is certainly held; looks whether the machine has slept meanwhile. */
+  remainingMs(): number {
+    if (this.#users === 0 || this.#lost !== undefined) return 0;
+    this.#lease.noticeSuspend();
+    return this.#lease.remainingMs();
+  }
+
+  /** How long it may last, whatever becomes of the lease. */
+  holdLeftMs(): number {
+    return this.#lease.holdLeftMs();
+  }
+
+  /** @throws LockLostError */
+  assertHeld(): void {
+    if (this.isHeld) return;
+    this.#lease.noticeDeadline();
+    if (this.#lost !== undefined) {
+      throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
+    }
+    throw lostError(this.key, this.#users === 0 ? 'released' : 'expired');
+  }
+
+  /** @throws LockLostError · LockStoreError */
+  async ensure(ms: number): Promise<void> {
+    this.#assertMayLast(ms);
+    await this.#prolong(() => ms);
+    this.#assertMayLast(ms);
+  }
+
+  /** Like `ensure`, but no longer than the hold may last. @throws LockLostError · LockStoreError */
+  async refresh(ms: number): Promise<void> {
+    await this.#prolong(() => Math.min(ms, this.holdLeftMs()));
+  }
+
+  /** Asked for in vain, Redis would keep the key for so long should this process die. @throws LockLostError */
+  #assertMayLast(ms: number): void {
+    const leftMs = this.holdLeftMs();
+    if (leftMs >= ms) return;
+    if (!this.#lease.isSuspect) this.assertHeld();
+    throw new LockLostError(
+      `Cannot ensure lock '${this.key}' for ${ms} ms: maxHoldMs ends it in ${Math.floor(leftMs)} ms; ask for less, or set a longer maxHoldMs`,
+      this.key,
+      'max-hold',
+    );
+  }
+
+  /** @param wanted what must be left; it is asked again behind the round trip, when the hold may last less long */
+  async #prolong(wanted: () => number): Promise<void> {
+    const isEnough = (): boolean => !this.#lease.isSuspect && this.remainingMs() >= wanted();
+    if (!this.#lease.isSuspect) this.assertHeld();
+    if (isEnough()) return;
+    const cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
+    this.assertHeld();
+    if (isEnough() || this.holdLeftMs() < wanted()) return;
+    throw new LockStoreError(
+      `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
+      this.key,
+      { cause },
+    );
+  }
+
+  /** Its lease has its whole length again, from now on. @returns why the store did not answer, if it did not */
+  renewWhole(): Promise<LockStoreError | undefined> {
+    return inNeutralContext(() => this.#lease.renewFor(this, this.options.leaseMs));
+  }
+
+  /**
+   * The database has seen a higher number than ours. Goes on from there, if the store confirms that we are the holder.
+   * @throws LockLostError if we are not · LockStoreError if it does not answer
+   */
+  async raiseFence(seen: number): Promise<void> {
+    this.#fencingToken = await inNeutralContext(() => this.#lease.raiseFence(this, seen));
+  }
+
+  /** Nobody knows whether the transaction under it was committed: it is renewed and passed on no more. */
+  commitUnknown(): void {
+    this.#lease.commitUnknown(this);
+  }
+
+  /** How many calls share the hold. */
+  get users(): number {
+    return this.#users;
+  }
+
+  /** Another call joins: it will `drop` the hold, too. */
+  join(): void {
+    this.#users++;
+  }
+
+  /** One of the calls has ended. @returns when the hold has: whether the lease was ours until then */
+  drop(): Promise<boolean> {
+    this.#users--;
+    if (this.#users > 0) {
+      this.#ended ??= new Promise((resolve) => (this.#end = resolve));
+      return this.#ended;
+    }
+    const ended = inNeutralContext(() => this.#lease.endHold(this));
+    if (this.#ended === undefined) this.#ended = ended;
+    else this.#end(ended);
+    return this.#ended;
+  }
+
+  /** The first reason stays. */
+  lose(reason: LockLostReason): LockLostError {
+    const lost = (this.#lost ??= lostError(this.key, reason));
+    this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
+    return lost;
+  }
+}
+
+/** The error for a hold that is not one any more. */
+export function lostError(
+  key: string,
+  reason: LockLostReason,
+  options?: ErrorOptions,
+): LockLostError {
+  const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
+  const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
+  return new LockLostError(message, key, reason, options);
+}

@@ -1,0 +1,295 @@
+import { Lease } from './lease.js';
+import type { LocalQueue } from './local-queue.js';
+import type { EngineParts } from './engine-parts.js';
+import type {
+  AcquireReply,
+  Granted,
+  InboxMessage,
+  LeaveReply,
+  Queued,
+  RecheckReply,
+  Unknown,
+} from '../store/lock-store.js';
+import { RecheckTimer } from './recheck-timer.js';
+import type { Scheduled } from '../time/scheduler.js';
+import type { TokenOwner } from '../store/token-registry.js';
+import { unreachable } from '../runtime/unreachable.js';
+
+/**
+ * asking   the first command is on its way
+ * waiting  in the queue; woken by a grant, or by the re-check timer
+ * leaving  the last try, at the end of the wait, is on its way
+ * done     granted, refused or given up; nothing leads out of here
+ */
+type State = 'asking' | 'waiting' | 'leaving' | 'done';
+
+/** Sends the first command, with the token that it introduces. */
+type Ask = (token: string) => Promise<AcquireReply>;
+
+/** A token, and when the command that introduced it was first sent. */
+interface Introduced {
+  readonly token: string;
+  readonly at: number;
+}
+
+/**
+ * One attempt of this process to get a key's lease: asks, waits in the store's queue, looks again. Ends with a
+ * `Lease`, or without one.
+ *
+ * Every command that could be granted brings a new token, because an old grant, late or repeated, must not be taken
+ * for a new one; and the time of the grant is not known here, so the lease counts from the introduction of its
+ * token: the grant came after that.
+ */
+export class LeaseRequest implements Scheduled, TokenOwner {
+  place: Scheduled['place'];
+  readonly #parts: EngineParts;
+  readonly #queue: LocalQueue;
+  readonly #leaseMs: number;
+  readonly #recheck: RecheckTimer;
+  #state: State = 'asking';
+  #asked: Introduced;
+  /** What a re-check on its way has introduced; it replaces `#asked` when the store says so. */
+  #pending: Introduced | undefined;
+  /** The place in the store's queue. */
+  #score: number | undefined;
+  /** Somebody wanted the key from us: the notice overtook our grant. */
+  #wanted = false;
+  /** An operator has taken the key from one of our tokens: the notice overtook the grant in a reply. */
+  #revoked: string | undefined;
+
+  constructor(parts: EngineParts, queue: LocalQueue, leaseMs: number) {
+    this.#parts = parts;
+    this.#queue = queue;
+    this.#leaseMs = leaseMs;
+    this.#recheck = new RecheckTimer(parts);
+    // Known before its command is sent: a grant may overtake the reply.
+    this.#asked = this.#introduce();
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** @param score the place that the command claims, if it claims one */
+  send(ask: Ask, score?: number): void {
+    this.#score = score;
+    const { token } = this.#asked;
+    void ask(token).then((reply) => this.#onAskReply(token, reply));
+  }
+
+  #introduce(): Introduced {
+    return { token: this.#parts.tokens.introduce(this), at: this.#parts.clock.now() };
+  }
+
+  #onAskReply(token: string, reply: AcquireReply): void {
+    this.#parts.scheduler.catchUp();
+    if (this.#state !== 'asking' || this.#asked.token !== token) return; // its grant came first
+    switch (reply.kind) {
+      case 'granted':
+        return this.#granted(reply, this.#leaseMs);
+      case 'queued':
+        return this.#queued(reply);
+      case 'busy':
+        this.#end(this.#asked);
+        return this.#queue.notAcquired(this);
+      case 'unknown':
+        if (reply.neverRan !== true) return this.#abandon(reply);
+        this.#end(this.#asked);
+        return this.#queue.storeFailed(this, reply, this.#score);
+      default:
+        return unreachable(reply);
+    }
+  }
+
+  #queued(reply: Queued): void {
+    this.#state = 'waiting';
+    this.#score = reply.score;
+    this.#recheck.queued(reply);
+    this.#queue.mustWait();
+    if (this.#queue.isEmpty) this.leave();
+    else this.#parts.scheduler.schedule(this, this.#recheck.dueAt);
+  }
+
+  // ---- looking again ----------------------------------------------------------------------------------------
+
+  onDue(): void {
+    if (this.#state !== 'waiting') return;
+    const pending = this.#introduce();
+    this.#pending = pending;
+    this.#recheck.sent();
+    void this.#parts.store
+      .recheck({
+        key: this.#queue.key,
+        token: this.#asked.token,
+        newToken: pending.token,
+        leaseMs: this.#leaseMs,
+        score: this.#score ?? 0,
+      })
+      .then((reply) => this.#onRecheckReply(pending, reply));
+  }
+
+  #onRecheckReply(sent: Introduced, reply: RecheckReply): void {
+    this.#parts.scheduler.catchUp();
+    if (this.#asked === sent) return; // its grant came first
+    if (this.#state === 'done') {
+      // The old token was granted, or the wait given up, while this was on its way. What it left in the store must go.
+      if (reply.kind === 'granted' && reply.token !== sent.token) {
+        this.#parts.tokens.forget(sent.token);
+      } else {
+        this.#takeBack([sent.token], sent.at);
+      }
+      return;
+    }
+    if (this.#state === 'leaving') return; // that command comes later and speaks for both tokens
+    switch (reply.kind) {
+      case 'granted':
+        this.#forgetPendingUnless(reply.token);
+        return this.#granted(reply, this.#leaseMs);
+      case 'queued':
+        this.#parts.tokens.forget(this.#asked.token);
+        this.#asked = sent;
+        this.#pending = undefined;
+        return this.#queued(reply);
+      case 'unknown':
+        return reply.neverRan === true ? this.#stayQueued(reply) : this.#abandon(reply);
+      default:
+        return unreachable(reply);
+    }
+  }
+
+  /** The re-check was not carried out: the place in the queue is what it was. */
+  #stayQueued({ cause }: Unknown): void {
+    this.#forgetPendingUnless(this.#asked.token);
+    this.#queue.storeFails(cause);
+    this.#recheck.failed();
+    this.#rearm();
+  }
+
+  /** The re-check has been answered, and the token that it introduced did not get the lock: it is not in use. */
+  #forgetPendingUnless(granted: string): void {
+    if (this.#pending === undefined || this.#pending.token === granted) return;
+    this.#parts.tokens.forget(this.#pending.token);
+    this.#pending = undefined;
+  }
+
+  /** Messages may have been lost: looks at once. */
+  lookAgain(): void {
+    this.#recheck.soon();
+    this.#rearm();
+  }
+
+  #rearm(): void {
+    if (this.#state === 'waiting' && this.#pending === undefined) {
+      this.#parts.scheduler.schedule(this, this.#recheck.dueAt);
+    }
+  }
+
+  onMessage(message: InboxMessage): void {
+    switch (message.kind) {
+      case 'grant':
+        if (this.#state === 'asking' || this.#state === 'waiting') {
+          this.#granted(message, message.acceptMs, true);
+        }
+        return;
+      case 'wanted':
+        this.#wanted = true;
+        return;
+      case 'head':
+        this.#recheck.notLaterThan(message.ms);
+        return this.#rearm();
+      case 'revoked':
+        this.#revoked = message.token;
+        return this.lookAgain();
+      default:
+        return unreachable(message);
+    }
+  }
+
+  // ---- the end ----------------------------------------------------------------------------------------------
+
+  /** @param lengthMs how long the store keeps the lease from the moment of the grant */
+  #granted(grant: Omit<Granted, 'kind'>, lengthMs: number, cameByMessage = false): void {
+    if (grant.token === this.#pending?.token) {
+      this.#parts.tokens.forget(this.#asked.token);
+      this.#asked = this.#pending;
+    }
+    if (grant.token === this.#revoked) {
+      this.#end(this.#asked);
+      return this.#queue.over(this, this.#score); // gone before it got here: asks again, from the same place
+    }
+    this.#state = 'done';
+    this.#parts.scheduler.cancel(this);
+    const waiters = grant.waiters + (this.#wanted ? 1 : 0);
+    const lease = new Lease(this.#parts, this.#queue, {
+      ...grant,
+      waiters,
+      introducedAt: this.#asked.at,
+      lengthMs,
+      cameByMessage,
+      leaseMs: this.#leaseMs,
+      score: this.#score,
+    });
+    this.#queue.granted(this, lease);
+    lease.start();
+  }
+
+  /** The wait of the last local caller is over: the store is asked once more, and its answer is final. */
+  tryOnceMore(): void {
+    this.#state = 'leaving';
+    this.#parts.scheduler.cancel(this);
+    void this.#parts.store
+      .leave({ key: this.#queue.key, tokens: this.#tokens(), take: true, leaseMs: this.#leaseMs })
+      .then((reply) => this.#onLastReply(reply));
+  }
+
+  #onLastReply(reply: LeaveReply): void {
+    this.#parts.scheduler.catchUp();
+    switch (reply.kind) {
+      case 'granted':
+        this.#forgetPendingUnless(reply.token);
+        return this.#granted(reply, this.#leaseMs);
+      case 'left':
+        this.#end(this.#asked, this.#pending);
+        return this.#queue.notAcquired(this);
+      case 'unknown':
+        return this.#abandon(reply);
+      default:
+        return unreachable(reply);
+    }
+  }
+
+  /** Nobody here waits any more. A grant that crosses this is handed on by the store. */
+  leave(): void {
+    if (this.#state !== 'waiting') return; // the reply on its way finds the queue empty and gives back what it got
+    this.#takeBack(this.#tokens(), this.#asked.at);
+    this.#end();
+    this.#queue.over(this);
+  }
+
+  /** The store did not answer: nobody knows whether we have the lease, or a place in the queue. Both are undone. */
+  #abandon(unknown: Unknown): void {
+    this.#takeBack(this.#tokens(), this.#asked.at);
+    this.#end();
+    this.#queue.storeFailed(this, unknown, this.#score);
+  }
+
+  #tokens(): readonly [string, string?] {
+    return this.#pending === undefined
+      ? [this.#asked.token]
+      : [this.#asked.token, this.#pending.token];
+  }
+
+  #takeBack(tokens: readonly [string, string?], introducedAt: number): void {
+    this.#parts.cleanUp.leave(this.#queue.key, tokens, introducedAt + this.#leaseMs, () => {
+      for (const token of tokens) if (token !== undefined) this.#parts.tokens.forget(token);
+    });
+  }
+
+  #end(...forgotten: (Introduced | undefined)[]): void {
+    this.#state = 'done';
+    this.#parts.scheduler.cancel(this);
+    for (const introduced of forgotten) {
+      if (introduced !== undefined) this.#parts.tokens.forget(introduced.token);
+    }
+  }
+}

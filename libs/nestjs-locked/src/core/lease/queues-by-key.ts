@@ -1,0 +1,145 @@
+import type { Hold } from './hold.js';
+import type { Lease } from './lease.js';
+import { LocalQueue } from './local-queue.js';
+import type { EngineParts } from './engine-parts.js';
+import type { AcquireCommand, AcquireReply } from '../store/lock-store.js';
+import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
+import type { ResolvedLockOptions } from '../lock.options.js';
+import { inNeutralContext } from '../runtime/neutral-context.js';
+
+/** The queues of this process: one for each key that somebody here holds or waits for. */
+export class QueuesByKey {
+  readonly #parts: EngineParts;
+  readonly #queues = new Map<string, LocalQueue>();
+
+  #isClosed = false;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  get size(): number {
+    return this.#queues.size;
+  }
+
+  /**
+   * Waits for one key.
+   * @param isPart true if the call wants other keys, too: the hold does not begin before `Hold.begin`
+   */
+  enter(key: string, options: ResolvedLockOptions, isPart: boolean): Promise<Hold> {
+    return inNeutralContext(() => this.#queueOf(key).enter(options, isPart));
+  }
+
+  /**
+   * Takes several keys with one command, all or none. Where one of them is taken, none is touched, not even for a
+   * moment. The holds do not begin before `Hold.begin`.
+   * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
+   */
+  takeTogether(keys: readonly string[], options: ResolvedLockOptions): Promise<Hold[]> {
+    return inNeutralContext(() => this.#takeTogether(keys, { ...options, waitMs: 0 }));
+  }
+
+  async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
+    for (const key of keys) this.#assertFreeHere(key);
+    const commands: AcquireCommand[] = [];
+    const answers: ((reply: AcquireReply) => void)[] = [];
+    const ask = (command: AcquireCommand): Promise<AcquireReply> => {
+      commands.push(command);
+      return new Promise((answer) => answers.push(answer));
+    };
+    const holds = keys.map((key) => {
+      // The token of an unused lease would stand in the way of the new one. It is released before, in this order.
+      this.#queues.get(key)?.lease?.giveUp();
+      return this.#queueOf(key).enter(once, true, ask);
+    });
+    // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
+    const outcomes = Promise.allSettled(holds);
+    let taken: string | undefined;
+    const asked =
+      commands.length === 0 ? Promise.resolve([]) : this.#parts.store.acquireTogether(commands);
+    void asked.then((replies) => {
+      const first = replies.findIndex((reply) => reply.kind === 'busy' && reply.wasFree !== true);
+      taken = commands[first]?.key;
+      answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
+    });
+    return allOrNone(await outcomes, () => taken);
+  }
+
+  /** That the store does not answer is not that somebody has the key. */
+  #assertFreeHere(key: string): void {
+    const queue = this.#queues.get(key);
+    if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);
+    const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
+    if (isUnanswered || this.#parts.cleanUp.isStuck(key)) throw notAnswered(key);
+  }
+
+  leases(): Lease[] {
+    return [...this.#queues.values()].flatMap(({ lease }) => lease ?? []);
+  }
+
+  /** Messages may have been lost, or the server may be another one. */
+  lookAgain(): void {
+    for (const queue of this.#queues.values()) queue.lookAgain();
+    this.#parts.scheduler.catchUp();
+  }
+
+  /** Nobody is served any more; unused leases are given back. */
+  close(): void {
+    this.#isClosed = true;
+    for (const queue of [...this.#queues.values()]) queue.close();
+  }
+
+  #queueOf(key: string): LocalQueue {
+    let queue = this.#queues.get(key);
+    if (queue === undefined) {
+      queue = new LocalQueue(this.#parts, key, this.#onEmpty);
+      this.#queues.set(key, queue);
+    }
+    return queue;
+  }
+
+  readonly #onEmpty = (queue: LocalQueue): void => {
+    if (this.#queues.get(queue.key) === queue) this.#queues.delete(queue.key);
+  };
+}
+
+/**
+ * @param taken the key that somebody has, if that is known
+ * @throws the most telling reason why one was refused; the others are given back then, and nobody waits for that
+ */
+function allOrNone(
+  outcomes: PromiseSettledResult<Hold>[],
+  taken: () => string | undefined,
+): Hold[] {
+  const refusals = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? (outcome.reason as LockError) : [],
+  );
+  const [first] = refusals;
+  if (first === undefined) {
+    return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? outcome.value : []));
+  }
+  for (const outcome of outcomes) {
+    if (outcome.status === 'fulfilled') void outcome.value.drop().catch(() => {}); // reported
+  }
+  const isBroken = (error: LockError): boolean => !(error instanceof LockNotAcquiredError);
+  throw refusals.find(isBroken) ?? refusals.find(({ key }) => key === taken()) ?? first;
+}
+
+function notAnswered(key: string): LockStoreError {
+  return new LockStoreError(
+    `Cannot lock '${key}': Redis has not answered an earlier command for this key yet`,
+    key,
+  );
+}
+
+function notAcquired(key: string): LockNotAcquiredError {
+  return new LockNotAcquiredError(
+    `Lock '${key}' was not acquired at the first try: somebody else holds it`,
+    key,
+    0,
+  );
+}

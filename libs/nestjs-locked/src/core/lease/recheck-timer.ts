@@ -1,0 +1,80 @@
+import type { EngineParts } from './engine-parts.js';
+import { safetyIntervalMs } from '../store/lease-timing.js';
+import type { Queued } from '../store/lock-store.js';
+
+/** However many signals arrive, a waiter asks at most this often. */
+const SHORTEST_INTERVAL_MS = 25;
+
+/** How often to look while no message can arrive. */
+const INBOX_DOWN_INTERVAL_MS = 250;
+
+/** A holder that is not one of us does not tell when it leaves. */
+const FOREIGN_FIRST_MS = 50;
+const FOREIGN_SLOWEST_MS = 500;
+
+/**
+ * When a waiter looks for itself. On the healthy path a grant comes first; this covers lost messages, dead holders
+ * and foreign ones.
+ */
+export class RecheckTimer {
+  readonly #parts: EngineParts;
+  #dueAt = Infinity;
+  #lastSentAt = -Infinity;
+  #foreignMs = FOREIGN_FIRST_MS;
+  /** A notice that overtook the reply it belongs to. */
+  #notLaterThan = Infinity;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  get dueAt(): number {
+    return this.#dueAt;
+  }
+
+  queued({ remainingMs, foreign }: Queued): void {
+    const { clock, store, options } = this.#parts;
+    let intervalMs = Math.min(remainingMs, safetyIntervalMs(options.leaseMs));
+    if (!store.inboxReady) intervalMs = Math.min(intervalMs, INBOX_DOWN_INTERVAL_MS);
+    if (foreign) {
+      intervalMs = Math.min(intervalMs, this.#foreignMs);
+      this.#foreignMs = Math.min(this.#foreignMs * 2, FOREIGN_SLOWEST_MS);
+    } else {
+      this.#foreignMs = FOREIGN_FIRST_MS;
+    }
+    this.#dueAt = Infinity;
+    this.#at(Math.min(clock.now() + intervalMs, this.#notLaterThan));
+    this.#notLaterThan = Infinity;
+  }
+
+  /** The re-check is on its way; its reply sets the timer anew. */
+  sent(): void {
+    this.#lastSentAt = this.#parts.clock.now();
+    this.#dueAt = Infinity;
+  }
+
+  /** The re-check could not be sent. */
+  failed(): void {
+    this.#dueAt = Infinity;
+    this.#at(Math.min(this.#parts.clock.now() + INBOX_DOWN_INTERVAL_MS, this.#notLaterThan));
+    this.#notLaterThan = Infinity;
+  }
+
+  /** The lease before us ends after `ms` unless it is confirmed. */
+  notLaterThan(ms: number): void {
+    const at = this.#parts.clock.now() + ms;
+    if (this.#dueAt === Infinity) this.#notLaterThan = Math.min(this.#notLaterThan, at);
+    else this.#at(at);
+  }
+
+  /** At once, also if a re-check is on its way: it may have been too early. */
+  soon(): void {
+    this.notLaterThan(0);
+  }
+
+  #at(instant: number): void {
+    const jitter = 1 + this.#parts.jitter(20);
+    const at = Math.max(instant + jitter, this.#lastSentAt + SHORTEST_INTERVAL_MS);
+    this.#dueAt = Math.min(this.#dueAt, at);
+  }
+}

@@ -1,0 +1,29 @@
+/** What the store knows about a key that is held. */
+export interface LockRecord {
+  readonly key: string;
+  /** The value of the lock key: a token of ours, or whatever a foreign client wrote. */
+  readonly value: string;
+  /** Infinity if it has no end. */
+  readonly remainingMs: number;
+  readonly waiters: number;
+  /** When the lease was granted, in milliseconds since 1970 by the store's clock; undefined if it is not ours. */
+  readonly since: number | undefined;
+  readonly label: string | undefined;
+  /** What the holder's process says of itself. */
+  readonly process: { readonly host: string; readonly pid: number } | undefined;
+}
+
+/** Tells who holds what, for operators. Its methods reject with LockStoreError: here nobody needs a quick answer. */
+export interface LockDirectory {
+  /** Notes what the holder of this token calls itself. */
+  label(key: string, token: string, label: string): Promise<void>;
+  /** @returns undefined if nobody holds it */
+  inspect(key: string): Promise<LockRecord | undefined>;
+  /**
+   * The keys that are held, in no order; those that come or go meanwhile may be missing.
+   * @param pattern as in Redis' MATCH: `*`, `?`, `[ab]`
+   */
+  list(pattern: string): AsyncIterable<string>;
+  /** Takes the key away from whoever holds it. @returns false if nobody did */
+  revoke(key: string): Promise<boolean>;
+}

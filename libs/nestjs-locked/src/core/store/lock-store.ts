@@ -1,0 +1,179 @@
+import type { LockDirectory } from './lock-directory.js';
+import type { LockStoreError } from '../lock.errors.js';
+
+/** The store did not answer in time or refused: what is true there is not known. */
+export interface Unknown {
+  readonly kind: 'unknown';
+  readonly cause: LockStoreError;
+  /** Asking again will not help: the store is there, but the key is not what it should be. */
+  readonly isLasting?: boolean;
+  /** The command was not carried out, and will not be: it has left nothing to take back. @default false: nobody knows */
+  readonly neverRan?: boolean;
+}
+
+/** The key now belongs to `token`. */
+export interface Granted {
+  readonly kind: 'granted';
+  readonly token: string;
+  /** Fencing token of the first hold under this lease. */
+  readonly fence: number;
+  /** Highest fencing token that may be used before the next renewal. */
+  readonly blockEnd: number;
+  /** How many other processes wait for the key. */
+  readonly waiters: number;
+}
+
+/** `token` stands in the queue. */
+export interface Queued {
+  readonly kind: 'queued';
+  readonly token: string;
+  /** The place in the queue; handed back by a re-check, which brings a new token. */
+  readonly score: number;
+  /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
+  readonly remainingMs: number;
+  /** The holder is not one of us: it will not tell when it leaves. */
+  readonly foreign: boolean;
+}
+
+/** Held, or others were first; the asker was not queued. */
+export interface Busy {
+  readonly kind: 'busy';
+  /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
+  readonly remainingMs: number;
+  /** The holder is not one of us: it will not tell when it leaves. */
+  readonly foreign?: boolean;
+  /** Of several asked for together: this one was free, and nobody waited for it; it was not taken because of the others. */
+  readonly wasFree?: boolean;
+}
+
+export interface AcquireCommand {
+  readonly key: string;
+  readonly token: string;
+  readonly leaseMs: number;
+  /** True: one try, the queue is neither joined nor overtaken. */
+  readonly nowait: boolean;
+  /** A place in the queue kept from an earlier attempt. */
+  readonly score?: number;
+}
+export type AcquireReply = Granted | Queued | Busy | Unknown;
+
+export interface RecheckCommand {
+  readonly key: string;
+  /** The token that waits now. */
+  readonly token: string;
+  /** The token that takes its place. */
+  readonly newToken: string;
+  readonly leaseMs: number;
+  readonly score: number;
+}
+export type RecheckReply = Granted | Queued | Unknown;
+
+export interface RenewCommand {
+  readonly key: string;
+  readonly token: string;
+  readonly leaseMs: number;
+  /** Highest fencing token used so far. */
+  readonly used: number;
+}
+export interface Renewed {
+  readonly kind: 'renewed';
+  readonly blockEnd: number;
+  readonly waiters: number;
+}
+/** The store answered: not yours. */
+export interface Lost {
+  readonly kind: 'lost';
+}
+export type RenewReply = Renewed | Lost | Unknown;
+
+export interface ReleaseCommand {
+  readonly key: string;
+  readonly token: string;
+  /** Highest fencing token used; 0 = not known, the stored bound stays. */
+  readonly used: number;
+  /** The key stays taken for so long, by nobody. @default 0: the next waiter gets it */
+  readonly keepMs?: number;
+}
+export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
+
+export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
+  /** Joins the end of the queue, or gets the lease again at once if nobody else waits. */
+  readonly newToken: string;
+  readonly leaseMs: number;
+}
+/** @property wasLost the old token did not have the lock any more */
+export type RequeueReply = ((Granted | Queued) & { readonly wasLost?: boolean }) | Unknown;
+
+export interface LeaveCommand {
+  readonly key: string;
+  /** The waiting token and, while a re-check is in flight, the one that replaces it. */
+  readonly tokens: readonly [string, string?];
+  /** Last try at the end of the wait: take the lease if it is ours or free. */
+  readonly take: boolean;
+  readonly leaseMs: number;
+}
+export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
+
+/** What reaches a process without its asking. Every message is a hint: it may be lost, late, or double. */
+export type InboxMessage =
+  | {
+      readonly kind: 'grant';
+      readonly key: string;
+      readonly token: string;
+      readonly fence: number;
+      readonly blockEnd: number;
+      readonly waiters: number;
+      /** The short lease within which the grant must be used or confirmed, as the granter set it. */
+      readonly acceptMs: number;
+    }
+  /** Another process asks for the key that `token` holds. */
+  | { readonly kind: 'wanted'; readonly key: string; readonly token: string }
+  /** `token` is the next in the queue; the lease before it lasts `ms` at most unless it is confirmed. */
+  | { readonly kind: 'head'; readonly key: string; readonly token: string; readonly ms: number }
+  /** An operator has taken the key from `token`; the next one enters in a second. */
+  | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
+
+export interface StoreListener {
+  /** A message in the inbox of this process. */
+  message(message: InboxMessage): void;
+  /** The inbox was subscribed (again), or the command connection is ready (again): messages may have been lost. */
+  reconnected(): void;
+  /** The inbox is down: no message will arrive until `reconnected`. */
+  inboxLost(): void;
+  /** The store is set to drop keys when its memory is full: leases as well as others. */
+  mayEvict(policy: string): void;
+}
+
+/**
+ * Where leases are kept. No method rejects: a failure is the reply `unknown`, given within the store's own time
+ * limit. Commands for one key run in the order of the calls. Repeating a command with the same tokens is harmless.
+ */
+export interface LockStore {
+  /** Unique for this process and store, 32 hex digits: the part of a token before the colon, and its inbox. */
+  readonly processId: string;
+  /** True while messages can arrive. Waiters look more often while it is false. */
+  readonly inboxReady: boolean;
+  /** For people: who holds what. Never needed to hold a lock. */
+  readonly directory: LockDirectory;
+  /** How long a command may take before its reply is `unknown`. */
+  readonly commandTimeoutMs: number;
+  /**
+   * Opens the inbox and proves that messages arrive.
+   * @throws LockConfigError if the store refuses what we need · LockStoreError if it does not answer
+   */
+  open(listener: StoreListener): Promise<void>;
+  acquire(command: AcquireCommand): Promise<AcquireReply>;
+  /**
+   * Single tries that succeed all or none: `granted` for every command, or `busy` for every one. Busy, it has asked the
+   * holders for the keys as a single try does, and changed nothing else.
+   */
+  acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
+  recheck(command: RecheckCommand): Promise<RecheckReply>;
+  /** One reply per command, in the same order. */
+  renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]>;
+  release(command: ReleaseCommand): Promise<ReleaseReply>;
+  requeue(command: RequeueCommand): Promise<RequeueReply>;
+  leave(command: LeaveCommand): Promise<LeaveReply>;
+  /** Stops listening; closes what `open` opened. */
+  close(): Promise<void>;
+}

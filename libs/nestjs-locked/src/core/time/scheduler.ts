@@ -1,0 +1,165 @@
+import type { CancelTimer, Clock } from './clock.js';
+import { inNeutralContext } from '../runtime/neutral-context.js';
+
+/** Something that wants to be looked at, at a moment of the monotonic clock. */
+export interface Scheduled {
+  /** Set and read by the scheduler only. */
+  place: { readonly dueAt: number; readonly index: number } | undefined;
+  /** Called once when `dueAt` has come; may schedule itself again. */
+  onDue(now: number): void;
+}
+
+/** What goes with every round of due items. */
+export interface RoundHooks {
+  before(): void;
+  /** The watchdog sends what it collected. */
+  after(): void;
+}
+
+interface Place {
+  dueAt: number;
+  index: number;
+  readonly item: Scheduled;
+}
+
+/**
+ * The one timer of a lock service: deadlines, renewals, re-checks and waits of all keys in a binary heap, so that
+ * ten thousand leases need one timeout, and so that after a stall everything that is overdue is treated, earliest
+ * first, before anything else is told "ok" (see `catchUp`).
+ */
+export class Scheduler {
+  readonly #clock: Clock;
+  readonly #round: RoundHooks;
+  readonly #heap: Place[] = [];
+  #cancelTimer: CancelTimer | undefined;
+  #timerAt = Infinity;
+  #running = false;
+  #closed = false;
+
+  constructor(clock: Clock, round: RoundHooks) {
+    this.#clock = clock;
+    this.#round = round;
+  }
+
+  /** Schedules the item, or moves it; `Infinity` takes it out. */
+  schedule(item: Scheduled, dueAt: number): void {
+    if (dueAt === Infinity) {
+      this.cancel(item);
+      return;
+    }
+    let place = item.place as Place | undefined;
+    if (place === undefined) {
+      place = { dueAt, index: this.#heap.length, item };
+      item.place = place;
+      this.#heap.push(place);
+    } else {
+      place.dueAt = dueAt;
+    }
+    this.#up(place);
+    this.#down(place);
+    this.#arm();
+  }
+
+  cancel(item: Scheduled): void {
+    const place = item.place as Place | undefined;
+    if (place === undefined) return;
+    item.place = undefined;
+    const last = this.#heap.pop() as Place;
+    if (last !== place) {
+      last.index = place.index;
+      this.#heap[last.index] = last;
+      this.#up(last);
+      this.#down(last);
+    }
+    // A timer that is too early fires for nothing once; re-arming on every cancel would cost more.
+    if (this.#heap.length === 0) this.#disarm();
+  }
+
+  /**
+   * Treats everything that is due now. Called by the timer, and before any reply or message is acted on: after a
+   * blocked event loop a late reply must not come before an early deadline.
+   */
+  catchUp(): void {
+    if (this.#running) return;
+    const now = this.#clock.now();
+    const first = this.#heap[0];
+    if (first === undefined || first.dueAt > now) return;
+    inNeutralContext(() => this.#treat(now));
+  }
+
+  #treat(now: number): void {
+    this.#running = true;
+    try {
+      this.#round.before();
+      for (
+        let next = this.#heap[0];
+        next !== undefined && next.dueAt <= now;
+        next = this.#heap[0]
+      ) {
+        this.cancel(next.item);
+        next.item.onDue(now);
+      }
+    } finally {
+      this.#running = false;
+      this.#arm();
+    }
+    this.#round.after();
+  }
+
+  /** Nothing is due any more, whatever is still scheduled: a closed service keeps no process alive. */
+  close(): void {
+    this.#closed = true;
+    this.#disarm();
+  }
+
+  /** How many items are scheduled; 0 means that no timer is armed. */
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  #arm(): void {
+    const first = this.#heap[0];
+    if (first === undefined || this.#running || this.#closed) return;
+    if (this.#timerAt <= first.dueAt) return;
+    this.#disarm();
+    this.#timerAt = first.dueAt;
+    this.#cancelTimer = this.#clock.after(Math.max(0, first.dueAt - this.#clock.now()), () => {
+      this.#timerAt = Infinity;
+      this.catchUp();
+      this.#arm();
+    });
+  }
+
+  #disarm(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#timerAt = Infinity;
+  }
+
+  #up(place: Place): void {
+    while (place.index > 0) {
+      const parent = this.#heap[(place.index - 1) >> 1] as Place;
+      if (parent.dueAt <= place.dueAt) return;
+      this.#swap(parent, place);
+    }
+  }
+
+  #down(place: Place): void {
+    for (;;) {
+      const left = this.#heap[2 * place.index + 1];
+      const right = this.#heap[2 * place.index + 2];
+      if (left === undefined) return;
+      const smaller = right !== undefined && right.dueAt < left.dueAt ? right : left;
+      if (smaller.dueAt >= place.dueAt) return;
+      this.#swap(place, smaller);
+    }
+  }
+
+  #swap(above: Place, below: Place): void {
+    const index = above.index;
+    above.index = below.index;
+    below.index = index;
+    this.#heap[above.index] = above;
+    this.#heap[below.index] = below;
+  }
+}

@@ -1,0 +1,58 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+
+/** Any method, seen from the wrapper around it. */
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** The method that a decorator was put on. */
+export interface DecoratedMethod {
+  /** The prototype that has the method. */
+  readonly target: object;
+  readonly className: string;
+  readonly name: string | symbol;
+  /** How messages call it: `StockService.take`. */
+  readonly label: string;
+  /** What the property holds now; another decorator may have replaced what the author wrote. */
+  readonly original: Method;
+}
+
+/**
+ * Checks what `@Locked` was put on.
+ *
+ * @throws LockConfigError for everything but an instance method decorated under `experimentalDecorators`
+ */
+export function decoratedMethod(
+  target: unknown,
+  name: unknown,
+  descriptor: PropertyDescriptor | undefined,
+): DecoratedMethod {
+  if (typeof name === 'object' && name !== null && 'kind' in name) {
+    throw new LockConfigError(
+      `Cannot apply @Locked to ${'name' in name ? String(name.name) : 'this class'}: the compiler uses the decorators of TC39, Nest those of TypeScript; set "experimentalDecorators": true in tsconfig.json`,
+    );
+  }
+  if (typeof name !== 'string' && typeof name !== 'symbol') {
+    throw new LockConfigError(
+      `Cannot apply @Locked to ${typeof target === 'function' ? target.name : 'this'}: it can only be used on methods; put it on each method that needs the lock`,
+    );
+  }
+  const owner = typeof target === 'function' ? target : (target as object).constructor;
+  const className = owner?.name || '(anonymous class)';
+  const label = `${className}.${String(name)}`;
+  const refuse = (problem: string): never => {
+    throw new LockConfigError(`Cannot apply @Locked to ${label}: ${problem}`);
+  };
+  if (typeof target === 'function') {
+    refuse('it is static, and a class gets no LockService injected; make it an instance method');
+  }
+  if (descriptor?.get !== undefined || descriptor?.set !== undefined) {
+    refuse('it is an accessor, which cannot wait for a lock; make it an async method');
+  }
+  const original: unknown = descriptor?.value;
+  if (typeof original !== 'function') {
+    return refuse('it is a property, not a method; write it as a method: async name() { … }');
+  }
+  if ((original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] === 'GeneratorFunction') {
+    refuse('it is a generator, which cannot wait for a lock; make it an async generator');
+  }
+  return { target: target as object, className, name, label, original: original as Method };
+}

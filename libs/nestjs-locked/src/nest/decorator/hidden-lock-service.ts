@@ -1,0 +1,54 @@
+import { Inject } from '@nestjs/common';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { hasLockRunner, LOCK_RUNNER, type LockRunner } from '../../core/engine/lock-runner.js';
+import { lockServiceProperty, lockServiceToken } from '../lock-service.token.js';
+
+/**
+ * Makes Nest give every instance of a class its lock service, in a hidden property. Once per class and service: a
+ * class with ten locked methods, or whose base class asks already, asks once.
+ *
+ * The property is declared as an accessor that stores what it is given without making it enumerable, so that the
+ * service shows neither in logs nor in copies and comparisons of the instance.
+ */
+export function requestLockService(target: object, serviceName: string | undefined): void {
+  const property = lockServiceProperty(serviceName);
+  if (property in target) return;
+  Object.defineProperty(target, property, {
+    configurable: true,
+    get: () => undefined,
+    set(this: object, service: unknown) {
+      Object.defineProperty(this, property, { value: service, configurable: true, writable: true });
+    },
+  });
+  // An object that was decorated by hand has no class of its own to ask for.
+  const { constructor } = target as { constructor?: { prototype?: unknown } };
+  if (constructor?.prototype === target) Inject(lockServiceToken(serviceName))(target, property);
+}
+
+/**
+ * What takes the locks for this instance.
+ *
+ * @throws LockConfigError if the instance has no lock service, or something that only looks like one
+ */
+export function lockRunnerOf(
+  instance: unknown,
+  serviceName: string | undefined,
+  label: string,
+): LockRunner {
+  if (typeof instance !== 'object' || instance === null) {
+    throw new LockConfigError(
+      `Cannot lock ${label}: it was called without its instance; call it as a method, or bind it first`,
+    );
+  }
+  const service: unknown = Reflect.get(instance, lockServiceProperty(serviceName));
+  if (hasLockRunner(service)) return service[LOCK_RUNNER];
+  if (service !== undefined && service !== null) {
+    throw new LockConfigError(
+      `Cannot lock ${label}: LockService is mocked; use LockTestingModule or withTestLocks from nestjs-locked/testing`,
+    );
+  }
+  const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
+  throw new LockConfigError(
+    `Cannot lock ${label}: this instance has no LockService, it was not made by Nest or before the application started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
+  );
+}

@@ -1,0 +1,48 @@
+import 'reflect-metadata';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { quoted } from '../../core/runtime/quoted.js';
+
+const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
+
+/**
+ * Gives a parameter the name by which `@Locked` knows it. Needed where names do not survive the build (minifiers),
+ * and for parameters that have none (`{ sku }: Order`).
+ *
+ * @example
+ * @Locked('stock:<id>')
+ * async take(@LockKey('id') id: string) {}
+ * @throws LockConfigError if it is not on a parameter of an instance method, or if two parameters share a name
+ */
+export function LockKey(name: string): ParameterDecorator {
+  return (target, method, index) => {
+    const owner = typeof target === 'function' ? target.name : target.constructor.name;
+    const refuse = (problem: string): never => {
+      throw new LockConfigError(
+        `Cannot apply @LockKey(${quoted(String(name))}) in ${owner}: ${problem}`,
+      );
+    };
+    if (typeof method === 'object' || typeof target === 'function' || method === undefined) {
+      refuse('it can only be used on the parameters of an instance method');
+    } else {
+      if (typeof name !== 'string' || !/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)) {
+        refuse(
+          "the name must be an identifier; paths belong in the template: @Locked('stock:<order.sku>')",
+        );
+      }
+      const bindings = new Map(lockKeyBindings(target, method));
+      if (bindings.has(name)) refuse(`two parameters of ${String(method)} have this name`);
+      bindings.set(name, index);
+      Reflect.defineMetadata(BINDINGS, bindings, target, method);
+    }
+  };
+}
+
+/** The positions of a method's parameters that have a `@LockKey`, by its name. */
+export function lockKeyBindings(
+  target: object,
+  method: string | symbol,
+): ReadonlyMap<string, number> {
+  const bindings = Reflect.getOwnMetadata(BINDINGS, target, method) as
+    ReadonlyMap<string, number> | undefined;
+  return bindings ?? new Map<string, number>();
+}

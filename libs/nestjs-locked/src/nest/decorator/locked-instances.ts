@@ -1,0 +1,116 @@
+import { Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { DiscoveryService, ModuleRef } from '@nestjs/core';
+import { LockConfigError } from '../../core/lock.errors.js';
+import {
+  isLockServiceToken,
+  lockServiceProperty,
+  lockServiceToken,
+} from '../lock-service.token.js';
+import {
+  lockedMethodsOf,
+  type LockedMethodInfo,
+  unlockedOverridesOf,
+  wrappedMethodsOf,
+} from './locked-methods.registry.js';
+
+type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
+
+/**
+ * Looks through the application once, at its start. Nest injects the lock service into what it makes itself;
+ * instances made by `useFactory` and `useValue` get theirs here. Overrides that lost their lock are reported, and
+ * methods whose lock is not the outermost thing about them.
+ *
+ * Instances that a factory makes per request do not exist yet: they fail at their first locked call.
+ */
+@Injectable()
+export class LockedInstances implements OnModuleInit {
+  readonly #logger = new Logger('RedisLockModule');
+  readonly #discovery: DiscoveryService;
+  readonly #modules: ModuleRef;
+
+  /** @throws LockConfigError if two modules provide the same lock service */
+  constructor(
+    @Inject(DiscoveryService) discovery: DiscoveryService,
+    @Inject(ModuleRef) modules: ModuleRef,
+  ) {
+    // All modules are known by now, and nothing is connected yet.
+    assertOneEach(discovery.getProviders());
+    this.#discovery = discovery;
+    this.#modules = modules;
+  }
+
+  /** @throws LockConfigError if an instance needs a lock service that no module provides */
+  onModuleInit(): void {
+    const wrappers = [...this.#discovery.getProviders(), ...this.#discovery.getControllers()];
+    // Every lock module of the application has one of these; the first one does it for all.
+    if (wrappers.find(({ token }) => token === LockedInstances)?.instance !== this) return;
+
+    const warnings = new Set<string>();
+    for (const wrapper of wrappers) {
+      for (const instance of instancesOf(wrapper)) {
+        if (wrapper.isDependencyTreeStatic()) this.#provide(instance);
+        for (const warning of overrideWarnings(instance)) warnings.add(warning);
+        for (const warning of orderWarnings(instance)) warnings.add(warning);
+      }
+    }
+    for (const warning of warnings) this.#logger.warn(warning);
+  }
+
+  #provide(instance: object): void {
+    for (const method of lockedMethodsOf(instance)) {
+      const property = lockServiceProperty(method.service);
+      const present: unknown = Reflect.get(instance, property);
+      if (present === undefined || present === null) {
+        Reflect.set(instance, property, this.#serviceFor(method));
+      }
+    }
+  }
+
+  #serviceFor({ className, name, service }: LockedMethodInfo): unknown {
+    try {
+      return this.#modules.get<unknown>(lockServiceToken(service), { strict: false });
+    } catch (cause) {
+      const options = service === undefined ? '' : `{ name: '${service}' }`;
+      throw new LockConfigError(
+        `Cannot lock ${className}.${String(name)}: no module provides its lock service; import RedisLockModule.forRoot(${options}) in the root module`,
+        undefined,
+        { cause },
+      );
+    }
+  }
+}
+
+/** Two services with one name would be two processes to each other, and it would be chance which one is injected. */
+function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
+  const seen = new Set<unknown>();
+  for (const { token } of wrappers) {
+    if (!isLockServiceToken(token)) continue;
+    if (seen.has(token)) {
+      throw new LockConfigError(
+        `Two lock modules provide ${token.description}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … })`,
+      );
+    }
+    seen.add(token);
+  }
+}
+
+function overrideWarnings(instance: object): string[] {
+  return unlockedOverridesOf(instance).map(({ className, locked }) => {
+    const method = String(locked.name);
+    return `${className}.${method} overrides the locked ${locked.className}.${method} and takes no lock; put @Locked on it, or call super.${method}`;
+  });
+}
+
+function orderWarnings(instance: object): string[] {
+  return wrappedMethodsOf(instance).map(
+    ({ className, name }) =>
+      `${className}.${String(name)}: a decorator stands above @Locked, so that what it does begins before the lock is taken; if it opens a transaction, put @Locked above it`,
+  );
+}
+
+function instancesOf(wrapper: InstanceWrapper): object[] {
+  const instances: unknown[] = wrapper.isTransient
+    ? wrapper.getStaticTransientInstances().map((host) => host?.instance as unknown)
+    : [wrapper.instance];
+  return instances.filter((instance) => typeof instance === 'object' && instance !== null);
+}

@@ -1,0 +1,94 @@
+import { KeyTemplate } from '../../core/keys/key-template.js';
+import { assertLockKey } from '../../core/keys/lock-key.js';
+import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
+import type { Keys } from '../../core/lock.options.js';
+import { quoted } from '../../core/runtime/quoted.js';
+import type { DecoratedMethod } from './decorated-method.js';
+import { lockKeyBindings } from './lock-key.decorator.js';
+import { readParameters } from './parameter-names.js';
+
+/** Builds the key, or keys, from the arguments of a call. */
+export type KeyFunction = (...args: unknown[]) => unknown;
+
+type Arguments = readonly unknown[];
+type ReadArgument = (args: Arguments) => unknown;
+
+/**
+ * Compiles what `@Locked` was given into the key of a call: everything that can be found out is found out here,
+ * while the class is being defined.
+ *
+ * @throws LockConfigError if the template is wrong or names a parameter that is not there. What it returns throws
+ * LockKeyError
+ */
+export function compileLockedKey(
+  key: Keys | KeyFunction,
+  method: DecoratedMethod,
+): (args: Arguments) => Keys {
+  if (typeof key === 'function') return compileFunction(key, method);
+  if (typeof key === 'string') return compileTemplate(key, method);
+  if (!Array.isArray(key) || key.length === 0) {
+    throw new LockConfigError(
+      `Invalid key of @Locked on ${method.label}: it must be a template such as 'stock:<id>', a list of templates, or a function`,
+    );
+  }
+  const templates = key.map((template: string) => compileTemplate(template, method));
+  return (args) => templates.flatMap((keysOf) => keysOf(args));
+}
+
+function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
+  return (args: Arguments): Keys => {
+    try {
+      const result = key(...args);
+      const keys: unknown[] = Array.isArray(result) ? result : [result];
+      keys.forEach(assertLockKey);
+      if (keys.length === 0)
+        throw new LockKeyError('it gave an empty list: nothing would be locked');
+      return keys as string[];
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new LockKeyError(
+        `Cannot build a lock key with the key function of ${label}: ${reason}`,
+        undefined,
+        { cause },
+      );
+    }
+  };
+}
+
+function compileTemplate(text: string, method: DecoratedMethod) {
+  const template = new KeyTemplate(text, method.label);
+  const readers = new Map<string, ReadArgument>();
+  for (const { root } of template.placeholders) {
+    if (!readers.has(root)) readers.set(root, readArgument(root, template, method));
+  }
+  return (args: Arguments): string[] => template.render((root) => readers.get(root)?.(args));
+}
+
+function readArgument(root: string, template: KeyTemplate, method: DecoratedMethod): ReadArgument {
+  if (/^\d+$/.test(root)) return (args) => args[Number(root)];
+
+  const bindings = lockKeyBindings(method.target, method.name);
+  const bound = bindings.get(root);
+  if (bound !== undefined) return (args) => args[bound];
+
+  const shown = `${quoted(template.text)} of ${method.label}`;
+  const waysOut = `its position such as <0>, @LockKey('${root}') on the parameter, or a function`;
+  if ([...root].length === 1) {
+    throw new LockConfigError(
+      `Cannot bind <${root}> in ${shown}: a name of one letter cannot be told from a minified one; use a longer name, ${waysOut}`,
+    );
+  }
+  const parameters = readParameters(method);
+  const index = parameters?.findIndex(({ name }) => name === root) ?? -1;
+  if (parameters === undefined || index < 0) {
+    const names = [...bindings.keys(), ...(parameters ?? []).flatMap(({ name }) => name ?? [])];
+    const found =
+      parameters === undefined
+        ? 'its source cannot be read'
+        : `its parameters are ${names.length === 0 ? 'without names' : names.map(quoted).join(', ')}`;
+    throw new LockConfigError(
+      `Cannot bind <${root}> in ${shown}: ${found}; use one of them, ${waysOut}`,
+    );
+  }
+  return parameters[index]?.isRest === true ? (args) => args.slice(index) : (args) => args[index];
+}

@@ -1,0 +1,54 @@
+import type { Keys, WithLockOptions } from '../../core/lock.options.js';
+import type { DecoratedMethod, Method } from './decorated-method.js';
+import { lockRunnerOf } from './hidden-lock-service.js';
+import { keepMethodIdentity } from './keep-method-identity.js';
+import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
+import type { Enter } from '../result/manual-hold.js';
+import type { ResultKind } from '../result/result-kind.js';
+
+/** How the calls of one method are locked; all of it known while the class is defined. */
+export interface LockedMethodPlan {
+  readonly method: DecoratedMethod;
+  /** @throws LockKeyError */
+  readonly keysOf: (args: readonly unknown[]) => Keys;
+  readonly kind: ResultKind;
+  readonly service: string | undefined;
+  readonly options: WithLockOptions;
+}
+
+/**
+ * The method that takes the place of a locked one: runs it while the lock is held, and never otherwise. What is
+ * wrong with a call (no lock service, a key that cannot be built) is its result, before any Redis traffic.
+ */
+export function lockMethod(plan: LockedMethodPlan): Method {
+  const { original, label } = plan.method;
+  const lockedResult = LOCKED_RESULT[plan.kind];
+  const wrapper: Method = function (...args) {
+    const call: LockedCall = {
+      label,
+      enter: enterOf(plan, this, args),
+      run: () => Reflect.apply(original, this, args),
+    };
+    return lockedResult(call);
+  };
+  keepMethodIdentity(original, wrapper);
+  return wrapper;
+}
+
+/** The key is built here and now: what becomes of the arguments while the call waits must not change it. */
+function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
+  try {
+    const runner = lockRunnerOf(instance, plan.service, plan.method.label);
+    const keys = plan.keysOf(args);
+    return (work, signal) =>
+      runner.withLock(
+        keys,
+        signal === undefined ? plan.options : { ...plan.options, signal },
+        work,
+        plan.method.label,
+      );
+  } catch (error) {
+    const failure = error as Error;
+    return () => Promise.reject(failure);
+  }
+}

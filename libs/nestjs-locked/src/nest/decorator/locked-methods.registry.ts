@@ -1,0 +1,103 @@
+import type { Method } from './decorated-method.js';
+import type { ResultKind } from '../result/result-kind.js';
+
+/** The property by which a locked method is known. */
+export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');
+
+/** Where a prototype lists its own locked methods: another decorator may hide the wrapper behind its own. */
+const LOCKED_METHODS = Symbol.for('nestjs-locked/LockedMethods');
+
+/** What is known about a locked method at run time. */
+export interface LockedMethodInfo {
+  readonly className: string;
+  readonly name: string | symbol;
+  /** Undefined if the key comes from a function. */
+  readonly template: string | undefined;
+  /** Name of the lock service it uses; undefined for the one without a name. */
+  readonly service: string | undefined;
+  readonly kind: ResultKind;
+  /** The function that takes the lock. Other than the function on which this was found: that one only copied it. */
+  readonly wrapper: Method;
+}
+
+/** A method of a subclass that replaces a locked one and takes no lock. */
+export interface UnlockedOverride {
+  readonly className: string;
+  readonly locked: LockedMethodInfo;
+}
+
+type Registered = ReadonlyMap<string | symbol, readonly LockedMethodInfo[]>;
+
+/**
+ * The locked methods of an instance that something else wraps: a decorator that stands above `@Locked`. Whatever it
+ * does, a transaction for instance, begins before the lock is asked for.
+ */
+export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
+  return prototypesOf(instance).flatMap((prototype) =>
+    [...ownLockedMethods(prototype).values()].flatMap((infos) => {
+      const outermost = infos.at(-1) as LockedMethodInfo;
+      const method: unknown = Object.getOwnPropertyDescriptor(prototype, outermost.name)?.value;
+      return method === outermost.wrapper ? [] : [outermost];
+    }),
+  );
+}
+
+/** Notes the method on its wrapper and its prototype. */
+export function registerLockedMethod(target: object, info: LockedMethodInfo): void {
+  Object.defineProperty(info.wrapper, LOCKED_METHOD, { value: info, configurable: true });
+  const registered = new Map(ownLockedMethods(target));
+  registered.set(info.name, [...(registered.get(info.name) ?? []), info]);
+  Object.defineProperty(target, LOCKED_METHODS, { value: registered, configurable: true });
+}
+
+/** All locked methods of an instance, those of its base classes and overridden ones included. */
+export function lockedMethodsOf(instance: object): LockedMethodInfo[] {
+  return prototypesOf(instance).flatMap((prototype) =>
+    [...ownLockedMethods(prototype).values()].flat(),
+  );
+}
+
+/**
+ * The locked methods of an instance that a subclass overrides without locking. An override that calls the method it
+ * replaces through `super` is not one: what matters most still runs under the lock.
+ */
+export function unlockedOverridesOf(instance: object): UnlockedOverride[] {
+  const prototypes = prototypesOf(instance);
+  const byName = new Map(lockedMethodsOf(instance).map((info) => [info.name, info]));
+  return [...byName.values()].flatMap((locked) => {
+    const visible = prototypes.find(
+      (prototype) => Object.hasOwn(prototype, locked.name) && !callsSuper(prototype, locked.name),
+    );
+    if (visible === undefined || ownLockedMethods(visible).has(locked.name)) return [];
+    return [{ className: visible.constructor.name, locked }];
+  });
+}
+
+function ownLockedMethods(prototype: object): Registered {
+  const registered: unknown = Object.hasOwn(prototype, LOCKED_METHODS)
+    ? Reflect.get(prototype, LOCKED_METHODS)
+    : undefined;
+  return (registered as Registered | undefined) ?? new Map<never, never>();
+}
+
+/** The instance itself first: an object that was decorated by hand is its own prototype. */
+function prototypesOf(instance: object): object[] {
+  const prototypes: object[] = [];
+  for (
+    let prototype: object | null = instance;
+    prototype !== null && prototype !== Object.prototype;
+    prototype = Object.getPrototypeOf(prototype) as object | null
+  ) {
+    prototypes.push(prototype);
+  }
+  return prototypes;
+}
+
+function callsSuper(prototype: object, name: string | symbol): boolean {
+  const method: unknown = Object.getOwnPropertyDescriptor(prototype, name)?.value;
+  if (typeof method !== 'function' || ownLockedMethods(prototype).has(name)) return false;
+  const called = /\bsuper\s*(?:\.\s*([\p{ID_Continue}$]+)|\[)/gu;
+  return [...method.toString().matchAll(called)].some(
+    ([, property]) => property === undefined || property === name,
+  );
+}

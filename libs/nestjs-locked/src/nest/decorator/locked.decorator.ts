@@ -1,0 +1,88 @@
+import { decoratedMethod } from './decorated-method.js';
+import type { Keys } from '../../core/lock.options.js';
+import { requestLockService } from './hidden-lock-service.js';
+import { compileLockedKey, type KeyFunction } from './locked-key.js';
+import { lockMethod } from './locked-method.js';
+import type {
+  AnyMethod,
+  LockedMethod,
+  LockedMethodOf,
+  LockedMethodWith,
+} from './locked-method.types.js';
+import { registerLockedMethod } from './locked-methods.registry.js';
+import { assertLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
+import { resultKind } from '../result/result-kind.js';
+
+/** With `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked(template: Keys, options: SkippedOptions): LockedMethod<undefined>;
+/**
+ * Runs the method in one place at a time for each key, across all instances of the application.
+ *
+ * The key is built from the arguments of the call, when it is made: `<id>` is the parameter of that name,
+ * `<order.sku>` a property of it, `<order.items[].sku>` every element of a list, `<0.sku>` goes by position. Several
+ * keys, also given as a list of templates, are taken all or none. A default value of a parameter is not seen. Values are
+ * escaped like those of `lockKey`. The lock lasts until the method's Promise has settled, its Observable or async
+ * iterable has ended. Works above and below other decorators.
+ *
+ * @example @Locked('stock:<id>') async take(id: string, quantity: number) {}
+ * @throws LockConfigError while the class is being defined, if the method cannot be locked, the template names a
+ * parameter that is not there, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
+ * with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open transaction
+ * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock
+ * service: it is never run without the lock
+ */
+export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
+/** The same with a function and `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked<A extends unknown[]>(
+  key: (...args: A) => Keys,
+  options: SkippedOptions,
+): LockedMethodWith<A, undefined>;
+/**
+ * The key comes from a function of the method's arguments, best written with `lockKey`. Its parameters are checked
+ * against those of the method.
+ *
+ * @example @Locked((id: string) => lockKey`stock:${id}`) async take(id: string, quantity: number) {}
+ */
+export function Locked<A extends unknown[]>(
+  key: (...args: A) => Keys,
+  options?: LockedOptions,
+): LockedMethodWith<A>;
+/** The same for a method that is named, with `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+export function Locked<M extends AnyMethod>(
+  key: (...args: Parameters<M>) => Keys,
+  options: SkippedOptions,
+): LockedMethodOf<M, undefined>;
+/**
+ * The same without annotations, for a method that is named.
+ *
+ * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
+ */
+export function Locked<M extends AnyMethod>(
+  key: (...args: Parameters<M>) => Keys,
+  options?: LockedOptions,
+): LockedMethodOf<M>;
+export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
+  return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
+    const method = decoratedMethod(target, name, descriptor);
+    assertLockedOptions(options, `@Locked on ${method.label}`);
+    const { service, returns, ...lockOptions } = options;
+    const kind = resultKind(method, returns);
+    const wrapper = lockMethod({
+      method,
+      keysOf: compileLockedKey(key, method),
+      kind,
+      service,
+      options: Object.freeze(lockOptions),
+    });
+    requestLockService(target, service);
+    registerLockedMethod(target, {
+      className: method.className,
+      name,
+      template: typeof key === 'function' ? undefined : String(key),
+      service,
+      kind,
+      wrapper,
+    });
+    descriptor.value = wrapper;
+  };
+}

@@ -1,0 +1,46 @@
+import { describeValue } from '../../core/keys/key-value.js';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { assertLockOptions, type WithLockOptions } from '../../core/lock.options.js';
+import { quoted } from '../../core/runtime/quoted.js';
+import { lockServiceToken } from '../lock-service.token.js';
+import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
+
+/** What `@Locked` takes besides the key: the options of one call, without what only one call can have. */
+export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
+  /** The `name` of the lock module to use. @default the module without a name */
+  readonly service?: string;
+  /**
+   * What the method returns, where that cannot be seen while the class is defined: an Observable or async iterable
+   * without a type annotation, or built by a compiler that emits no types. The caller gets the same kind.
+   * @default 'iterable' for async generators, 'observable' for methods declared to return one, else 'promise'
+   */
+  readonly returns?: ResultKind;
+}
+
+/** The options of a call that gives undefined while somebody else has the lock. */
+export interface SkippedOptions extends LockedOptions {
+  readonly onBusy: 'skip';
+}
+
+/**
+ * @param where the options stand, for messages: `@Locked on StockService.take`
+ * @throws LockConfigError naming option, value and what is allowed
+ */
+export function assertLockedOptions(options: LockedOptions, where: string): void {
+  const refuse = (problem: string): never => {
+    throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
+  };
+  if (typeof options !== 'object' || options === null) {
+    refuse('the second argument must be an object, such as { waitMs: 0 }');
+  }
+  if ('signal' in options) {
+    refuse('a signal would be shared by all calls; use withLock for a wait that can be cancelled');
+  }
+  const { returns } = options;
+  if (returns !== undefined && !RESULT_KINDS.includes(returns)) {
+    const shown = typeof returns === 'string' ? quoted(returns) : describeValue(returns);
+    refuse(`returns is ${shown}; use one of ${RESULT_KINDS.map(quoted).join(', ')}`);
+  }
+  lockServiceToken(options.service);
+  assertLockOptions(options);
+}

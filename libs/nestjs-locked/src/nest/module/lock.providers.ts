@@ -1,0 +1,39 @@
+import type { InjectionToken, Provider } from '@nestjs/common';
+import { LockService } from '../lock.service.js';
+import { lockServiceToken } from '../lock-service.token.js';
+import { LockedInstances } from '../decorator/locked-instances.js';
+import type { LockLifecycle } from './lock-lifecycle.js';
+
+/**
+ * What a lock module consists of, whatever its store is.
+ *
+ * @param makeLocks from the providers named in `inject`
+ */
+export function lockProviders<Args extends unknown[]>(
+  name: string | undefined,
+  makeLocks: (...args: Args) => LockLifecycle,
+  inject: InjectionToken[] = [],
+): { providers: Provider[]; exports: InjectionToken[] } {
+  const token = lockServiceToken(name);
+  const lifecycle = Symbol('LockLifecycle');
+  const providers: Provider[] = [
+    LockedInstances, // its checks come before anything is connected
+    { provide: lifecycle, inject, useFactory: makeLocks },
+    ...serviceProviders(name, lifecycle),
+  ];
+  return { providers, exports: name === undefined ? [token, LockService] : [token] };
+}
+
+/**
+ * The class is the provider and the token leads to it, so that a test that overrides `LockService` overrides what
+ * `@Locked` gets, too. A named service has no class of its own.
+ */
+function serviceProviders(name: string | undefined, lifecycle: InjectionToken): Provider[] {
+  const useFactory = ({ engine }: LockLifecycle): LockService => new LockService(engine);
+  const token = lockServiceToken(name);
+  if (name !== undefined) return [{ provide: token, inject: [lifecycle], useFactory }];
+  return [
+    { provide: LockService, inject: [lifecycle], useFactory },
+    { provide: token, useExisting: LockService },
+  ];
+}

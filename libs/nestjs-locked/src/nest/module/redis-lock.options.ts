@@ -1,0 +1,49 @@
+import type { LockServiceOptions } from '../../core/lock.options.js';
+import type { RedisOptions } from '../../redis/connection/open-redis.js';
+import type { RedisClient } from '../../redis/connection/redis-client.js';
+
+/** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
+export interface RedisLockModuleOptions extends LockServiceOptions {
+  /**
+   * Where Redis is: a URL, options as ioredis takes them, or an ioredis 5 or 6 client. The locks open two connections
+   * of their own. A client stays yours: nothing is set on it, and you close it when you like, also before the locks.
+   */
+  readonly connection: string | RedisOptions | RedisClient;
+  /** Before every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
+  readonly keyPrefix?: string;
+  /**
+   * How long Redis keeps the fencing number of a key after its clock has passed it, in milliseconds: so far that clock
+   * may be set back, or be behind on a replica that takes over, without a number being given out twice. Each key that
+   * was locked within this time costs about 140 bytes. @default 600_000
+   */
+  readonly fenceKeepMs?: number;
+  /**
+   * How long the closing application waits for work that holds locks, in milliseconds. After that the work's signal
+   * aborts and the lease is left to run out. @default 10_000
+   */
+  readonly shutdownMs?: number;
+}
+
+/** What must be known before the options are, also with `forRootAsync`. */
+export interface RedisLockModuleExtras {
+  /** Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default none: the service without a name */
+  readonly name?: string;
+  /** Whether other modules can inject `LockService` without importing this one. @default true */
+  readonly isGlobal?: boolean;
+}
+
+/**
+ * What `RedisLockModule.forRootAsync` makes an instance of (`useClass`) or finds (`useExisting`) to get its options.
+ *
+ * @example
+ * @Injectable()
+ * class LockOptions implements RedisLockOptionsFactory {
+ *   constructor(private readonly config: ConfigService) {}
+ *   createRedisLockOptions() {
+ *     return { connection: this.config.getOrThrow('REDIS_URL') };
+ *   }
+ * }
+ */
+export interface RedisLockOptionsFactory {
+  createRedisLockOptions(): RedisLockModuleOptions | Promise<RedisLockModuleOptions>;
+}

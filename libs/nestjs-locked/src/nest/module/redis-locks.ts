@@ -1,0 +1,54 @@
+import { systemClock } from '../../core/time/clock.js';
+import { LockEngine } from '../../core/engine/lock-engine.js';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { resolveServiceOptions } from '../../core/lock.options.js';
+import { openRedis } from '../../redis/connection/open-redis.js';
+import { RedisLockStore } from '../../redis/redis-lock-store.js';
+import { LockLog } from './lock-log.js';
+import { LockLifecycle } from './lock-lifecycle.js';
+import type { RedisLockModuleOptions } from './redis-lock.options.js';
+
+const DEFAULT_KEY_PREFIX = 'lock:';
+const DEFAULT_SHUTDOWN_MS = 10_000;
+
+/** Makes the locks that the options ask for; connects to nothing yet. @throws LockConfigError */
+export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
+  const options = resolveServiceOptions(moduleOptions);
+  const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
+  const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
+  assertKeyPrefix(keyPrefix);
+  assertMilliseconds('shutdownMs', shutdownMs);
+  assertMilliseconds('fenceKeepMs', moduleOptions.fenceKeepMs ?? 0);
+  const redis = openRedis(moduleOptions.connection);
+  const store = new RedisLockStore({
+    client: redis.client,
+    clock: systemClock,
+    keyPrefix,
+    leaseMs: options.leaseMs,
+    ...(moduleOptions.fenceKeepMs === undefined ? {} : { fenceKeepMs: moduleOptions.fenceKeepMs }),
+    closeClient: () => redis.close(),
+  });
+  const log = new LockLog();
+  const engine = new LockEngine({
+    store,
+    options,
+    ...(name === undefined ? {} : { name }),
+    ...(keyPrefix === DEFAULT_KEY_PREFIX ? {} : { keyPrefix }),
+    report: (event) => log.report(event),
+  });
+  return new LockLifecycle(engine, shutdownMs);
+}
+
+function assertKeyPrefix(prefix: string): void {
+  if (typeof prefix === 'string' && !/[{}\s]/.test(prefix)) return;
+  throw new LockConfigError(
+    `Invalid option keyPrefix: '${prefix}' must be a text without braces and white space; the hash tag is the lock's name`,
+  );
+}
+
+function assertMilliseconds(name: string, ms: number): void {
+  if (Number.isSafeInteger(ms) && ms >= 0) return;
+  throw new LockConfigError(
+    `Invalid option ${name}: ${String(ms)} must be a whole number of milliseconds from 0`,
+  );
+}

@@ -1,0 +1,41 @@
+import { Observable } from 'rxjs';
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { ManualHold } from './manual-hold.js';
+import { relayObservable } from './relay-observable.js';
+
+/**
+ * An Observable whose lock is held already, and given back when its last subscription ends. Whoever subscribes after
+ * that gets an error, since nothing protects the source any more.
+ */
+export function heldObservable(
+  source: Observable<unknown>,
+  hold: ManualHold,
+  label: string,
+): Observable<unknown> {
+  let open = 0;
+  const ended = async (relayed: Promise<void>): Promise<void> => {
+    try {
+      await relayed;
+    } catch (error) {
+      open -= 1;
+      if (open === 0) await hold.end({ error });
+      throw error;
+    }
+    open -= 1;
+    if (open === 0) await hold.end();
+  };
+  return new Observable((subscriber) => {
+    if (hold.isOver) throw subscribedTooLate(label);
+    open += 1;
+    ended(hold.run(() => relayObservable(source, subscriber))).then(
+      () => subscriber.complete(),
+      (error: unknown) => subscriber.error(error),
+    );
+  });
+}
+
+function subscribedTooLate(label: string): LockConfigError {
+  return new LockConfigError(
+    `Cannot subscribe to the result of ${label}: its lock was given back when the first subscription ended; set returns: 'observable', then every subscription takes the lock`,
+  );
+}

@@ -1,0 +1,78 @@
+import { finished, type Readable } from 'node:stream';
+import { ReadableStream } from 'node:stream/web';
+import { StreamableFile } from '@nestjs/common';
+import { isObservable } from 'rxjs';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { heldIterator } from './held-iterator.js';
+import { heldObservable } from './held-observable.js';
+import type { ManualHold } from './manual-hold.js';
+
+/** Gives the caller the result, and the lock back when it has ended. */
+export type Carry = (hold: ManualHold) => unknown;
+
+/**
+ * What is to be done with a result whose work goes on after the method returned it: an Observable, an async
+ * iterable, or a stream (also inside Nest's StreamableFile). Undefined for every other result.
+ *
+ * If the caller never reads such a result, the lock stays.
+ */
+export function streamedResult(result: unknown, label: string): Carry | undefined {
+  if (typeof result !== 'object' || result === null) return undefined;
+  if (isObservable(result)) return (hold) => heldObservable(result, hold, label);
+  const stream = streamOf(result);
+  if (stream !== undefined) {
+    return (hold) => {
+      endWith(stream, hold);
+      return result;
+    };
+  }
+  if (result instanceof ReadableStream) {
+    return (hold) => ReadableStream.from(heldIterator(result[Symbol.asyncIterator](), hold));
+  }
+  if (isAsyncIterable(result)) return (hold) => heldIterable(result, hold, label);
+  return undefined;
+}
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return (
+    typeof (value as Partial<AsyncIterable<unknown>> | null)?.[Symbol.asyncIterator] === 'function'
+  );
+}
+
+function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: string): unknown {
+  if ('next' in source) return heldIterator(source[Symbol.asyncIterator](), hold);
+  // Not a plain iteration but an object that has one, such as a cursor: its other members must stay.
+  return new Proxy(source, {
+    get(target, property) {
+      if (property === Symbol.asyncIterator) {
+        return () => {
+          if (hold.isOver) throw iteratedTooLate(label);
+          return heldIterator(target[Symbol.asyncIterator](), hold);
+        };
+      }
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+}
+
+/** By its methods: a stream may come from another copy of the stream package. */
+function streamOf(result: object): Readable | undefined {
+  const stream: object | undefined = result instanceof StreamableFile ? result.getStream() : result;
+  const { pipe, on, read } = (stream ?? {}) as Record<string, unknown>;
+  const isReadable = [pipe, on, read].every((member) => typeof member === 'function');
+  return isReadable ? (stream as Readable) : undefined;
+}
+
+function endWith(stream: Readable, hold: ManualHold): void {
+  finished(stream, { writable: false }, (error) => {
+    // The result is with the caller, who learns of a failure from the stream itself.
+    hold.end(error ? { error } : undefined).catch(() => {});
+  });
+}
+
+function iteratedTooLate(label: string): LockConfigError {
+  return new LockConfigError(
+    `Cannot iterate the result of ${label} again: its lock was given back when the first iteration ended; set returns: 'iterable', then every call takes the lock when it is iterated`,
+  );
+}

@@ -1,0 +1,332 @@
+import { setImmediate as immediate } from 'node:timers/promises';
+import type { Clock } from '../../core/time/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { OpenCommand } from './open-command.js';
+import { OwnConnection } from './own-connection.js';
+import { reasonOf } from './reason-of.js';
+import type { RedisClient, RedisConnection } from './redis-client.js';
+import type { CommandFailure, CommandOutcome, RedisCommand } from './redis-command.js';
+import type { RedisScript } from '../scripts/redis-script.js';
+import { isFromReplica, isReplyError, lacksRights } from '../scripts/reply-error.js';
+import { readServerInfo, type ServerInfo } from './server-info.js';
+
+export interface CommandConnectionOptions {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly timeLimitMs: number;
+  /** Made known to every server before it gets a command. */
+  readonly scripts: readonly RedisScript[];
+}
+
+export interface CommandConnectionListener {
+  /** A new connection is ready, and has got what had to wait for it. */
+  admitted(server: ServerInfo): void;
+  failed(error: unknown): void;
+}
+
+/** This many commands may be on their way. A server that was silent finds no more than these when it wakes up. */
+const MOST_UNANSWERED = 1_000;
+
+/** This many commands may wait for a connection. What comes on top of them is refused at once. */
+const MOST_WAITING = 1_000;
+
+/**
+ * The connection for commands. While it is down or silent nothing is sent: a command waits for it within its own time
+ * limit, and is never sent after that. So Redis is not flooded with outdated commands when it returns, and an outage
+ * takes no more memory than `MOST_WAITING` commands. What was on its way when a connection broke is sent again on the
+ * next one; that does no harm, because the scripts are idempotent for each token.
+ *
+ * A new connection is admitted when its server has said that it is a master, and knows our scripts. If the server
+ * forgets them later (SCRIPT FLUSH), nothing new is sent until everything on its way has been answered. Then the
+ * commands that the server did not understand are sent again, in their order. A command that was overtaken by a later
+ * one for the same lock is not sent again: its caller is told.
+ */
+export class CommandConnection {
+  readonly #options: CommandConnectionOptions;
+  #connection: OwnConnection | undefined;
+  #listener: CommandConnectionListener | undefined;
+  /** A server is there and may be used. */
+  #isAdmitted = false;
+  /** A command was not answered in time, and nothing has been answered since. */
+  #isSilent = false;
+  #connections = 0;
+  #sendings = 0;
+  #lastError: unknown;
+  /** Not sent, and sent but not answered. Both are in the order of the calls. */
+  #waiting = new Set<OpenCommand>();
+  #unanswered = new Set<OpenCommand>();
+  /** Those of the unanswered whose script the server did not know, and how to tell them that it is their turn. */
+  readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
+  /** Those that were told, and are on their way again. */
+  readonly #repeating = new Set<OpenCommand>();
+  #onIdle: (() => void)[] = [];
+
+  constructor(options: CommandConnectionOptions) {
+    this.#options = options;
+  }
+
+  open(client: RedisClient, listener: CommandConnectionListener): void {
+    this.#listener = listener;
+    const connection = new OwnConnection(client, this.#options, {
+      ready: () => void this.#admit(connection, ++this.#connections).catch(() => {}), // a listener's error, not ours
+      closed: () => {
+        this.#connections++;
+        this.#lose();
+      },
+      failed: (error) => this.#failed(error),
+    });
+    this.#connection = connection;
+  }
+
+  get isReady(): boolean {
+    return this.#isAdmitted;
+  }
+
+  /** Counts connections: whether it is still the same one. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** Never rejects. */
+  run(command: RedisCommand): Promise<CommandOutcome> {
+    if (this.#connection === undefined) return this.#refused(command, 'the locks are not open');
+    if ((!this.#isAdmitted || this.#isSilent) && this.#waiting.size >= MOST_WAITING) {
+      const reason = `Redis cannot be reached, and ${MOST_WAITING} commands wait for it already`;
+      return this.#refused(command, `${reason}${this.#because}`);
+    }
+    return new Promise((end) => {
+      const open = new OpenCommand(command, end);
+      const { clock, timeLimitMs } = this.#options;
+      open.cancelLimit = clock.after(timeLimitMs, () => this.#expire(open));
+      const connection = this.#waiting.size === 0 ? this.#usable : undefined;
+      if (connection === undefined) this.#waiting.add(open);
+      else this.#send(open, connection.redis);
+    });
+  }
+
+  /** It leads where it should: if it breaks, a new one is made without delay. */
+  proved(): void {
+    this.#connection?.proved();
+  }
+
+  /** Makes a new connection; what is under way is sent again on it. */
+  reconnect(): void {
+    this.#lose();
+    this.#connection?.reconnect();
+  }
+
+  /** Waits for the answers, each within its limit, and for what they set in motion. */
+  async idle(): Promise<void> {
+    while (this.#waiting.size + this.#unanswered.size > 0) {
+      await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+      await immediate();
+    }
+  }
+
+  close(): void {
+    this.#connections++;
+    this.#isAdmitted = false;
+    this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  // ---- a new connection -------------------------------------------------------------------------------------
+
+  async #admit(own: OwnConnection, connection: number): Promise<void> {
+    const { redis } = own;
+    let server: ServerInfo;
+    try {
+      const [info] = await Promise.all([
+        redis.info('default').catch(unlessForbidden('')),
+        ...this.#options.scripts.map(({ lua }) =>
+          redis.script('LOAD', lua).catch(unlessForbidden(undefined)),
+        ),
+      ]);
+      if (connection !== this.#connections) return;
+      server = readServerInfo(info);
+    } catch (error) {
+      if (connection !== this.#connections) return;
+      this.#failed(error);
+      own.reconnect();
+      return;
+    }
+    this.#isAdmitted = true;
+    this.#isSilent = false;
+    this.#lastError = undefined;
+    this.#sendWaiting();
+    this.#listener?.admitted(server);
+  }
+
+  #failed(error: unknown): void {
+    this.#lastError = error;
+    this.#listener?.failed(error);
+  }
+
+  /** The connection is gone, or good for nothing. */
+  #lose(error?: unknown): void {
+    if (!this.#isAdmitted) return;
+    this.#isAdmitted = false;
+    if (error !== undefined) this.#lastError = error;
+    for (const open of this.#unanswered) open.mayHaveRun = true;
+    for (const tell of this.#forgotten.values()) tell(false);
+    this.#forgotten.clear();
+    this.#repeating.clear();
+    const unanswered = [...this.#unanswered];
+    this.#unanswered = new Set();
+    this.#waiting = new Set([...unanswered, ...this.#waiting]);
+    for (const open of unanswered) {
+      if (open.command.isRepeatable !== false) continue;
+      this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
+    }
+  }
+
+  // ---- sending ----------------------------------------------------------------------------------------------
+
+  /** The connection on which a command can be sent right now. */
+  get #usable(): OwnConnection | undefined {
+    const mayBeSent =
+      this.#isAdmitted &&
+      !this.#isSilent &&
+      this.#forgotten.size + this.#repeating.size === 0 &&
+      this.#unanswered.size < MOST_UNANSWERED;
+    return mayBeSent ? this.#connection : undefined;
+  }
+
+  #sendWaiting(): void {
+    for (const open of this.#waiting) {
+      const connection = this.#usable;
+      if (connection === undefined) return;
+      this.#waiting.delete(open);
+      this.#send(open, connection.redis);
+    }
+  }
+
+  #send(open: OpenCommand, redis: RedisConnection): void {
+    const sending = ++this.#sendings;
+    const connection = this.#connections;
+    open.sending = sending;
+    this.#unanswered.add(open);
+    const isAwaited = (): boolean => open.sending === sending && this.#unanswered.has(open);
+    open.command
+      .send(redis, async () => isAwaited() && this.#turnOf(open))
+      .then(
+        (reply) => {
+          if (isAwaited()) this.#answered(open, reply);
+          else this.#heard(connection);
+        },
+        (error: unknown) => {
+          if (isAwaited()) this.#notAnswered(open, error);
+          else this.#heard(connection);
+        },
+      );
+  }
+
+  // ---- answers ----------------------------------------------------------------------------------------------
+
+  /** The answer was too late for its caller, but the server speaks. */
+  #heard(connection: number): void {
+    if (connection !== this.#connections) return;
+    this.#isSilent = false;
+    this.#sendWaiting();
+  }
+
+  #answered(open: OpenCommand, reply: unknown): void {
+    this.#isSilent = false;
+    this.#refuseOvertaken(open);
+    this.#end(open, { kind: 'answered', reply, mayHaveRunBefore: open.mayHaveRun });
+  }
+
+  #notAnswered(open: OpenCommand, error: unknown): void {
+    if (isReplyError(error) && !isFromReplica(error)) {
+      this.#isSilent = false;
+      this.#refuseOvertaken(open);
+      return this.#end(open, this.#failure(open.command, error, error.message));
+    }
+    const hadRun = open.mayHaveRun;
+    this.#lose(error);
+    if (isFromReplica(error)) open.mayHaveRun = hadRun;
+    this.#connection?.reconnect();
+  }
+
+  #expire(open: OpenCommand): void {
+    const limit = `${this.#options.timeLimitMs} ms`;
+    if (this.#unanswered.has(open)) {
+      this.#isSilent = true;
+      const reason = `Redis did not answer within ${limit}`;
+      return this.#end(open, this.#failure(open.command, undefined, reason));
+    }
+    const reason = this.#isAdmitted
+      ? `Redis did not answer earlier commands within ${limit}`
+      : `there was no connection to Redis for ${limit}${this.#because}`;
+    const failure = this.#failure(open.command, this.#lastError, reason);
+    this.#end(open, { ...failure, neverRan: !open.mayHaveRun });
+  }
+
+  #end(open: OpenCommand, outcome: CommandOutcome): void {
+    open.cancelLimit();
+    this.#unanswered.delete(open);
+    this.#waiting.delete(open);
+    this.#forgotten.get(open)?.(false);
+    this.#forgotten.delete(open);
+    this.#repeating.delete(open);
+    open.end(outcome);
+    this.#repeatForgotten();
+    this.#sendWaiting();
+    if (this.#waiting.size + this.#unanswered.size > 0) return;
+    for (const tell of this.#onIdle.splice(0)) tell();
+  }
+
+  #refused(command: RedisCommand, reason: string): Promise<CommandFailure> {
+    const failure = this.#failure(command, this.#lastError, reason);
+    return Promise.resolve({ ...failure, neverRan: true });
+  }
+
+  #failure({ action }: RedisCommand, cause: unknown, reason: string): CommandFailure {
+    const options = cause === undefined ? undefined : { cause };
+    const error = new LockStoreError(`Cannot ${action}: ${reason}`, undefined, options);
+    return { kind: 'failed', cause: error, neverRan: false };
+  }
+
+  get #because(): string {
+    return this.#lastError === undefined ? '' : `: ${reasonOf(this.#lastError)}`;
+  }
+
+  // ---- a server that has forgotten our scripts --------------------------------------------------------------
+
+  #turnOf(open: OpenCommand): Promise<boolean> {
+    return new Promise((tell) => {
+      this.#repeating.delete(open);
+      this.#forgotten.set(open, tell);
+      this.#repeatForgotten();
+    });
+  }
+
+  /** Everything under way was answered: whose script was not known may be sent whole, one after the other. */
+  #repeatForgotten(): void {
+    if (this.#forgotten.size < this.#unanswered.size) return;
+    const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
+    this.#forgotten.clear();
+    for (const [open, tell] of inOrder) {
+      this.#repeating.add(open);
+      tell(true);
+    }
+  }
+
+  /** Whether the script was known or not was seen by others first: its order cannot be kept any more. */
+  #refuseOvertaken(by: OpenCommand): void {
+    for (const open of [...this.#forgotten.keys()]) {
+      if (!open.isBefore(by) || !open.concerns(by)) continue;
+      const reason = 'Redis had forgotten its script, and a later command was quicker';
+      const failure = this.#failure(open.command, undefined, reason);
+      this.#end(open, { ...failure, neverRan: !open.mayHaveRun });
+    }
+  }
+}
+
+/** What the user may not do is found out by the probe, if it is needed at all. */
+function unlessForbidden<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (lacksRights(error)) return instead;
+    throw error;
+  };
+}

@@ -1,0 +1,53 @@
+import type { InboxMessage } from '../../core/store/lock-store.js';
+
+/** What we publish to our own inbox. */
+export interface ProbeMessage {
+  readonly kind: 'probe';
+  readonly id: string;
+}
+
+/**
+ * Reads what the scripts publish. The key comes last because it is the only part that may contain blanks.
+ *
+ *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <key>
+ *     w <token> <key>
+ *     h <token> <ms> <key>
+ *     r <token> <key>
+ *     probe <id>
+ *
+ * @returns undefined for anything else: whoever may publish can write what they like
+ */
+export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | undefined {
+  const [kind, token, ...rest] = text.split(' ');
+  if (token === undefined) return undefined;
+  switch (kind) {
+    case 'g': {
+      const [fence, blockEnd, waiters, acceptMs] = rest.slice(0, 4).map(Number);
+      if (![fence, blockEnd, waiters, acceptMs].every(Number.isFinite)) return undefined;
+      return {
+        kind: 'grant',
+        token,
+        fence: fence as number,
+        blockEnd: blockEnd as number,
+        waiters: waiters as number,
+        acceptMs: acceptMs as number,
+        key: rest.slice(4).join(' '),
+      };
+    }
+    case 'w':
+      return { kind: 'wanted', token, key: rest.join(' ') };
+    case 'r':
+      return { kind: 'revoked', token, key: rest.join(' ') };
+    case 'h': {
+      const ms = Number(rest[0]);
+      return Number.isFinite(ms)
+        ? { kind: 'head', token, ms, key: rest.slice(1).join(' ') }
+        : undefined;
+    }
+    case 'probe':
+      return { kind: 'probe', id: token };
+    case undefined:
+    default:
+      return undefined;
+  }
+}

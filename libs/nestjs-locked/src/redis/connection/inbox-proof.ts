@@ -1,0 +1,70 @@
+import type { Clock } from '../../core/time/clock.js';
+import type { CommandConnection } from './command-connection.js';
+import type { CommandFailure } from './redis-command.js';
+import type { RedisKeys } from '../scripts/redis-keys.js';
+import { probeScript } from '../scripts/probe.lua.js';
+import { withinLimit } from './time-limit.js';
+
+/** What has become of a message that a script has published to our own inbox. */
+export type InboxProofOutcome =
+  | { readonly kind: 'arrived' }
+  /** Nobody listens there, or the message has not arrived: commands and inbox are on different servers. */
+  | { readonly kind: 'missing' }
+  /** The script was not answered, or refused. */
+  | CommandFailure;
+
+export interface InboxProofOptions {
+  readonly commands: CommandConnection;
+  readonly clock: Clock;
+  readonly keys: RedisKeys;
+  readonly processId: string;
+  readonly timeLimitMs: number;
+}
+
+/**
+ * Proves that what scripts publish arrives here. That it arrives is not enough: a master passes messages on to its
+ * replicas, and waiters that listen there are not counted. So the server must also say that we listen on it.
+ */
+export class InboxProof {
+  readonly #options: InboxProofOptions;
+  #count = 0;
+  readonly #arrivals = new Map<string, () => void>();
+
+  constructor(options: InboxProofOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects. */
+  async run(): Promise<InboxProofOutcome> {
+    const { commands, clock, keys, processId, timeLimitMs } = this.#options;
+    const id = String(++this.#count);
+    const arrival = new Promise<void>((resolve) => this.#arrivals.set(id, resolve));
+    try {
+      const args = [keys.inboxPrefix + processId, `probe ${id}`];
+      const outcome = await commands.run({
+        action: 'prove the scripts',
+        keys: [],
+        send: (redis, mayRepeat) =>
+          probeScript.run(redis, keys.of(`probe:${processId}`), args, mayRepeat),
+      });
+      if (outcome.kind === 'failed') return outcome;
+      if (Number(outcome.reply) === 0) return { kind: 'missing' };
+      await withinLimit(clock, timeLimitMs, 'receive a message', () => arrival);
+      return { kind: 'arrived' };
+    } catch {
+      return { kind: 'missing' };
+    } finally {
+      this.#arrivals.delete(id);
+    }
+  }
+
+  /** The message has arrived in the inbox. */
+  arrived(id: string): void {
+    this.#arrivals.get(id)?.();
+  }
+
+  /** Nobody waits any more. */
+  close(): void {
+    for (const arrive of this.#arrivals.values()) arrive();
+  }
+}

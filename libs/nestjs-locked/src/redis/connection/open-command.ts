@@ -1,0 +1,22 @@
+import type { CommandOutcome, RedisCommand } from './redis-command.js';
+
+/** A command whose caller waits. */
+export class OpenCommand {
+  /** Number of the sending that counts: an answer to an earlier one is late. */
+  sending = 0;
+  mayHaveRun = false;
+  cancelLimit: () => void = () => {};
+
+  constructor(
+    readonly command: RedisCommand,
+    readonly end: (outcome: CommandOutcome) => void,
+  ) {}
+
+  isBefore(other: OpenCommand): boolean {
+    return this.sending < other.sending;
+  }
+
+  concerns(other: OpenCommand): boolean {
+    return this.command.keys.some((key) => other.command.keys.includes(key));
+  }
+}

@@ -1,0 +1,48 @@
+import { Redis, type RedisOptions as AnyRedisOptions } from 'ioredis';
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { RedisClient } from './redis-client.js';
+
+/** The reply mapping of ioredis 6 makes no difference to us, and ioredis 5 has none. */
+export type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
+
+export interface OpenedRedis {
+  readonly client: RedisClient;
+  /** Closes what was opened here; nothing, for a client that somebody else made. */
+  close(): Promise<void>;
+}
+
+/**
+ * The client that the connections of the locks are made like. One that is made here is never connected itself.
+ * @throws LockConfigError if `connection` is none of the three
+ */
+export function openRedis(connection: string | RedisOptions | RedisClient): OpenedRedis {
+  if (isClient(connection)) return { client: connection, close: async () => {} };
+  const client = newClient(connection);
+  return { client, close: async () => client.disconnect() };
+}
+
+function newClient(connection: string | RedisOptions): Redis {
+  if (isPlainObject(connection)) return new Redis({ ...connection, lazyConnect: true });
+  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
+    return new Redis(connection, { lazyConnect: true });
+  throw new LockConfigError(
+    `Invalid option connection: ${typeof connection === 'string' ? `'${connection}'` : String(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
+  );
+}
+
+/** Not an array, and not the client of another library: its fields would be read as options. */
+function isPlainObject(value: unknown): value is RedisOptions {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function isClient(connection: unknown): connection is RedisClient {
+  const methods = ['evalsha', 'eval', 'duplicate', 'on', 'info'];
+  return (
+    typeof connection === 'object' &&
+    connection !== null &&
+    !('isCluster' in connection && connection.isCluster === true) &&
+    methods.every((name) => typeof (connection as Record<string, unknown>)[name] === 'function')
+  );
+}

@@ -1,0 +1,121 @@
+import type { Clock } from '../../core/time/clock.js';
+import type { RedisClient, RedisConnection } from './redis-client.js';
+
+export interface OwnConnectionOptions {
+  /** Shown by CLIENT LIST. */
+  readonly name: string;
+  readonly clock: Clock;
+  /** How long a command may take. */
+  readonly timeLimitMs: number;
+}
+
+export interface OwnConnectionListener {
+  ready(): void;
+  /** The connection is closed, or an attempt to connect has failed. */
+  closed(): void;
+  failed(error: unknown): void;
+}
+
+/** How long a connection that we give up is waited for to close in good order. */
+const DISCONNECT_MS = 500;
+
+/** How long to wait before ioredis is asked to connect again after it has given up. */
+const REVIVAL_MS = 1_000;
+
+/**
+ * A connection to the same server as the user's client, always to the master, that comes back whatever happens. ioredis
+ * keeps no command for it and repeats none: what was asked for while it was down may be long out of date when it returns.
+ */
+export class OwnConnection {
+  readonly redis: RedisConnection;
+  readonly #client: RedisClient;
+  /** Attempts since the connection was last good for something. */
+  #attempts = 0;
+  #closed = false;
+  #cancelRevival: () => void = () => {};
+
+  constructor(
+    client: RedisClient,
+    { name, clock, timeLimitMs }: OwnConnectionOptions,
+    listener: OwnConnectionListener,
+  ) {
+    this.#client = client;
+    const { reconnectOnError } = client.options;
+    this.redis = client.duplicate({
+      connectionName: name,
+      lazyConnect: false,
+      // A planned failover breaks no connection: without the sentinels' word we would stay on the old master.
+      role: 'master',
+      failoverDetector: true,
+      // Where the user's function has the command sent again, that is done here instead, in order.
+      reconnectOnError: (error: Error) => (reconnectOnError?.(error) ? 1 : false),
+      retryStrategy: () => this.#delayMs(),
+      sentinelRetryStrategy: reconnectDelay,
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: null,
+      autoResubscribe: false,
+      enableAutoPipelining: false,
+      commandTimeout: undefined,
+      monitor: false,
+      scripts: undefined,
+      himportFieldsets: undefined,
+      // A server that says nothing any more is left; ioredis would wait for ever. Later than the limit of the command,
+      // whose caller is to be told that it was not answered.
+      socketTimeout: Math.ceil(timeLimitMs * 1.2),
+      disconnectTimeout: DISCONNECT_MS,
+    });
+    this.redis.on('error', (error) => {
+      if (!this.#closed) listener.failed(error);
+    });
+    this.redis.on('ready', () => {
+      if (!this.#closed) listener.ready();
+    });
+    this.redis.on('close', () => {
+      if (!this.#closed) listener.closed();
+    });
+    this.redis.on('end', () => {
+      if (this.#closed) return this.#leaveSentinels();
+      this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
+    });
+  }
+
+  /** It has turned out to be of use: should it break, a new one is made without delay. */
+  proved(): void {
+    this.#attempts = 0;
+  }
+
+  /** Drops the connection and makes a new one, unless that is under way. */
+  reconnect(): void {
+    const { status } = this.redis;
+    // ioredis would give up a connection in the making for good.
+    if (status === 'connect' || status === 'ready') this.redis.disconnect(true);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelRevival();
+    this.redis.disconnect();
+  }
+
+  #delayMs(): number {
+    // A password that was changed on the client is meant for us, too.
+    const { username, password } = this.#client.options;
+    Object.assign(this.redis.options, { username, password });
+    return reconnectDelay(++this.#attempts);
+  }
+
+  /** If a connection was being made when it was closed, ioredis has begun to listen to the sentinels after that. */
+  #leaveSentinels(): void {
+    if (this.#client.options.sentinels) this.redis.disconnect();
+  }
+
+  #connect(): void {
+    this.redis.connect().catch(() => {}); // told as `error`
+  }
+}
+
+/** How long to wait before the next attempt, in milliseconds. */
+export function reconnectDelay(times: number): number {
+  return Math.min(50 * 2 ** Math.min(times, 5), 1_000);
+}

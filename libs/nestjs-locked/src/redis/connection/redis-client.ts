@@ -1,0 +1,48 @@
+import type { ScriptClient } from '../scripts/redis-script.js';
+
+/**
+ * What `connection` may be, besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to
+ * get in, and nothing else is done with it: the locks use connections of their own, made by `duplicate`. So it stays
+ * yours in every respect. It may be busy with a blocking command, a subscription or a transaction, select another
+ * database, not be connected at all, or be closed before the locks are.
+ */
+export interface RedisClient {
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly connectionName?: string | null | undefined;
+    readonly sentinels?: readonly object[] | null | undefined;
+    /** Read again before every reconnect, for passwords that change. */
+    readonly username?: string | null | undefined;
+    readonly password?: string | null | undefined;
+    readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null | undefined;
+  };
+  /** A connection of our own to the same server, with these options instead of the client's. */
+  duplicate(override: object): RedisConnection;
+}
+
+/** A connection of our own: the few things we ask of it. Connections of ioredis 5 and of ioredis 6 both fit. */
+export interface RedisConnection extends ScriptClient {
+  /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
+  readonly status: string;
+  readonly options: object;
+  connect(): Promise<unknown>;
+  /** @param reconnect true: drop the connection and make a new one */
+  disconnect(reconnect?: boolean): void;
+  script(subcommand: 'LOAD', script: string): Promise<unknown>;
+  info(section: string): Promise<string>;
+  get(key: string): Promise<string | null>;
+  set(key: string, value: string, mode: 'PX', milliseconds: number): Promise<unknown>;
+  del(key: string): Promise<unknown>;
+  scan(
+    cursor: string,
+    match: 'MATCH',
+    pattern: string,
+    count: 'COUNT',
+    size: number,
+  ): Promise<[cursor: string, keys: string[]]>;
+  subscribe(channel: string): Promise<unknown>;
+  ping(): Promise<unknown>;
+  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'message', listener: (channel: string, message: string) => void): unknown;
+}

@@ -1,0 +1,137 @@
+import type { Clock } from '../../core/time/clock.js';
+import { OwnConnection } from './own-connection.js';
+import type { RedisClient } from './redis-client.js';
+import { withinLimit } from './time-limit.js';
+
+export interface RedisInboxOptions {
+  readonly channel: string;
+  readonly clock: Clock;
+  readonly timeLimitMs: number;
+  /** How often the connection is checked; a half-open one is silent for ever otherwise. */
+  readonly pingEveryMs: number;
+}
+
+export interface RedisInboxListener {
+  message(message: string): void;
+  subscribed(): void;
+  lost(): void;
+  /** The connection was refused, broke, or what was asked of it was refused. It is tried again. */
+  failed(error: unknown): void;
+}
+
+/** A refused subscription is refused again at once: not in a tight loop. */
+const RESUBSCRIBE_MS = 1_000;
+
+/**
+ * One subscription per process, on a connection of its own. It is renewed by hand after every reconnect, because the
+ * acknowledgement matters: only then do messages arrive again.
+ */
+export class RedisInbox {
+  readonly #options: RedisInboxOptions;
+  readonly #listener: RedisInboxListener;
+  readonly #connection: OwnConnection;
+  #ready = false;
+  #closed = false;
+  #cancelTimer: () => void = () => {};
+  #connections = 0;
+
+  constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
+    const { channel, clock, timeLimitMs } = options;
+    this.#options = options;
+    this.#listener = listener;
+    this.#connection = new OwnConnection(
+      client,
+      { name: channel, clock, timeLimitMs },
+      {
+        ready: () => void this.#subscribe(++this.#connections).catch(() => {}), // a listener's error, not ours
+        closed: () => {
+          this.#connections++;
+          this.#lost();
+        },
+        failed: (error) => this.#failed(error),
+      },
+    );
+    this.#connection.redis.on('message', (from, message) => {
+      if (from === channel) listener.message(message);
+    });
+  }
+
+  get ready(): boolean {
+    return this.#ready;
+  }
+
+  /** Counts connections: whether it is still the same one. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** It leads where it should: if it breaks, a new one is made without delay. */
+  proved(): void {
+    this.#connection.proved();
+  }
+
+  /** Drops the connection and makes a new one. */
+  reconnect(): void {
+    this.#lost();
+    if (!this.#closed) this.#connection.reconnect();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#lost();
+    this.#connection.close();
+  }
+
+  /** @param connection what becomes of an older one does not matter */
+  async #subscribe(connection: number): Promise<void> {
+    const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
+    try {
+      await this.#limited('subscribe to the inbox', () =>
+        this.#connection.redis.subscribe(this.#options.channel),
+      );
+      if (!isCurrent()) return;
+      this.#ready = true;
+      this.#armPing();
+    } catch (error) {
+      if (!isCurrent()) return;
+      this.#failed(error);
+      this.#cancelTimer = this.#options.clock.after(RESUBSCRIBE_MS, () => this.reconnect());
+      return;
+    }
+    this.#listener.subscribed();
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#closed) this.#listener.failed(error);
+  }
+
+  #armPing(): void {
+    this.#cancelTimer = this.#options.clock.after(
+      this.#options.pingEveryMs,
+      () => void this.#ping(this.#connections).catch(() => {}),
+    );
+  }
+
+  async #ping(connection: number): Promise<void> {
+    const isCurrent = (): boolean => connection === this.#connections && this.#ready;
+    try {
+      await this.#limited('ping the inbox', () => this.#connection.redis.ping());
+      if (isCurrent()) this.#armPing();
+    } catch (error) {
+      if (!isCurrent()) return;
+      this.#failed(error);
+      this.reconnect();
+    }
+  }
+
+  #lost(): void {
+    this.#cancelTimer();
+    if (!this.#ready) return;
+    this.#ready = false;
+    if (!this.#closed) this.#listener.lost();
+  }
+
+  #limited(action: string, command: () => Promise<unknown>): Promise<unknown> {
+    return withinLimit(this.#options.clock, this.#options.timeLimitMs, action, command);
+  }
+}

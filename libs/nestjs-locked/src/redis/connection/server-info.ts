@@ -1,0 +1,44 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+
+/** Oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
+const OLDEST_REDIS = [6, 2] as const;
+
+/** What a server says about itself. */
+export interface ServerInfo {
+  /** How it makes room when its memory is full; undefined if it never drops keys, or does not tell. */
+  readonly evictionPolicy: string | undefined;
+}
+
+/**
+ * @param info the answer to INFO; '' if the user may not ask for it
+ * @throws LockConfigError if this kind of server is not supported · Error if it is a replica, which may pass
+ */
+export function readServerInfo(info: string): ServerInfo {
+  assertVersion(info);
+  if (/^cluster_enabled:1/m.test(info)) throw clusterError();
+  if (/^role:slave/m.test(info)) {
+    throw new Error('the server at this address is a READONLY replica, and locks need the master');
+  }
+  const [, maxMemory] = /^maxmemory:(\d+)/m.exec(info) ?? [];
+  const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
+  const mayEvict = maxMemory !== '0' && policy !== 'noeviction';
+  return { evictionPolicy: mayEvict ? policy : undefined };
+}
+
+export function clusterError(cause?: unknown): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' is a node of a Redis Cluster, and has only a part of the keys: Cluster is not supported yet; name a server with cluster-enabled no, or sentinels`,
+    undefined,
+    cause === undefined ? undefined : { cause },
+  );
+}
+
+function assertVersion(info: string): void {
+  const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(info) ?? [];
+  if (major === undefined || minor === undefined) return;
+  const [oldestMajor, oldestMinor] = OLDEST_REDIS;
+  if (+major > oldestMajor || (+major === oldestMajor && +minor >= oldestMinor)) return;
+  throw new LockConfigError(
+    `Redis ${major}.${minor} is too old: nestjs-locked needs ${OLDEST_REDIS.join('.')} or newer`,
+  );
+}

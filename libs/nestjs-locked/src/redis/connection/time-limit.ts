@@ -1,0 +1,25 @@
+import type { Clock } from '../../core/time/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { reasonOf } from './reason-of.js';
+
+/**
+ * Waits for a command for at most `limitMs`; it may still be carried out after that.
+ * @throws LockStoreError with the client's error as `cause`
+ */
+export async function withinLimit<T>(
+  clock: Clock,
+  limitMs: number,
+  action: string,
+  command: () => Promise<T>,
+): Promise<T> {
+  return await new Promise<T>((resolve, reject) => {
+    const cancel = clock.after(limitMs, () => {
+      reject(new LockStoreError(`Cannot ${action}: Redis did not answer within ${limitMs} ms`));
+    });
+    command()
+      .then(resolve, (cause: unknown) => {
+        reject(new LockStoreError(`Cannot ${action}: ${reasonOf(cause)}`, undefined, { cause }));
+      })
+      .finally(cancel);
+  });
+}

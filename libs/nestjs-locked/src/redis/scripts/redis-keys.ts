@@ -1,0 +1,38 @@
+/**
+ * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
+ * out twice, in milliseconds: a number is kept for so long after the clock has passed it (docs/adr/0011).
+ */
+export const FENCE_KEEP_MS = 600_000;
+
+/** Where things are in Redis. What belongs to one lock shares its hash tag. */
+export class RedisKeys {
+  readonly prefix: string;
+
+  constructor(prefix: string) {
+    this.prefix = prefix;
+  }
+
+  of(key: string): [lock: string, queue: string, fence: string, lapsed: string] {
+    const lock = `${this.prefix}{${key}}`;
+    return [lock, `${lock}:queue`, `${lock}:fence`, `${lock}:lapsed`];
+  }
+
+  labelOf(key: string): string {
+    return `${this.prefix}{${key}}:label`;
+  }
+
+  /** What a process says of itself. */
+  processOf(processId: string): string {
+    return `${this.prefix}process:${processId}`;
+  }
+
+  get inboxPrefix(): string {
+    return `${this.prefix}inbox:`;
+  }
+
+  /** The key of a lock, from where the lock stands in Redis; undefined for everything else. */
+  keyOf(redisKey: string): string | undefined {
+    const isLock = redisKey.startsWith(`${this.prefix}{`) && redisKey.endsWith('}');
+    return isLock ? redisKey.slice(this.prefix.length + 1, -1) : undefined;
+  }
+}

@@ -1,0 +1,167 @@
+import { FENCE_BLOCK } from '../../core/store/fence-block.js';
+import type { LockRecord } from '../../core/store/lock-directory.js';
+import type {
+  AcquireReply,
+  Busy,
+  Granted,
+  LeaveReply,
+  Queued,
+  ReleaseReply,
+  RenewReply,
+  RequeueReply,
+  Unknown,
+} from '../../core/store/lock-store.js';
+
+/**
+ * Sends a script until it has done what it was asked for. One that has met as many dead waiters as one call may drop
+ * answers `again`, and has done nothing else: it is as if it had been on its way until it is sent again.
+ * @param mayRepeat asked before it is sent again: it must not run behind later commands for the same lock
+ */
+export async function completed(
+  send: () => Promise<unknown>,
+  mayRepeat: () => Promise<boolean>,
+): Promise<unknown> {
+  let reply = await send();
+  while (Array.isArray(reply) && reply[0] === 'again' && (await mayRepeat())) reply = await send();
+  return reply;
+}
+
+/** The scripts' replies as unions. Numbers above 2^31 travel as text; some clients give every number as text. */
+
+export function readAcquireReply(reply: unknown): Exclude<AcquireReply, Unknown> {
+  const [kind, ...rest] = list(reply);
+  return kind === 'busy' ? busy(rest) : readRequeueReply(reply);
+}
+
+/** @returns for every token `granted`, or for every one `busy` */
+export function readTogetherReply(
+  reply: unknown,
+  tokens: readonly string[],
+): Exclude<AcquireReply, Unknown>[] {
+  const [kind, ...entries] = list(reply);
+  if (entries.length !== tokens.length) throw unreadable(reply);
+  switch (kind) {
+    case 'granted':
+      return tokens.map((token, i) => granted([token, ...list(entries[i]), 0]));
+    case 'busy':
+      return entries.map((entry) => busy(list(entry)));
+    default:
+      throw unreadable(reply);
+  }
+}
+
+export function readRequeueReply(reply: unknown): Exclude<RequeueReply, Unknown> {
+  const [kind, ...rest] = list(reply);
+  switch (kind) {
+    case 'granted':
+      return granted(rest);
+    case 'queued':
+      return queued(rest);
+    default:
+      throw unreadable(reply);
+  }
+}
+
+export function readHandoverReply(reply: unknown): Exclude<RequeueReply, Unknown> {
+  const asked = readRequeueReply(reply);
+  return list(reply)[5] === 'lost' ? { ...asked, wasLost: true } : asked;
+}
+
+export function readLeaveReply(reply: unknown): Exclude<LeaveReply, Unknown> {
+  const [kind, ...rest] = list(reply);
+  switch (kind) {
+    case 'granted':
+      return granted(rest);
+    case 'left':
+      return { kind };
+    default:
+      throw unreadable(reply);
+  }
+}
+
+export function readReleaseReply(reply: unknown): Exclude<ReleaseReply, Unknown> {
+  const [kind] = list(reply);
+  if (kind === 'released' || kind === 'lost') return { kind };
+  throw unreadable(reply);
+}
+
+export function readRenewReply(reply: unknown): RenewReply[] {
+  return list(reply).map((entry) => {
+    const [blockEnd, waiters] = list(entry);
+    return blockEnd === undefined
+      ? { kind: 'lost' }
+      : { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
+  });
+}
+
+/** Whether the value of a lock says that the holder is one of us. */
+export function isLeaseToken(value: string): boolean {
+  return /^[0-9a-f]{32}:\d+$/.test(value);
+}
+
+export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
+  const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
+  if (value === undefined) return undefined;
+  const isOurs = isLeaseToken(value);
+  const [owner, ...words] = (label ?? '').split(' ');
+  return {
+    value,
+    remainingMs: remaining(pttl),
+    waiters: number(waiters),
+    since: isOurs ? firstMintedAt(fence) : undefined,
+    label: owner === value ? words.join(' ') : undefined,
+  };
+}
+
+/** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
+function firstMintedAt(fence = ''): number | undefined {
+  const [last] = /^\d+/.exec(fence) ?? [];
+  return last === undefined ? undefined : (Number(last) - FENCE_BLOCK) / 1_000;
+}
+
+/** @param reply nothing for a lock that was itself free, of several asked for together */
+function busy([pttl, foreign]: unknown[]): Busy {
+  if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
+  return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };
+}
+
+function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {
+  return {
+    kind: 'granted',
+    token: String(token),
+    fence: number(fence),
+    blockEnd: number(blockEnd),
+    waiters: number(waiters),
+  };
+}
+
+function queued([token, score, pttl, foreign]: unknown[]): Queued {
+  return {
+    kind: 'queued',
+    token: String(token),
+    score: number(score),
+    remainingMs: remaining(pttl),
+    foreign: number(foreign) === 1,
+  };
+}
+
+/** PTTL: -1 = no end, -2 = gone meanwhile. */
+function remaining(pttl: unknown): number {
+  const ms = number(pttl);
+  return ms === -1 ? Infinity : Math.max(0, ms);
+}
+
+function list(reply: unknown): unknown[] {
+  if (Array.isArray(reply)) return reply;
+  throw unreadable(reply);
+}
+
+function number(value: unknown): number {
+  const result = Number(value);
+  if (value === null || value === undefined || Number.isNaN(result)) throw unreadable(value);
+  return result;
+}
+
+function unreadable(reply: unknown): Error {
+  return new Error(`unexpected reply ${JSON.stringify(reply)}`);
+}

@@ -1,0 +1,372 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { systemClock, type Clock } from '../core/time/clock.js';
+import { FENCE_BLOCK } from '../core/store/fence-block.js';
+import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
+import type {
+  AcquireCommand,
+  AcquireReply,
+  Busy,
+  Granted,
+  InboxMessage,
+  LeaveCommand,
+  LeaveReply,
+  LockStore,
+  Queued,
+  RecheckCommand,
+  ReleaseCommand,
+  ReleaseReply,
+  RenewCommand,
+  RenewReply,
+  RequeueCommand,
+  RequeueReply,
+  StoreListener,
+} from '../core/store/lock-store.js';
+
+const REVOKED_MS = 1_000;
+const LAPSED_MS = 60_000;
+
+interface Waiter {
+  readonly token: string;
+  readonly score: number;
+}
+
+/** One key, as Redis would keep it. */
+interface Entry {
+  lock: { token: string; expiresAt: number } | undefined;
+  /** Sorted by score. */
+  queue: Waiter[];
+  fence: number;
+  label: { token: string; label: string } | undefined;
+  /** No place in the queue is claimed back before. */
+  lapsedUntil: number;
+}
+
+/**
+ * What several in-memory stores share, as several processes share a Redis server. Kept in this process, so it
+ * excludes nobody outside it.
+ */
+export class InMemoryLocks {
+  readonly clock: Clock;
+  readonly #entries = new Map<string, Entry>();
+  readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
+
+  constructor(clock: Clock = systemClock) {
+    this.clock = clock;
+  }
+
+  entry(key: string): Entry {
+    let entry = this.#entries.get(key);
+    if (entry === undefined) {
+      entry = { lock: undefined, queue: [], fence: 0, label: undefined, lapsedUntil: -Infinity };
+      this.#entries.set(key, entry);
+    }
+    if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
+      entry.lock = undefined;
+    return entry;
+  }
+
+  keys(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
+    this.#inboxes.set(processId, inbox);
+  }
+
+  unsubscribe(processId: string): void {
+    this.#inboxes.delete(processId);
+  }
+
+  listens(token: string): boolean {
+    return this.#inboxes.has(inboxOf(token));
+  }
+
+  tell(message: InboxMessage): void {
+    const inbox = this.#inboxes.get(inboxOf(message.token));
+    if (inbox !== undefined) queueMicrotask(() => inbox(message));
+  }
+}
+
+/**
+ * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite.
+ * Its fencing tokens rise within the process only.
+ */
+export class InMemoryLockStore implements LockStore, LockDirectory {
+  readonly directory = this;
+  readonly processId = randomBytes(16).toString('hex');
+  readonly commandTimeoutMs = 1_000;
+  readonly #locks: InMemoryLocks;
+  readonly #acceptMs: number;
+  #open = false;
+
+  constructor(locks: InMemoryLocks, leaseMs: number) {
+    this.#locks = locks;
+    this.#acceptMs = acceptanceLeaseMs(leaseMs);
+  }
+
+  get inboxReady(): boolean {
+    return this.#open;
+  }
+
+  async open(listener: StoreListener): Promise<void> {
+    this.#locks.subscribe(this.processId, (message) => listener.message(message));
+    this.#open = true;
+  }
+
+  async close(): Promise<void> {
+    this.#locks.unsubscribe(this.processId);
+    this.#open = false;
+  }
+
+  async acquire({ key, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
+    const entry = this.#locks.entry(key);
+    return nowait
+      ? this.#tryOnce(key, entry, token, leaseMs)
+      : this.#take(key, entry, token, token, leaseMs, score);
+  }
+
+  async recheck({
+    key,
+    token,
+    newToken,
+    leaseMs,
+    score,
+  }: RecheckCommand): Promise<Granted | Queued> {
+    return this.#take(key, this.#locks.entry(key), token, newToken, leaseMs, score);
+  }
+
+  async renew(commands: readonly RenewCommand[]): Promise<RenewReply[]> {
+    return commands.map(({ key, token, leaseMs, used }) => {
+      const entry = this.#locks.entry(key);
+      if (entry.lock?.token !== token) return { kind: 'lost' };
+      entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
+      entry.fence = Math.max(entry.fence, used + FENCE_BLOCK);
+      return { kind: 'renewed', blockEnd: entry.fence, waiters: entry.queue.length };
+    });
+  }
+
+  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    const asked = commands.map((command) => ({
+      ...command,
+      entry: this.#locks.entry(command.key),
+    }));
+    const wereFree = asked.map(({ entry, token }) => this.#isFreeFor(entry, token));
+    if (wereFree.every((wasFree) => wasFree)) {
+      return asked.map(({ entry, token, leaseMs }) => this.#own(entry, token, leaseMs));
+    }
+    return asked.map(({ key, entry, token, leaseMs }, i) => {
+      if (!wereFree[i]) return this.#tryOnce(key, entry, token, leaseMs);
+      if (entry.lock !== undefined) this.#pass(key, entry); // asked twice, and another one was lost in between
+      return { kind: 'busy', remainingMs: 0, wasFree: true };
+    });
+  }
+
+  async release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
+    const entry = this.#locks.entry(key);
+    remove(entry, token);
+    if (entry.lock?.token !== token) return { kind: 'lost' };
+    this.#free(entry, used);
+    if (keepMs > 0) {
+      entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
+      this.#tellNext(key, this.#living(entry)[0], keepMs);
+    } else {
+      this.#pass(key, entry);
+    }
+    return { kind: 'released' };
+  }
+
+  async requeue({ key, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
+    const entry = this.#locks.entry(key);
+    remove(entry, token);
+    if (entry.lock?.token !== token) {
+      const reply = this.#take(key, entry, newToken, newToken, leaseMs, undefined);
+      return { ...reply, wasLost: true };
+    }
+    this.#free(entry, used);
+    const live = this.#living(entry);
+    if (live[0] === undefined) return this.#grant(entry, newToken, leaseMs);
+    return this.#yield(key, entry, newToken, this.#join(entry, newToken), live);
+  }
+
+  async leave({ key, tokens, take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
+    const entry = this.#locks.entry(key);
+    for (const token of tokens) if (token !== undefined) remove(entry, token);
+    const isOwn = entry.lock !== undefined && tokens.includes(entry.lock.token);
+    if (isOwn && take) return this.#own(entry, entry.lock?.token as string, leaseMs);
+    if (isOwn) {
+      this.#pass(key, entry);
+    } else if (take && entry.lock === undefined) {
+      const reply = this.#tryOnce(key, entry, tokens[0], leaseMs);
+      if (reply.kind === 'granted') return reply;
+    }
+    return { kind: 'left' };
+  }
+
+  async label(key: string, token: string, label: string): Promise<void> {
+    this.#locks.entry(key).label = { token, label };
+  }
+
+  async inspect(key: string): Promise<LockRecord | undefined> {
+    const { lock, queue, label, fence } = this.#locks.entry(key);
+    if (lock === undefined) return undefined;
+    return {
+      key,
+      value: lock.token,
+      remainingMs: lock.expiresAt - this.#locks.clock.now(),
+      waiters: queue.length,
+      since: (fence - FENCE_BLOCK) / 1_000,
+      label: label?.token === lock.token ? label.label : undefined,
+      process: { host: hostname(), pid: process.pid },
+    };
+  }
+
+  async *list(pattern: string): AsyncIterable<string> {
+    const matches = globPattern(pattern);
+    for (const key of this.#locks.keys()) {
+      if (matches.test(key) && this.#locks.entry(key).lock !== undefined) yield key;
+    }
+  }
+
+  async revoke(key: string): Promise<boolean> {
+    const entry = this.#locks.entry(key);
+    if (entry.lock === undefined) return false;
+    this.#locks.tell({ kind: 'revoked', key, token: entry.lock.token });
+    entry.lock = { token: `revoked:${key}`, expiresAt: this.#locks.clock.now() + REVOKED_MS };
+    this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
+    return true;
+  }
+
+  #take(
+    key: string,
+    entry: Entry,
+    old: string,
+    me: string,
+    leaseMs: number,
+    keptScore: number | undefined,
+  ): Granted | Queued {
+    const holder = entry.lock?.token;
+    if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
+    this.#noticeLapse(entry);
+    const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptScore;
+    const score = entry.queue.find(({ token }) => token === old)?.score ?? claimed;
+    if (holder !== undefined) {
+      remove(entry, old);
+      const place = this.#join(entry, me, score);
+      this.#locks.tell({ kind: 'wanted', key, token: holder });
+      return this.#queued(entry, me, place);
+    }
+    const live = this.#living(entry, old, me);
+    remove(entry, old);
+    remove(entry, me);
+    if (live[0] === undefined || (score !== undefined && score <= live[0].score)) {
+      return this.#grant(entry, me, leaseMs);
+    }
+    return this.#yield(key, entry, me, this.#join(entry, me, score), live);
+  }
+
+  /** Neither joins the queue nor overtakes those in it who live. */
+  #tryOnce(key: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
+    if (this.#isFreeFor(entry, token)) return this.#own(entry, token, leaseMs);
+    if (entry.lock === undefined) this.#pass(key, entry);
+    else this.#locks.tell({ kind: 'wanted', key, token: entry.lock.token });
+    return { kind: 'busy', remainingMs: this.#remaining(entry), foreign: false };
+  }
+
+  #isFreeFor(entry: Entry, token: string): boolean {
+    this.#noticeLapse(entry);
+    if (entry.lock !== undefined) return entry.lock.token === token;
+    return this.#living(entry).length === 0;
+  }
+
+  /** The lock is free although there is a queue: its last lease was not given back. */
+  #noticeLapse(entry: Entry): void {
+    if (entry.lock !== undefined || entry.queue.length === 0) return;
+    entry.lapsedUntil = this.#locks.clock.now() + LAPSED_MS;
+  }
+
+  /** Hands the free lock to those who stand before me. */
+  #yield(key: string, entry: Entry, me: string, score: number, live: Waiter[]): Queued {
+    this.#handTo(key, entry, live);
+    return this.#queued(entry, me, score);
+  }
+
+  #queued(entry: Entry, token: string, score: number): Queued {
+    const remainingMs = this.#remaining(entry);
+    return { kind: 'queued', token, score, remainingMs, foreign: false };
+  }
+
+  /** Whoever had it has it no longer; the first live waiter gets it. */
+  #pass(key: string, entry: Entry): void {
+    entry.lock = undefined;
+    this.#handTo(key, entry, this.#living(entry));
+  }
+
+  /** Those who wait and listen, mine aside; drops the others. */
+  #living(entry: Entry, ...mine: string[]): Waiter[] {
+    const isMine = ({ token }: Waiter): boolean => mine.includes(token);
+    entry.queue = entry.queue.filter((it) => isMine(it) || this.#locks.listens(it.token));
+    return entry.queue.filter((it) => !isMine(it));
+  }
+
+  #handTo(key: string, entry: Entry, [waiter, next]: Waiter[]): void {
+    if (waiter === undefined) return;
+    remove(entry, waiter.token);
+    const granted = this.#grant(entry, waiter.token, this.#acceptMs);
+    this.#locks.tell({ ...granted, kind: 'grant', key, acceptMs: this.#acceptMs });
+    this.#tellNext(key, next, this.#acceptMs);
+  }
+
+  #tellNext(key: string, waiter: Waiter | undefined, ms: number): void {
+    if (waiter !== undefined) this.#locks.tell({ kind: 'head', key, token: waiter.token, ms });
+  }
+
+  /** The lock is free or mine already: it is never shortened. */
+  #own(entry: Entry, token: string, leaseMs: number): Granted {
+    return this.#grant(entry, token, Math.max(leaseMs, this.#remaining(entry)));
+  }
+
+  #grant(entry: Entry, token: string, leaseMs: number): Granted {
+    const fence = Math.max(entry.fence + 1, Math.floor(this.#locks.clock.wallNow() * 1_000));
+    entry.fence = fence + FENCE_BLOCK;
+    entry.lock = { token, expiresAt: this.#locks.clock.now() + leaseMs };
+    return { kind: 'granted', token, fence, blockEnd: entry.fence, waiters: entry.queue.length };
+  }
+
+  #free(entry: Entry, used: number): void {
+    entry.lock = undefined;
+    if (used > 0) entry.fence = used;
+  }
+
+  #join(entry: Entry, token: string, score?: number): number {
+    const place = score ?? Math.max(this.#locks.clock.now(), (entry.queue.at(-1)?.score ?? 0) + 1);
+    remove(entry, token);
+    entry.queue.push({ token, score: place });
+    entry.queue.sort((a, b) => a.score - b.score);
+    return place;
+  }
+
+  #remaining(entry: Entry): number {
+    return Math.max(0, (entry.lock?.expiresAt ?? 0) - this.#locks.clock.now());
+  }
+}
+
+/** @returns its score, if it was there */
+function remove(entry: Entry, token: string): number | undefined {
+  const index = entry.queue.findIndex((waiter) => waiter.token === token);
+  return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;
+}
+
+/** The patterns of Redis' MATCH: `*`, `?`, `[ab]`. */
+function globPattern(glob: string): RegExp {
+  const source = glob
+    .replace(/[.+^${}()|\\]/g, '\\$&')
+    .replace(/\*/g, '.*')
+    .replace(/\?/g, '.');
+  return new RegExp(`^${source}$`, 's');
+}
+
+function inboxOf(token: string): string {
+  return token.slice(0, 32);
+}

@@ -1,0 +1,34 @@
+import { assertTableName } from '../../core/transaction.options.js';
+import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+
+export interface FenceTableOptions {
+  readonly dialect: SqlDialect;
+  /** @default 'lock_fence' */
+  readonly table?: string;
+}
+
+/**
+ * The statement that creates the fence table if it is not there: for migrations. It gets one row for each key that is
+ * ever locked around a transaction; `pruneFenceTable` deletes those that nobody has locked for days.
+ *
+ * @throws LockConfigError
+ */
+export function fenceTableSql({ dialect, table = 'lock_fence' }: FenceTableOptions): string {
+  assertDialect(dialect);
+  assertTableName(table);
+  // Keys have 512 bytes at most, besides the prefix of their service, and compare by their bytes.
+  const key = dialect === 'mysql' ? 'VARBINARY(767)' : 'text';
+  return `CREATE TABLE IF NOT EXISTS ${table} (lock_key ${key} PRIMARY KEY, token bigint NOT NULL)`;
+}
+
+/**
+ * Creates the fence table if it is not there: for tests and first steps; production has migrations.
+ *
+ * @param query runs a statement: `(sql) => dataSource.query(sql)`
+ */
+export async function createFenceTable(
+  query: (sql: string) => Promise<unknown>,
+  options: FenceTableOptions,
+): Promise<void> {
+  await query(fenceTableSql(options));
+}

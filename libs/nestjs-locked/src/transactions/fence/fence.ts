@@ -1,0 +1,143 @@
+import { systemClock } from '../../core/time/clock.js';
+import type { Hold } from '../../core/lease/hold.js';
+import {
+  LockConfigError,
+  LockFencedError,
+  LockLostError,
+  LockNotAcquiredError,
+} from '../../core/lock.errors.js';
+import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
+import { unreachable } from '../../core/runtime/unreachable.js';
+import type { ClaimOutcome, DatabaseSession, TransactionBounds } from '../sql/database-session.js';
+import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
+
+/** A fence that lags behind the database is raised; somebody else can raise it again meanwhile. */
+const MAX_CLAIMS = 3;
+/** A claim can lose against another one that often before its transaction fails. */
+const MAX_CONFLICTS = 8;
+
+/** Another transaction has claimed a key since this one's snapshot was taken. Nothing was done: it can begin anew. */
+export class ClaimConflict extends Error {
+  override readonly name = 'ClaimConflict';
+}
+
+/** Begins a transaction anew as long as its claim meets another one. @throws the database's error at the cap */
+export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> {
+  for (let conflicts = 0; ; conflicts++) {
+    try {
+      return await begin();
+    } catch (error) {
+      if (!(error instanceof ClaimConflict)) throw error;
+      if (conflicts === MAX_CONFLICTS) throw error.cause;
+    }
+  }
+}
+
+/**
+ * Claims the holds in the database: their fencing tokens are written into the fence table, whose rows stay locked
+ * until the transaction has ended. Whoever has a lower token than the table is refused, and everybody else waits.
+ *
+ * After M. Kleppmann, "How to do distributed locking" (2016), with the check at the beginning of the transaction.
+ *
+ * @param holds in the order in which every transaction claims them
+ * @throws LockFencedError if a newer holder was there · ClaimConflict · LockNotAcquiredError if the transaction of an
+ * earlier holder is still open
+ */
+export async function claimFence(
+  session: DatabaseSession,
+  table: string,
+  locks: TransactionalLocks,
+  holds: readonly Hold[],
+  bounds: TransactionBounds | undefined,
+): Promise<void> {
+  const startedAt = systemClock.now();
+  for (let attempt = 1; ; attempt++) {
+    const claims = holds.map(({ key, fencingToken }) => ({
+      key: locks.fenceKey(key),
+      token: fencingToken,
+    }));
+    const outcome = await session.claim(table, claims, bounds).catch((error: unknown) => {
+      throw understood(error, table);
+    });
+    if (outcome.kind === 'claimed') return;
+    const holdOf = (fenceKey: string): Hold =>
+      holds.find(({ key }) => locks.fenceKey(key) === fenceKey) as Hold;
+    await overcome(outcome, holds, holdOf, attempt < MAX_CLAIMS, startedAt);
+  }
+}
+
+/** SQLSTATE of PostgreSQL, error number of MySQL: a transaction that may not write. */
+const READ_ONLY: readonly unknown[] = ['25006', 1792];
+
+function understood(error: unknown, table: string): unknown {
+  if (isMissingTable(error)) return noTable(table, error);
+  if (READ_ONLY.includes(sqlErrorCode(error))) return readOnly(table, error);
+  return error;
+}
+
+function readOnly(table: string, cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The fence cannot be claimed in a read-only transaction, because the claim is written into '${table}': open the transaction for writing, or outside of the lock`,
+    undefined,
+    { cause },
+  );
+}
+
+function noTable(table: string, cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The fence table '${table}' does not exist in this database: create it (nestjs-locked/fence, or the files in nestjs-locked/sql), or name the connections that have it in fence.connections`,
+    undefined,
+    { cause },
+  );
+}
+
+/** Does what can be done about a refusal, so that the claim can be tried again, or throws. */
+async function overcome(
+  outcome: Exclude<ClaimOutcome, { kind: 'claimed' }>,
+  holds: readonly Hold[],
+  holdOf: (fenceKey: string) => Hold,
+  mayRaise: boolean,
+  startedAt: number,
+): Promise<void> {
+  switch (outcome.kind) {
+    case 'fenced': {
+      const { newest } = outcome;
+      const hold = holdOf(outcome.key);
+      const fenced = new LockFencedError(
+        `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
+        hold.key,
+        hold.fencingToken,
+        newest,
+      );
+      if (!mayRaise) throw fenced;
+      // Redis may have lost its numbers. It knows who the holder is: if that is us, it goes on from the database's.
+      try {
+        await hold.raiseFence(newest);
+      } catch (error) {
+        throw error instanceof LockLostError ? fenced : error;
+      }
+      return;
+    }
+    case 'conflict':
+      throw new ClaimConflict('The transaction has to begin anew', { cause: outcome.cause });
+    case 'blocked': {
+      const keys = holds.map(({ key }) => key);
+      const waitedMs = Math.round(systemClock.now() - startedAt);
+      const error = new LockNotAcquiredError(
+        `${named(keys)} ours, but the database still has the transaction of an earlier holder open, after ${waitedMs} ms`,
+        keys[0] as string,
+        waitedMs,
+      );
+      error.cause = outcome.cause;
+      throw error;
+    }
+    default:
+      return unreachable(outcome);
+  }
+}
+
+/** The database does not tell which of several rows it has waited for. */
+function named(keys: readonly string[]): string {
+  const list = keys.map((key) => `'${key}'`).join(', ');
+  return keys.length === 1 ? `Lock ${list} is` : `The locks ${list} are`;
+}

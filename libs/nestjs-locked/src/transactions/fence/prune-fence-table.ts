@@ -1,0 +1,112 @@
+import { systemClock } from '../../core/time/clock.js';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { assertTableName } from '../../core/transaction.options.js';
+import type { TransactionQuery } from '../sql/database-session.js';
+import type { FenceTableOptions } from './fence-table.js';
+import { rowsOf } from '../sql/rows-of.js';
+import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+import { sqlErrorCode } from '../sql/sql-error.js';
+
+const DAY_MS = 86_400_000;
+const DEFAULT_AGE_MS = 7 * DAY_MS;
+/** Rows that are looked at with one statement. */
+const PAGE = 1_000;
+/** MySQL: the row is locked, and was not let go in time. */
+const LOCK_WAIT_TIMEOUT = 1205;
+
+export interface PruneFenceTableOptions extends FenceTableOptions {
+  /**
+   * How long ago a key must have been claimed last, in milliseconds, at least one day. No transaction, and no process
+   * that is paused in one, may last that long. @default 7 days
+   */
+  readonly olderThanMs?: number;
+}
+
+/**
+ * Deletes the rows of keys that nobody has locked for days, a few at a time and none that is being claimed: for a job
+ * that runs now and then, while the application runs.
+ *
+ * A row is what refuses an earlier holder, so it must outlive every transaction that was begun before it. How old a row
+ * is tells its token, compared with the present time and with the newest token of the table: a Redis whose clock is
+ * wrong does not make rows look old.
+ *
+ * @param query runs a statement that is committed at once: `(sql, params) => dataSource.query(sql, params)`.
+ * Placeholders are `$1`, `$2` for PostgreSQL, `?` for MySQL and MariaDB
+ * @returns how many rows were old
+ * @throws LockConfigError
+ */
+export async function pruneFenceTable(
+  query: TransactionQuery,
+  { dialect, table = 'lock_fence', olderThanMs = DEFAULT_AGE_MS }: PruneFenceTableOptions,
+): Promise<number> {
+  assertDialect(dialect);
+  assertTableName(table);
+  assertAge(olderThanMs);
+  const prune = dialect === 'mysql' ? pruneOneByOne : prunePage;
+  const run = async (sql: string, params: unknown[]): Promise<readonly Row[]> =>
+    rowsOf(await query(withPlaceholders(dialect, sql), params));
+  const [{ newest = 0 } = {}] = await run(`SELECT MAX(token) AS newest FROM ${table}`, []);
+  const oldest = Math.min(Number(newest), systemClock.wallNow() * 1_000) - olderThanMs * 1_000;
+  let count = 0;
+  for (let after: unknown = ''; ;) {
+    const sql = `SELECT lock_key, token FROM ${table} WHERE lock_key > ? ORDER BY lock_key LIMIT ${PAGE}`;
+    const page = await run(sql, [after]);
+    const last = page.at(-1)?.lock_key;
+    if (last === undefined) return count;
+    const old = page.filter(({ token }) => Number(token) < oldest).map((row) => row.lock_key);
+    if (old.length > 0) await prune(run, table, String(oldest), after, old);
+    count += old.length;
+    after = last;
+  }
+}
+
+interface Row {
+  readonly newest?: unknown;
+  readonly lock_key?: unknown;
+  readonly token?: unknown;
+}
+
+type Run = (sql: string, params: unknown[]) => Promise<readonly Row[]>;
+
+/** PostgreSQL passes over rows that are being claimed: they are not old any more. */
+async function prunePage(
+  run: Run,
+  table: string,
+  oldest: string,
+  after: unknown,
+  old: readonly unknown[],
+): Promise<void> {
+  await run(
+    `DELETE FROM ${table} WHERE lock_key IN (SELECT lock_key FROM ${table}
+      WHERE token < ?::bigint AND lock_key > ? AND lock_key <= ? FOR UPDATE SKIP LOCKED)`,
+    [oldest, after, old.at(-1)],
+  );
+}
+
+/** Not every MySQL can pass over locked rows: each is waited for alone, so that no claim waits for the others. */
+async function pruneOneByOne(
+  run: Run,
+  table: string,
+  oldest: string,
+  _after: unknown,
+  old: readonly unknown[],
+): Promise<void> {
+  for (const key of old) {
+    const pruning = run(`DELETE FROM ${table} WHERE lock_key = ? AND token < ?`, [key, oldest]);
+    await pruning.catch((error: unknown) => {
+      if (sqlErrorCode(error) !== LOCK_WAIT_TIMEOUT) throw error;
+    });
+  }
+}
+
+function withPlaceholders(dialect: SqlDialect, sql: string): string {
+  let n = 0;
+  return dialect === 'mysql' ? sql : sql.replace(/\?/g, () => `$${++n}`);
+}
+
+function assertAge(ms: unknown): void {
+  if (Number.isSafeInteger(ms) && (ms as number) >= DAY_MS) return;
+  throw new LockConfigError(
+    `Invalid option olderThanMs: ${String(ms)} must be a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
+  );
+}

@@ -1,0 +1,8 @@
+export {
+  lockAwareTransactions,
+  type RunTransaction,
+  type TransactionGiven,
+  type TransactionsOptions,
+  type WrapBody,
+} from './orm/lock-aware-transactions.js';
+export type { SqlDialect } from './sql/session-of.js';

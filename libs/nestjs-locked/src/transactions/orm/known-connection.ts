@@ -1,0 +1,45 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+
+/** What ORMs carry about their transactions where these are opened. */
+interface MaybeKnown {
+  /** TypeORM's data source. */
+  readonly options?: { readonly isolationLevel?: unknown };
+  /** Prisma; its default is applied where nothing was given. */
+  readonly $transaction?: unknown;
+  readonly _engineConfig?: { readonly transactionOptions?: { readonly timeout?: unknown } };
+  /** Drizzle on SQLite. */
+  readonly resultKind?: unknown;
+}
+
+const PRISMA_TIMEOUT_MS = 5_000;
+
+/** Options of transactions that are opened without any. */
+export interface TransactionDefaults {
+  readonly isolation?: string;
+  readonly timeoutMs?: number;
+}
+
+/** @param connection what transactions are opened with: TypeORM's data source, Prisma's client */
+export function transactionDefaults(connection: object): TransactionDefaults {
+  const { options, $transaction, _engineConfig } = connection as MaybeKnown;
+  const isolation = options?.isolationLevel;
+  const timeout = _engineConfig?.transactionOptions?.timeout ?? PRISMA_TIMEOUT_MS;
+  return {
+    ...(typeof isolation === 'string' ? { isolation } : {}),
+    ...(typeof $transaction === 'function' && typeof timeout === 'number'
+      ? { timeoutMs: timeout }
+      : {}),
+  };
+}
+
+/**
+ * Synchronous drivers commit when the function returns, not when its promise settles.
+ *
+ * @throws LockConfigError if transactions are opened by a synchronous driver
+ */
+export function assertAsynchronous(connection: object): void {
+  if ((connection as MaybeKnown).resultKind !== 'sync') return;
+  throw new LockConfigError(
+    'lockAware cannot guard transactions of a synchronous Drizzle driver (better-sqlite3, sql.js, bun:sqlite, expo-sqlite): they are committed before an asynchronous body has run; use an asynchronous driver such as libsql, or lock around the transaction without lockAware, with a body that awaits nothing',
+  );
+}

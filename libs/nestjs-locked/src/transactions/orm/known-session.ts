@@ -1,0 +1,20 @@
+import type { DatabaseSession, TransactionQuery } from '../sql/database-session.js';
+import { knownDialect } from './known-dialect.js';
+import { knownQuery } from './known-query.js';
+import { sessionOf, type SqlDialect } from '../sql/session-of.js';
+
+/** What is given where it is not found out. */
+export interface GivenSession {
+  readonly dialect?: SqlDialect | undefined;
+  readonly query?: ((tx: never, sql: string, params: unknown[]) => Promise<unknown>) | undefined;
+}
+
+/** @param tx what an ORM hands out for a transaction @returns undefined if it is none that is known, nor given */
+export function knownSession(
+  tx: object,
+  { dialect = knownDialect(tx), query }: GivenSession,
+): DatabaseSession | undefined {
+  const run: TransactionQuery | undefined =
+    query === undefined ? knownQuery(tx) : (sql, params) => query(tx as never, sql, params);
+  return dialect === undefined || run === undefined ? undefined : sessionOf(dialect, run);
+}

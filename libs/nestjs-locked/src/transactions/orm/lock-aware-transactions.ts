@@ -1,0 +1,108 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { guardedTx } from './guarded-tx.js';
+import { assertAsynchronous } from './known-connection.js';
+import { knownDepth } from './known-depth.js';
+import { knownSession } from './known-session.js';
+import { runTransaction, type TransactionToRun } from './run-transaction.js';
+import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+
+/** How the transactions of a database library are spoken to. */
+export interface TransactionsOptions<Tx extends object> {
+  /** Tells several databases apart: for messages, and for `fence.connections`. @default 'default' */
+  readonly connectionName?: string;
+  /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
+  readonly dialect?: SqlDialect;
+  /**
+   * Runs a statement in the transaction. Placeholders are `$1`, `$2`, … for PostgreSQL, `?` for MySQL, each used once
+   * and in order. @returns the rows, or what the driver gives @default known for the same, and for a client of pg
+   */
+  readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
+  /**
+   * `false` for a driver that does not survive that the database ends its connection in the middle of a transaction,
+   * such as postgres.js: no time-out is armed that does so (`idleMs`, `totalMs`). @default true
+   */
+  readonly survivesDisconnect?: boolean;
+}
+
+/** What is given for one transaction. */
+export interface TransactionGiven {
+  /** As it is opened: `repeatable read`. @default the database is asked where it matters */
+  readonly isolation?: string;
+  /** How long the library lets it live, from its beginning. @default no limit */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Wraps the body of a transaction: call it when the transaction is open, and commit when it has resolved.
+ *
+ * @param tx what stands for the transaction, as `query` takes it
+ * @param body is given `tx`, in a form that refuses statements after the end of the transaction, where that can be done
+ */
+export type WrapBody<Tx extends object, R> = (tx: Tx, body: (tx: Tx) => Promise<R>) => Promise<R>;
+
+/**
+ * Runs one transaction.
+ *
+ * @param open opens it, passes its body to `wrap`, commits or rolls back, and settles when that was answered. It may be
+ * called again, to run the transaction from its beginning
+ * @throws LockConfigError if it resolves without having called `wrap`, and whatever `open` and the locks throw
+ */
+export type RunTransaction<Tx extends object> = <R>(
+  open: (wrap: WrapBody<Tx, R>) => Promise<R>,
+  given?: TransactionGiven,
+) => Promise<R>;
+
+function neverWrapped(): LockConfigError {
+  return new LockConfigError(
+    'A transaction was run without a call of wrap: nothing has guarded it, and it may be committed; pass its body to wrap(tx, body)',
+  );
+}
+
+/**
+ * Makes transactions known to the locks that are opened by any library, or by hand: locks last until they have ended,
+ * and guard their commit. Call it once, where the database is set up, and open every transaction through what it returns.
+ *
+ * @example
+ * const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres' });
+ * await run(async (wrap) => {
+ *   await client.query('BEGIN');
+ *   const result = await wrap(client, (tx) => work(tx));
+ *   await client.query('COMMIT');
+ *   return result;
+ * });
+ * @throws LockConfigError
+ */
+export function lockAwareTransactions<Tx extends object>(
+  options: TransactionsOptions<Tx> = {},
+): RunTransaction<Tx> {
+  assertDialect(options.dialect);
+  const coordinator = ambientCoordinator(); // from now on transactions are seen
+  const { connectionName, survivesDisconnect = true } = options;
+  return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
+    if (typeof open !== 'function') {
+      throw new LockConfigError(
+        'A transaction is run by a function that opens it: run(async (wrap) => { … })',
+      );
+    }
+    const transaction: TransactionToRun = {
+      ...given,
+      ...(connectionName === undefined ? {} : { connection: connectionName }),
+      isAmbient: () => true,
+      depth: knownDepth,
+      session: (tx) => knownSession(tx, options),
+      survivesDisconnect,
+    };
+    return runTransaction<R>(transaction, async (enter) => {
+      let isWrapped = false;
+      const result = await open((given, body) => {
+        isWrapped = true;
+        assertAsynchronous(given);
+        const tx = guardedTx(given, undefined, (sql) => coordinator.assertTakes(tx, sql)) as Tx;
+        return enter(tx, () => body(tx));
+      });
+      if (!isWrapped) throw neverWrapped();
+      return result;
+    });
+  };
+}

@@ -1,0 +1,190 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold } from '../../core/lease/hold.js';
+import type { Section } from '../../core/calls/ambient-holds.js';
+import {
+  sharedCoordinator,
+  type TransactionalLocks,
+  type TransactionCoordinator,
+} from '../../core/calls/open-transaction.js';
+import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
+import { outcomeOfFailedCommit } from './failed-commit.js';
+import { retryingConflicts } from '../fence/fence.js';
+import { assertNoneAcquired, fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
+import { Restart } from './restart.js';
+import type { TransactionDescription } from './transaction-description.js';
+import { TransactionRun } from './transaction-run.js';
+import { claimedAround, TransactionScope } from './transaction-scope.js';
+
+/** Runs the body of a transaction; called by the adapter when the transaction is open, with what identifies it. */
+export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promise<R>;
+
+/**
+ * The open transactions of this process, by async context. Adapters tell it of every transaction that they open.
+ */
+export class AmbientCoordinator implements TransactionCoordinator {
+  readonly #storage = new AsyncLocalStorage<TransactionScope>();
+  /** The last one of each object that stands for a transaction. */
+  readonly #scopes = new WeakMap<object, TransactionScope>();
+
+  current(): TransactionScope | undefined {
+    let scope = this.#storage.getStore();
+    if (scope?.run.isJustAbandoned === true) return scope; // it says so, whatever is asked of it
+    while (scope !== undefined && !scope.isAmbient) scope = scope.outer;
+    return scope;
+  }
+
+  kept(locks: TransactionalLocks): readonly Section[] {
+    const kept: Section[] = [];
+    for (let scope = this.#storage.getStore(); scope !== undefined; scope = scope.outer) {
+      if (scope.isOpen) kept.push(...scope.keptSections(locks));
+    }
+    return kept;
+  }
+
+  guards(hold: Hold): boolean {
+    for (let scope = this.#storage.getStore(); scope !== undefined; scope = scope.outer) {
+      if (scope.isOpen && scope.guards(hold)) return true;
+    }
+    return false;
+  }
+
+  /**
+   * For adapters, where a statement leaves the reach of the ORM.
+   *
+   * @param tx what identifies the transaction in which it is sent
+   * @param sql its text, if it is known
+   * @throws if the transaction takes no statement any more, or the context belongs to a run that was given up
+   */
+  assertTakes(tx: object, sql?: string): void {
+    this.assertGoesOn();
+    this.#scopes.get(tx)?.assertTakes(sql);
+  }
+
+  /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
+  assertGoesOn(): void {
+    const run = this.#storage.getStore()?.run;
+    if (run?.isJustAbandoned === true) run.assertGoesOn();
+  }
+
+  /**
+   * For adapters, where code that has lost its transaction is handed a way into the database outside of it.
+   *
+   * @throws if the code that runs here was begun in a transaction that has to begin anew, or that has failed
+   */
+  assertNotFailed(): void {
+    this.#storage.getStore()?.assertNotFailed();
+  }
+
+  isOpen(tx: object): boolean {
+    return this.#scopes.get(tx)?.isOpen === true;
+  }
+
+  /**
+   * Runs a transaction that is opened with a callback.
+   *
+   * @param open opens it and passes the body to `enter`; may be called again, to run the transaction from its
+   * beginning. It may call `enter` more than once, as drivers do that repeat a transaction themselves
+   */
+  async run<R>(
+    description: TransactionDescription,
+    open: (enter: EnterTransaction<R>) => Promise<R>,
+  ): Promise<R> {
+    this.assertGoesOn();
+    const outer = this.#openAround();
+    const { connection = 'default' } = description;
+    const once = (run: TransactionRun): Promise<R> =>
+      retryingConflicts(() =>
+        inTurn(this.#toClaim(connection, outer), connection, () =>
+          this.#once(description, open, run, outer),
+        ),
+      );
+    return outer === undefined ? new Restart().repeat(once) : once(outer.run);
+  }
+
+  /**
+   * A transaction that is opened by hand: it cannot be run again, and nobody sees that code runs inside of it.
+   *
+   * @param start opens it
+   */
+  async open(
+    description: TransactionDescription,
+    tx: object,
+    start: () => Promise<void>,
+  ): Promise<TransactionScope> {
+    this.assertGoesOn();
+    const outer = this.#openAround();
+    const { connection = 'default' } = description;
+    const turns = await takeTurns(this.#toClaim(connection, outer), connection);
+    try {
+      await start();
+    } catch (error) {
+      leaveTurns(turns);
+      throw error;
+    }
+    const scope = this.#scopeFor(description, tx, new TransactionRun(new Restart()), outer);
+    scope.atEnd(() => leaveTurns(turns));
+    return scope;
+  }
+
+  #openAround(): TransactionScope | undefined {
+    let scope = this.#storage.getStore();
+    while (scope !== undefined && !scope.isOpen) scope = scope.outer;
+    return scope;
+  }
+
+  async #once<R>(
+    description: TransactionDescription,
+    open: (enter: EnterTransaction<R>) => Promise<R>,
+    run: TransactionRun,
+    outer: TransactionScope | undefined,
+  ): Promise<R> {
+    let scope: TransactionScope | undefined;
+    let isDone = false;
+    try {
+      const result = await open(async (tx, body) => {
+        if (this.#isInside(tx)) return body(); // another adapter has seen it first
+        await scope?.end('rolled-back'); // the driver repeats the transaction
+        isDone = false;
+        scope = this.#scopeFor(description, tx, run, outer);
+        const current = scope;
+        const value = await this.#storage.run(current, () => current.enter(body));
+        isDone = true;
+        return value;
+      });
+      if (!isDone) run.assertGoesOn(); // the ORM kept the error to itself
+      await scope?.end('committed');
+      return result;
+    } catch (error) {
+      const progress = scope && description.commitProgress?.(scope.tx);
+      await scope?.end(isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back');
+      throw error;
+    }
+  }
+
+  /** What a transaction that is opened here and now has to claim. */
+  #toClaim(connection: string, outer: TransactionScope | undefined): readonly GuardingHold[] {
+    const holds = holdsHere();
+    assertNoneAcquired(holds, connection);
+    const claimed = claimedAround(outer, connection, holds);
+    return holds.filter(
+      (one) => fenceOn(one.locks, connection) !== undefined && !claimed.includes(one),
+    );
+  }
+
+  #scopeFor(...args: ConstructorParameters<typeof TransactionScope>): TransactionScope {
+    const scope = new TransactionScope(...args);
+    this.#scopes.set(scope.tx, scope);
+    return scope;
+  }
+
+  #isInside(tx: object): boolean {
+    let scope = this.#storage.getStore();
+    while (scope !== undefined && !(scope.isOpen && scope.tx === tx)) scope = scope.outer;
+    return scope !== undefined;
+  }
+}
+
+/** The one of this process. */
+export function ambientCoordinator(): AmbientCoordinator {
+  return sharedCoordinator(() => new AmbientCoordinator());
+}

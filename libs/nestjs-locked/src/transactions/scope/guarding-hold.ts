@@ -1,0 +1,42 @@
+import type { Hold } from '../../core/lease/hold.js';
+import { LockInTransactionError } from '../../core/lock.errors.js';
+import { locksInUse, type TransactionalLocks } from '../../core/calls/open-transaction.js';
+
+/** A hold under which a transaction runs, and the service that knows it. */
+export interface GuardingHold {
+  readonly locks: TransactionalLocks;
+  readonly hold: Hold;
+}
+
+/** What the present async context holds, of every service. */
+export function holdsHere(): GuardingHold[] {
+  return [...locksInUse()].flatMap((locks) => locks.heldHere().map((hold) => ({ locks, hold })));
+}
+
+/** The fence of a service, if it has one in the database of the connection. */
+export function fenceOn(
+  { transactionOptions: { fence } }: TransactionalLocks,
+  connection: string,
+): { readonly table: string } | undefined {
+  return (fence?.connections?.includes(connection) ?? true) ? fence : undefined;
+}
+
+/**
+ * A lock of `acquire()` is nobody's current one: a transaction that is opened after it would run without the fence
+ * that its caller counts on.
+ *
+ * @param holds what the transaction is going to know
+ * @throws LockInTransactionError if this async context has acquired another one before
+ */
+export function assertNoneAcquired(holds: readonly GuardingHold[], connection: string): void {
+  for (const locks of locksInUse()) {
+    if (fenceOn(locks, connection) === undefined) continue;
+    for (const hold of locks.acquiredHere()) {
+      if (holds.some((known) => known.hold === hold)) continue;
+      throw new LockInTransactionError(
+        `Lock '${hold.key}' was taken with acquire(), so that the transaction that is opened now does not know it: its fence would not be claimed, and its commit not be guarded; open the transaction inside of lock.run(() => …), or take the lock with withLock. A lock that lasts as long as the application has maxHoldMs: Infinity, and is let pass`,
+        hold.key,
+      );
+    }
+  }
+}

@@ -1,0 +1,166 @@
+import { systemClock } from '../../core/time/clock.js';
+import { byBytes } from '../../core/keys/key-order.js';
+import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
+import type { ResolvedLockOptions } from '../../core/lock.options.js';
+import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
+import { AFTERMATH_MS, TransactionRun, type RunMemory } from './transaction-run.js';
+
+const MAX_RESTARTS = 8;
+
+/** A key that was asked for inside the transaction: the runs after that hold it from their beginning. */
+interface Wanted {
+  readonly locks: TransactionalLocks;
+  readonly key: string;
+  /** Those of the call that asked first: it would be the one to acquire it, and others to join. */
+  readonly options: ResolvedLockOptions;
+  /** How long the transaction had waited already when it was asked for. */
+  readonly waitedBefore: number;
+  /** Somebody else held it for the whole wait; the call that asks for it is told so in one more run. */
+  refused: LockNotAcquiredError | undefined;
+}
+
+/** Neighbours in the order of keys that can be taken with one call. */
+interface Batch {
+  readonly locks: TransactionalLocks;
+  readonly wanted: readonly Wanted[];
+}
+
+/**
+ * The runs of one outermost transaction: it is run again with all the keys that were asked for inside of it, until
+ * nothing new is asked for. Between two runs no key is held that a run has taken: waiting for some while holding
+ * others would be out of order.
+ */
+export class Restart implements RunMemory {
+  readonly #wanted: Wanted[] = [];
+  #runs = 0;
+  /** All waits for keys together: a call waits for its keys as long as its `waitMs` says, over all runs. */
+  #waitedMs = 0;
+  #waitingSince: number | undefined;
+  #endedAt = Infinity;
+
+  get isRecent(): boolean {
+    return systemClock.now() < this.#endedAt + AFTERMATH_MS;
+  }
+
+  /** Runs the transaction until nothing new is asked for. */
+  async repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
+    try {
+      return await this.#repeat(once);
+    } finally {
+      this.#endedAt = systemClock.now();
+    }
+  }
+
+  async #repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
+    for (;;) {
+      const run = new TransactionRun(this);
+      try {
+        const result = await this.#holding(() => once(run));
+        run.end(undefined);
+        return result;
+      } catch (error) {
+        const told = run.end(error);
+        if (!run.isRepeated) throw told;
+        this.#runs++;
+      }
+    }
+  }
+
+  assertNotRefused(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
+    for (const key of keys) {
+      const wanted = this.#find(locks, key);
+      if (wanted?.refused !== undefined && !isMorePatient(options, wanted.options)) {
+        throw wanted.refused;
+      }
+    }
+  }
+
+  note(locks: TransactionalLocks, { keys, options, callSite }: AskedLocks): void {
+    if (this.#runs >= MAX_RESTARTS) {
+      throw new LockInTransactionError(
+        `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys; lock them all outside the transaction`,
+        keys[0],
+      );
+    }
+    for (const key of keys) {
+      const known = this.#find(locks, key);
+      if (known !== undefined && known.refused === undefined) continue;
+      if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);
+      const waitedBefore = this.#waited();
+      this.#wanted.push({ locks, key, options, waitedBefore, refused: undefined });
+    }
+  }
+
+  #find(locks: TransactionalLocks, key: string): Wanted | undefined {
+    return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
+  }
+
+  /** Takes what was asked for with no transaction open, in one order over all lock services. */
+  #holding<R>(run: () => Promise<R>): Promise<R> {
+    const wanted = this.#wanted.filter(({ refused }) => refused === undefined);
+    if (wanted.length === 0) return run();
+    this.#waitingSince = systemClock.now();
+    return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
+      this.#waitedMs = this.#waited();
+      this.#waitingSince = undefined;
+      return run();
+    });
+  }
+
+  async #taking<R>(batches: readonly Batch[], run: () => Promise<R>): Promise<R> {
+    const [first, ...rest] = batches;
+    if (first === undefined) return run();
+    const { locks, wanted } = first;
+    const { options, waitedBefore } = wanted[0] as Wanted;
+    const waitMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
+    let entered = false;
+    try {
+      const keys = wanted.map(({ key }) => key);
+      return await locks.holding(keys, { ...options, waitMs }, () => {
+        entered = true;
+        return this.#taking(rest, run);
+      });
+    } catch (error) {
+      if (entered || !(error instanceof LockNotAcquiredError) || options.isBusyFatal) throw error;
+      const busy = wanted.find(({ key }) => key === error.key);
+      if (busy === undefined) throw error;
+      busy.refused = error;
+      const others = wanted.filter((one) => one !== busy);
+      return this.#taking(others.length === 0 ? rest : [{ locks, wanted: others }, ...rest], run);
+    }
+  }
+
+  #waited(): number {
+    const since = this.#waitingSince;
+    return this.#waitedMs + (since === undefined ? 0 : systemClock.now() - since);
+  }
+}
+
+function isMorePatient(options: ResolvedLockOptions, than: ResolvedLockOptions): boolean {
+  return options.waitMs > than.waitMs;
+}
+
+/** The same in every process: two transactions that need the same keys take them in the same order. */
+function inOneOrder(a: Wanted, b: Wanted): number {
+  return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);
+}
+
+function inBatches(wanted: readonly Wanted[]): Batch[] {
+  const batches: { locks: TransactionalLocks; wanted: Wanted[] }[] = [];
+  for (const one of wanted) {
+    const last = batches.at(-1);
+    if (last !== undefined && canBeTakenTogether(last.wanted[0] as Wanted, one)) {
+      last.wanted.push(one);
+    } else {
+      batches.push({ locks: one.locks, wanted: [one] });
+    }
+  }
+  return batches;
+}
+
+/** Each key is held as the call that asked for it wants it. */
+function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
+  if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
+  const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];
+  return names.every((name) => a.options[name] === b.options[name]);
+}

@@ -1,0 +1,42 @@
+import type { TransactionTimeouts } from '../../core/transaction.options.js';
+import type { TransactionBounds } from '../sql/database-session.js';
+
+/** A healthy holder has at least this share of its lease left, whenever it is paused: it is renewed every third. */
+export const HEALTHY_SHARE = 2 / 3;
+
+/** Kept free of what a lease has left, for the way to the database and for its clock: a tenth of it, 50 ms at least. */
+function marginMs(remainingMs: number): number {
+  return Math.max(50, remainingMs / 10);
+}
+
+/**
+ * How long the database may let the transaction be, so that it ends a paused holder before the lease does: one
+ * statement and one pause after it fit into what the lease has left at any time.
+ *
+ * @param remainingMs what the lease has left now
+ * @param holdLeftMs what is left of `maxHoldMs`
+ */
+export function transactionBounds(
+  given: TransactionTimeouts,
+  {
+    remainingMs,
+    leaseMs,
+    holdLeftMs,
+  }: { remainingMs: number; leaseMs: number; holdLeftMs: number },
+): TransactionBounds {
+  const certainMs = Math.min(remainingMs, leaseMs * HEALTHY_SHARE);
+  const budgetMs = Math.max(2, certainMs - marginMs(certainMs));
+  const statementMs = given.statementMs ?? Math.round((budgetMs * 5) / 9);
+  const totalMs = given.totalMs ?? (holdLeftMs === Infinity ? undefined : Math.ceil(holdLeftMs));
+  return {
+    idleMs: given.idleMs ?? Math.round((budgetMs * 4) / 9),
+    statementMs,
+    lockMs: given.lockMs ?? statementMs,
+    ...(totalMs === undefined ? {} : { totalMs: Math.min(totalMs, 2_147_483_647) }),
+  };
+}
+
+/** How long the database may wait for the COMMIT. */
+export function commitIdleMs(given: TransactionTimeouts, remainingMs: number): number {
+  return given.idleMs ?? Math.max(1, Math.floor(remainingMs - marginMs(remainingMs)));
+}

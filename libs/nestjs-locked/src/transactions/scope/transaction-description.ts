@@ -1,0 +1,22 @@
+import type { DatabaseSession } from '../sql/database-session.js';
+import type { CommitProgress } from './failed-commit.js';
+
+/** What an adapter knows of a transaction that it opens. */
+export interface TransactionDescription {
+  /** Tells several databases apart. @default 'default' */
+  readonly connection?: string;
+  /** As given when it was opened: `REPEATABLE READ`. Undefined: the database is asked if it matters. */
+  readonly isolation?: string;
+  /** How long the ORM lets it live, from its beginning. @default no limit that is known */
+  readonly timeoutMs?: number;
+  /** Why its body cannot be run again. Undefined: it can. */
+  readonly notRestartable?: 'by-hand' | 'hooks';
+  /** Whether code that runs here and now runs inside of it; false where it was suspended. */
+  readonly isAmbient: (tx: object) => boolean;
+  /** How deep in savepoints the code is that runs here and now. @default 0 */
+  readonly depth?: (tx: object) => number;
+  /** How statements are run in it; undefined if the adapter does not know the ORM. */
+  readonly session: (tx: object) => DatabaseSession | undefined;
+  /** How far the COMMIT got, asked when the transaction has failed after its body. @default not known */
+  readonly commitProgress?: (tx: object) => CommitProgress | undefined;
+}

@@ -1,0 +1,163 @@
+import type { Hold } from '../../core/lease/hold.js';
+import { byBytes } from '../../core/keys/key-order.js';
+import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
+import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
+import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
+import { claimFence } from '../fence/fence.js';
+import { fenceOn, type GuardingHold } from './guarding-hold.js';
+import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
+
+/** What of its lease a holder must have left when it commits; less is topped up first. */
+const COMMIT_SHARE = 0.1;
+
+/**
+ * The holds under which one transaction runs, whoever acquired them. It claims them in the database, lets the
+ * transaction commit only while they are held, and keeps them until it has ended.
+ */
+export class TransactionGuard {
+  readonly #connection: string;
+  readonly #session: DatabaseSession | undefined;
+  readonly #holds = new Map<Hold, TransactionalLocks>();
+  readonly #claimed = new Map<TransactionalLocks, Set<string>>();
+  #hasSpoken = false;
+
+  constructor(connection: string, session: DatabaseSession | undefined) {
+    this.#connection = connection;
+    this.#session = session;
+  }
+
+  has(hold: Hold): boolean {
+    return this.#holds.has(hold);
+  }
+
+  /** Whether it has sent a statement: some can only be the first of a transaction. */
+  get hasSpoken(): boolean {
+    return this.#hasSpoken;
+  }
+
+  hasClaimed(locks: TransactionalLocks, key: string): boolean {
+    return this.#claimed.get(locks)?.has(key) === true;
+  }
+
+  /** Those that the transaction has to claim, besides what it has claimed already. */
+  unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
+    return holds.filter(
+      ({ locks, hold }) =>
+        fenceOn(locks, this.#connection) !== undefined && !this.hasClaimed(locks, hold.key),
+    );
+  }
+
+  /** Before the first statement of the body. */
+  async begin(holds: readonly GuardingHold[]): Promise<void> {
+    if (holds.length === 0) return;
+    await this.#session?.begin();
+    await this.add(holds);
+  }
+
+  /** Keeps the holds until the transaction has ended, and claims them. @throws whatever forbids to go on under them */
+  async add(added: readonly GuardingHold[]): Promise<void> {
+    for (const { locks, hold } of added) {
+      hold.join();
+      this.#holds.set(hold, locks);
+    }
+    // A grant may be much shorter than the lease for which the database's time-outs are made.
+    await Promise.all(
+      added.map(({ hold }) => hold.refresh(hold.options.leaseMs * (HEALTHY_SHARE - COMMIT_SHARE))),
+    );
+    let bounds = this.#bounds();
+    for (const locks of servicesOf(added)) {
+      const fence = fenceOn(locks, this.#connection);
+      const unclaimed = this.unclaimed(added)
+        .filter((one) => one.locks === locks)
+        .map(({ hold }) => hold)
+        .sort((a, b) => byBytes(a.key, b.key));
+      if (fence === undefined || unclaimed.length === 0) continue;
+      this.#hasSpoken = true;
+      await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, bounds);
+      this.#noteClaims(locks, unclaimed);
+      bounds = undefined; // armed with the claim
+    }
+    if (bounds === undefined || this.#session === undefined) return;
+    this.#hasSpoken = true;
+    await this.#session.arm(bounds);
+  }
+
+  #noteClaims(locks: TransactionalLocks, holds: readonly Hold[]): void {
+    const claimed = this.#claimed.get(locks) ?? new Set();
+    for (const { key } of holds) claimed.add(key);
+    this.#claimed.set(locks, claimed);
+  }
+
+  #noSession(): never {
+    throw new LockConfigError(
+      `Cannot claim the fence on connection '${this.#connection}': how its transactions run statements is not known; pass { dialect, query } to lockAware`,
+    );
+  }
+
+  /** Time-outs from the hold that has least left; undefined if they are off. */
+  #bounds(): TransactionBounds | undefined {
+    const holds = [...this.#holds].flatMap(([hold, { transactionOptions: transactionRules }]) =>
+      transactionRules.timeouts === undefined ? [] : { hold, timeouts: transactionRules.timeouts },
+    );
+    const tightest = holds.sort((a, b) => a.hold.remainingMs() - b.hold.remainingMs())[0];
+    if (tightest === undefined) return undefined;
+    const { hold, timeouts } = tightest;
+    const { leaseMs } = hold.options;
+    const [remainingMs, holdLeftMs] = [hold.remainingMs(), hold.holdLeftMs()];
+    return transactionBounds(timeouts, { remainingMs, leaseMs, holdLeftMs });
+  }
+
+  /** The gate before COMMIT. @throws whatever forbids it */
+  async assertCanCommit(): Promise<void> {
+    if (this.#holds.size === 0) return;
+    for (const hold of this.#holds.keys()) await assertLasts(hold);
+    await this.#session?.beforeCommit(this.#commitIdleMs());
+    for (const hold of this.#holds.keys()) hold.assertHeld();
+  }
+
+  #commitIdleMs(): number | undefined {
+    const idles = [...this.#holds].flatMap(([hold, { transactionOptions: transactionRules }]) => {
+      const { timeouts } = transactionRules;
+      return timeouts === undefined ? [] : commitIdleMs(timeouts, hold.remainingMs());
+    });
+    return idles.length === 0 ? undefined : Math.min(...idles);
+  }
+
+  /** Nobody knows whether it was committed: the keys end with their leases. */
+  commitUnknown(): void {
+    for (const [hold, { report }] of this.#holds) {
+      hold.commitUnknown();
+      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.remainingMs() });
+    }
+  }
+
+  /** The work under them goes on without the transaction. */
+  loseHolds(): void {
+    for (const hold of this.#holds.keys()) hold.lose('transaction-ended');
+  }
+
+  /** The transaction keeps them no longer. */
+  release(): void {
+    for (const hold of this.#holds.keys()) void hold.drop().catch(() => {}); // reported
+  }
+}
+
+/** Each once, in the order in which every transaction claims. */
+function servicesOf(holds: readonly GuardingHold[]): TransactionalLocks[] {
+  const services = new Set(holds.map(({ locks }) => locks));
+  return [...services].sort((a, b) => byBytes(a.orderedBy, b.orderedBy));
+}
+
+async function assertLasts(hold: Hold): Promise<void> {
+  try {
+    await hold.ensure(Math.ceil(hold.options.leaseMs * COMMIT_SHARE));
+  } catch (cause) {
+    if (!(cause instanceof LockStoreError)) throw cause;
+    throw new LockLostError(
+      `The transaction is rolled back: lock '${hold.key}' is about to end and Redis does not confirm it`,
+      hold.key,
+      'expired',
+      { cause },
+    );
+  }
+}

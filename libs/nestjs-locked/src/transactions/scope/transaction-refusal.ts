@@ -1,0 +1,74 @@
+import { LockInTransactionError } from '../../core/lock.errors.js';
+
+/** What is known about the transaction in which something was asked for. */
+export interface Circumstances {
+  readonly callSite: string;
+  /** Undefined if it was no lock that was asked for. */
+  readonly key: string | undefined;
+  readonly connection: string;
+  readonly ageMs: number;
+  readonly timeoutMs: number | undefined;
+}
+
+const WAYS_OUT =
+  'put @Locked above @Transactional, or lock the method that opens the transaction, or set insideTransaction: ';
+
+/** Why something cannot be done in the open transaction, and what to do about it. */
+export type Refusal =
+  | 'rejected'
+  | 'by-hand'
+  | 'hooks'
+  | 'outlived'
+  | 'stale-snapshot'
+  | 'savepoint'
+  | 'committing'
+  | 'failing'
+  | 'ended'
+  | 'unawaited-branch'
+  | 'endless-branch'
+  | 'own-claim'
+  | 'isolation';
+
+export function refusal(why: Refusal, circumstances: Circumstances): LockInTransactionError {
+  const { callSite, key, connection, ageMs } = circumstances;
+  const where = connection === 'default' ? '' : `on connection '${connection}', `;
+  const which = `database transaction (${where}started ${Math.round(ageMs)} ms ago)`;
+  const what =
+    key === undefined
+      ? `${callSite} was refused in a ${which}`
+      : `${callSite}: lock '${key}' was asked for inside an open ${which}`;
+  return new LockInTransactionError(`${what}. ${reason(why, circumstances)}`, key);
+}
+
+function reason(why: Refusal, { timeoutMs }: Circumstances): string {
+  switch (why) {
+    case 'rejected': {
+      const budget = timeoutMs === undefined ? '' : ` and burn the transaction's ${timeoutMs} ms`;
+      return `Waiting here would keep a connection${budget}, and the lock would not protect what was read before it; ${WAYS_OUT}'restart'`;
+    }
+    case 'by-hand':
+      return `It was opened by hand, so it cannot be restarted; ${WAYS_OUT}'join', or open it with a callback`;
+    case 'hooks':
+      return `typeorm-transactional has opened it, and would run the commit hooks of the run that is rolled back, too; pass { runInTransaction } of typeorm-transactional to lockAware, or put @Locked above @Transactional`;
+    case 'outlived':
+      return `It cannot be restarted, because the transaction around it has ended already; await it inside of that one`;
+    case 'stale-snapshot':
+      return `Its isolation level keeps the snapshot of its first read, which may be older than the lock: an update could be lost without an error; ${WAYS_OUT}'restart', or use READ COMMITTED`;
+    case 'savepoint':
+      return `The fence cannot be claimed inside a savepoint, whose rollback would undo the claim; ${WAYS_OUT}'restart'`;
+    case 'committing':
+      return 'It is being committed: the work that asks was not awaited; await it, or lock outside the transaction';
+    case 'failing':
+      return 'It is rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
+    case 'ended':
+      return 'It has ended already: the work was not awaited; await it inside the transaction';
+    case 'unawaited-branch':
+      return 'It cannot commit, because a locked call inside of it still runs: it would be committed by half; await every call in the body of the transaction';
+    case 'endless-branch':
+      return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
+    case 'own-claim':
+      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), or open the second one when the first has ended';
+    case 'isolation':
+      return 'The claim of the fence, or the time-outs, were sent before; give the isolation level when the transaction is opened';
+  }
+}

@@ -1,0 +1,41 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { DatabaseSession, TransactionQuery } from './database-session.js';
+import { MySqlSession } from './mysql-session.js';
+import { PostgresSession } from './postgres-session.js';
+
+/** The kinds of databases that can be fenced. MariaDB counts as MySQL. */
+export type SqlDialect = 'postgres' | 'mysql';
+
+const DIALECTS: Readonly<Record<string, SqlDialect>> = {
+  postgres: 'postgres',
+  postgresql: 'postgres',
+  pg: 'postgres',
+  'aurora-postgres': 'postgres',
+  cockroachdb: 'postgres',
+  mysql: 'mysql',
+  mysql2: 'mysql',
+  mariadb: 'mysql',
+  'aurora-mysql': 'mysql',
+};
+
+/** @param name as the ORM calls its driver: `postgres`, `mariadb` @returns undefined for databases that cannot be fenced */
+export function dialectOf(name: unknown): SqlDialect | undefined {
+  return typeof name === 'string' ? DIALECTS[name.toLowerCase()] : undefined;
+}
+
+/** @throws LockConfigError */
+export function assertDialect(dialect: unknown): void {
+  if (dialect === undefined || dialect === 'postgres' || dialect === 'mysql') return;
+  throw new LockConfigError(
+    `Invalid option dialect: '${dialect as string}' must be 'postgres' or 'mysql' (also for MariaDB)`,
+  );
+}
+
+export function sessionOf(dialect: SqlDialect, query: TransactionQuery): DatabaseSession {
+  switch (dialect) {
+    case 'postgres':
+      return new PostgresSession(query);
+    case 'mysql':
+      return new MySqlSession(query);
+  }
+}
