@@ -1,5 +1,3 @@
-import type { LockRecord } from './store/lock-directory.js';
-
 /** What is known about a held key, at one moment. */
 export interface LockInfo {
   readonly key: string;
@@ -20,20 +18,4 @@ export interface LockHolder {
   readonly pid: number | undefined;
   /** The `label` of the call. */
   readonly label: string | undefined;
-}
-
-const LEASE_TOKEN = /^([0-9a-f]{32}):\d+$/;
-
-export function lockInfo({ key, value, process, label, since, ...rest }: LockRecord): LockInfo {
-  const processId = LEASE_TOKEN.exec(value)?.[1];
-  return {
-    key,
-    holder:
-      processId === undefined
-        ? undefined
-        : { processId, host: process?.host, pid: process?.pid, label },
-    since: since === undefined ? undefined : new Date(since),
-    remainingMs: rest.remainingMs,
-    waiters: rest.waiters,
-  };
 }

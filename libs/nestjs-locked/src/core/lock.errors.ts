@@ -142,3 +142,12 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockKeyError, 'LOCK_KEY_INVALID'],
   [LockConfigError, 'LOCK_CONFIG_INVALID'],
 ]);
+
+/**
+ * The error for an option that cannot be used.
+ * @param rule what is allowed: `must be true or false`
+ */
+export function invalidOption(name: string, value: unknown, rule: string): LockConfigError {
+  const shown = typeof value === 'string' ? `'${value}'` : String(value);
+  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
+}

@@ -1,5 +1,4 @@
-import { invalidOption } from './invalid-option.js';
-import { LockConfigError } from './lock.errors.js';
+import { invalidOption, LockConfigError } from './lock.errors.js';
 import type { LockHolder } from './lock-info.js';
 import {
   assertInsideTransaction,

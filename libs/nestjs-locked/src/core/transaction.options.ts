@@ -1,4 +1,4 @@
-import { invalidOption } from './invalid-option.js';
+import { invalidOption } from './lock.errors.js';
 
 /**
  * What to do with a call that asks for a lock inside an open transaction:

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Clock } from '../core/time/clock.js';
+import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import type { CommandConnection } from './connection/command-connection.js';
 import type { RedisConnection } from './connection/redis-client.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
-import { isLeaseToken, readInspectReply } from './scripts/script-replies.js';
+import { readInspectReply } from './scripts/script-replies.js';
 import { inspectScript } from './scripts/inspect.lua.js';
 import { revokeScript } from './scripts/revoke.lua.js';
 
@@ -74,11 +75,11 @@ export class RedisLockDirectory implements LockDirectory {
     const reply = await this.#runScript(inspectScript, all, [], key);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
-    const text = isLeaseToken(found.value)
-      ? await this.#run(`inspect '${key}'`, (redis) =>
-          redis.get(keys.processOf(found.value.slice(0, 32))),
-        )
-      : null;
+    const processId = processIdOf(found.value);
+    const text =
+      processId === undefined
+        ? null
+        : await this.#run(`inspect '${key}'`, (redis) => redis.get(keys.processOf(processId)));
     return { key, ...found, process: processRecord(text) };
   }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { systemClock, type Clock } from '../core/time/clock.js';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
+import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import type {
@@ -80,11 +81,11 @@ export class InMemoryLocks {
   }
 
   listens(token: string): boolean {
-    return this.#inboxes.has(inboxOf(token));
+    return this.#inboxes.has(processIdOf(token) ?? '');
   }
 
   tell(message: InboxMessage): void {
-    const inbox = this.#inboxes.get(inboxOf(message.token));
+    const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
     if (inbox !== undefined) queueMicrotask(() => inbox(message));
   }
 }
@@ -365,8 +366,4 @@ function globPattern(glob: string): RegExp {
     .replace(/\*/g, '.*')
     .replace(/\?/g, '.');
   return new RegExp(`^${source}$`, 's');
-}
-
-function inboxOf(token: string): string {
-  return token.slice(0, 32);
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../time/clock.js';
-import type { LockDirectory } from '../store/lock-directory.js';
-import { lockInfo, type LockHolder } from '../lock-info.js';
+import { lockInfo, type LockDirectory } from '../store/lock-directory.js';
+import type { LockHolder } from '../lock-info.js';
 import { LockNotAcquiredError } from '../lock.errors.js';
 
 /** How long an error that is due may be kept back to find out who has the lock. */

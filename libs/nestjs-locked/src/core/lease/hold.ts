@@ -1,5 +1,4 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Lease } from './lease.js';
 import { LockLostError, LockStoreError, type LockLostReason } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
@@ -14,6 +13,35 @@ const WHY: Record<LockLostReason, string> = {
   released: 'it was released',
 };
 
+/** The lease under which a hold stands, as the hold sees it. */
+export interface HoldKeeper {
+  readonly key: string;
+  /** The machine may have slept since the store last confirmed the lease. */
+  readonly isSuspect: boolean;
+  /** How long it is certainly ours, and the present hold may last. */
+  remainingMs(): number;
+  /** How long the present hold may last, whatever becomes of the lease. */
+  holdLeftMs(): number;
+  /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
+  noticeDeadline(): void;
+  noticeSuspend(): void;
+  /** From here on the hold has an end: its longest time or, for a fixed one, that of the lease. */
+  holdBegins(hold: Hold, now: number): void;
+  /** Renews now, so that at least this much is left. @returns why the store did not answer, if it did not */
+  prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined>;
+  /** Renews now. @returns why the store did not answer, if it did not */
+  renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined>;
+  /**
+   * Raises the stored fence above what others have seen, and mints a number from there.
+   * @returns it @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
+   */
+  raiseFence(hold: Hold, seen: number): Promise<number>;
+  /** The lease is kept for its hold, and then for nobody; not renewed. */
+  commitUnknown(hold: Hold): void;
+  /** The holder has finished. @returns whether the lease was ours until now */
+  endHold(hold: Hold): Promise<boolean>;
+}
+
 /** What `AbortSignal` needs to be aborted, in the async context of those who listen. */
 interface Alarm {
   readonly controller: AbortController;
@@ -27,7 +55,7 @@ interface Alarm {
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
-  readonly #lease: Lease;
+  readonly #lease: HoldKeeper;
   #since = Infinity;
   #fencingToken: number;
   #alarm: Alarm | undefined;
@@ -36,7 +64,7 @@ export class Hold {
   #ended: Promise<boolean> | undefined;
   #end!: (ended: Promise<boolean>) => void;
 
-  constructor(lease: Lease, fencingToken: number, options: ResolvedLockOptions) {
+  constructor(lease: HoldKeeper, fencingToken: number, options: ResolvedLockOptions) {
     this.#lease = lease;
     this.key = lease.key;
     this.#fencingToken = fencingToken;

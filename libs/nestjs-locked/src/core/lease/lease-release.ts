@@ -1,28 +1,26 @@
-import type { WaitingCall } from './waiting-call.js';
-import type { Lease } from './lease.js';
-import type { LocalQueue } from './local-queue.js';
-import type { EngineParts } from './engine-parts.js';
-import type { ReleaseCommand } from '../store/lock-store.js';
 import { LockStoreError } from '../lock.errors.js';
 import { unreachable } from '../runtime/unreachable.js';
+import type { ReleaseCommand } from '../store/lock-store.js';
+import type { EngineParts } from './engine-parts.js';
+import type { NextRequest } from './lease-user.js';
 
-/** How an ended lease is given back: released, handed over while its queue asks again, or freed after a loss. */
+/** How a lease ends in the store: released, handed over while its queue asks again, or freed after it was lost. */
 export class LeaseRelease {
   readonly #parts: EngineParts;
-  readonly #queue: LocalQueue;
+  readonly #key: string;
   readonly #token: string;
 
-  constructor(parts: EngineParts, queue: LocalQueue, token: string) {
+  constructor(parts: EngineParts, key: string, token: string) {
     this.#parts = parts;
-    this.#queue = queue;
+    this.#key = key;
     this.#token = token;
   }
 
   /**
-   * @param used the highest fencing token that was handed out
-   * @param until when the lease ends by itself
-   * @param keepMs the key stays taken for so long, by nobody
-   * @returns whether it was ours until now @throws LockStoreError if nobody knows
+   * @param used the highest fencing number that was handed out
+   * @param until when the lease ends on its own
+   * @param keepMs the key stays taken for this long, by nobody
+   * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
   async release(used: number, until: number, keepMs: number): Promise<boolean> {
     const reply = await this.#parts.cleanUp.release(
@@ -42,19 +40,20 @@ export class LeaseRelease {
     }
   }
 
-  /** Others have waited long enough: hands the lease over and stands in the queue again, in one step. */
-  async requeue(lease: Lease, next: WaitingCall, used: number, until: number): Promise<boolean> {
+  /**
+   * Others have waited long enough: hands the lease over and joins the store's queue again, in one step.
+   * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
+   */
+  async requeue(next: NextRequest, used: number, until: number): Promise<boolean> {
     const old = this.#command(used);
-    const { leaseMs } = next.options;
-    const reply = await this.#queue.requeue(lease, leaseMs, (newToken) =>
-      this.#parts.store.requeue({ ...old, newToken, leaseMs }),
-    );
-    if (reply.kind !== 'unknown') {
-      this.forget();
-      return reply.wasLost !== true;
-    }
-    void this.#parts.cleanUp.release(old, until, this.forget);
-    throw this.#unknown(reply.cause);
+    const { token: newToken, leaseMs } = next;
+    const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs });
+    // What this lease has left is taken back before the next request takes back anything of its own.
+    if (reply.kind === 'unknown') void this.#parts.cleanUp.release(old, until, this.forget);
+    else this.forget();
+    next.onFirstReply(reply);
+    if (reply.kind === 'unknown') throw this.#unknown(reply.cause);
+    return reply.wasLost !== true;
   }
 
   /** Frees a lease that was perhaps only believed lost, now that the work under it has ended. */
@@ -66,11 +65,11 @@ export class LeaseRelease {
   readonly forget = (): void => this.#parts.tokens.forget(this.#token);
 
   #command(used: number, keepMs = 0): ReleaseCommand {
-    return { key: this.#queue.key, token: this.#token, used, keepMs };
+    return { key: this.#key, token: this.#token, used, keepMs };
   }
 
   #unknown(cause: LockStoreError): LockStoreError {
-    const { key } = this.#queue;
+    const key = this.#key;
     this.#parts.report({ type: 'release-unknown', key, cause });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends by itself after its lease`,

@@ -1,7 +1,6 @@
-import { Lease } from './lease.js';
-import type { LocalQueue } from './local-queue.js';
-import type { EngineParts } from './engine-parts.js';
+import { unreachable } from '../runtime/unreachable.js';
 import type {
+  AcquireCommand,
   AcquireReply,
   Granted,
   InboxMessage,
@@ -10,10 +9,11 @@ import type {
   RecheckReply,
   Unknown,
 } from '../store/lock-store.js';
-import { RecheckTimer } from './recheck-timer.js';
-import type { Scheduled } from '../time/scheduler.js';
 import type { TokenOwner } from '../store/token-registry.js';
-import { unreachable } from '../runtime/unreachable.js';
+import type { Scheduled } from '../time/scheduler.js';
+import type { EngineParts } from './engine-parts.js';
+import type { NextRequest, RequestUser } from './lease-user.js';
+import { RecheckTimer } from './recheck-timer.js';
 
 /**
  * asking   the first command is on its way
@@ -23,8 +23,10 @@ import { unreachable } from '../runtime/unreachable.js';
  */
 type State = 'asking' | 'waiting' | 'leaving' | 'done';
 
-/** Sends the first command, with the token that it introduces. */
-type Ask = (token: string) => Promise<AcquireReply>;
+/** Who carries out the first command: the store, or somebody who sends the commands of several keys as one. */
+export interface Acquires {
+  acquire(command: AcquireCommand): Promise<AcquireReply>;
+}
 
 /** A token, and when the command that introduced it was first sent. */
 interface Introduced {
@@ -40,11 +42,13 @@ interface Introduced {
  * for a new one; and the time of the grant is not known here, so the lease counts from the introduction of its
  * token: the grant came after that.
  */
-export class LeaseRequest implements Scheduled, TokenOwner {
+export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   place: Scheduled['place'];
+  /** What the store is asked for, in milliseconds. */
+  readonly leaseMs: number;
   readonly #parts: EngineParts;
-  readonly #queue: LocalQueue;
-  readonly #leaseMs: number;
+  readonly #key: string;
+  readonly #user: RequestUser;
   readonly #recheck: RecheckTimer;
   #state: State = 'asking';
   #asked: Introduced;
@@ -57,10 +61,11 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   /** An operator has taken the key from one of our tokens: the notice overtook the grant in a reply. */
   #revoked: string | undefined;
 
-  constructor(parts: EngineParts, queue: LocalQueue, leaseMs: number) {
+  constructor(parts: EngineParts, key: string, user: RequestUser, leaseMs: number) {
     this.#parts = parts;
-    this.#queue = queue;
-    this.#leaseMs = leaseMs;
+    this.#key = key;
+    this.#user = user;
+    this.leaseMs = leaseMs;
     this.#recheck = new RecheckTimer(parts);
     // Known before its command is sent: a grant may overtake the reply.
     this.#asked = this.#introduce();
@@ -70,32 +75,42 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     return this.#state;
   }
 
-  /** @param score the place that the command claims, if it claims one */
-  send(ask: Ask, score?: number): void {
+  /**
+   * Sends the first command.
+   * @param nowait one try: the store's queue is neither joined nor overtaken
+   * @param score a place in the store's queue that the command claims
+   */
+  async ask(store: Acquires, nowait: boolean, score: number | undefined): Promise<void> {
     this.#score = score;
-    const { token } = this.#asked;
-    void ask(token).then((reply) => this.#onAskReply(token, reply));
+    const command = { key: this.#key, token: this.token, leaseMs: this.leaseMs, nowait };
+    const reply = await store.acquire(score === undefined ? command : { ...command, score });
+    this.onFirstReply(reply);
+  }
+
+  /** What the first command introduces. */
+  get token(): string {
+    return this.#asked.token;
   }
 
   #introduce(): Introduced {
     return { token: this.#parts.tokens.introduce(this), at: this.#parts.clock.now() };
   }
 
-  #onAskReply(token: string, reply: AcquireReply): void {
+  onFirstReply(reply: AcquireReply): void {
     this.#parts.scheduler.catchUp();
-    if (this.#state !== 'asking' || this.#asked.token !== token) return; // its grant came first
+    if (this.#state !== 'asking') return; // its grant came first
     switch (reply.kind) {
       case 'granted':
-        return this.#granted(reply, this.#leaseMs);
+        return this.#granted(reply, this.leaseMs);
       case 'queued':
         return this.#queued(reply);
       case 'busy':
         this.#end(this.#asked);
-        return this.#queue.notAcquired(this);
+        return this.#user.notAcquired(this);
       case 'unknown':
         if (reply.neverRan !== true) return this.#abandon(reply);
         this.#end(this.#asked);
-        return this.#queue.storeFailed(this, reply, this.#score);
+        return this.#user.storeFailed(this, reply, this.#score);
       default:
         return unreachable(reply);
     }
@@ -105,8 +120,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#state = 'waiting';
     this.#score = reply.score;
     this.#recheck.queued(reply);
-    this.#queue.mustWait();
-    if (this.#queue.isEmpty) this.leave();
+    this.#user.mustWait();
+    if (this.#user.isEmpty) this.leave();
     else this.#parts.scheduler.schedule(this, this.#recheck.dueAt);
   }
 
@@ -119,10 +134,10 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#recheck.sent();
     void this.#parts.store
       .recheck({
-        key: this.#queue.key,
+        key: this.#key,
         token: this.#asked.token,
         newToken: pending.token,
-        leaseMs: this.#leaseMs,
+        leaseMs: this.leaseMs,
         score: this.#score ?? 0,
       })
       .then((reply) => this.#onRecheckReply(pending, reply));
@@ -144,7 +159,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
-        return this.#granted(reply, this.#leaseMs);
+        return this.#granted(reply, this.leaseMs);
       case 'queued':
         this.#parts.tokens.forget(this.#asked.token);
         this.#asked = sent;
@@ -160,7 +175,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   /** The re-check was not carried out: the place in the queue is what it was. */
   #stayQueued({ cause }: Unknown): void {
     this.#forgetPendingUnless(this.#asked.token);
-    this.#queue.storeFails(cause);
+    this.#user.storeFails(cause);
     this.#recheck.failed();
     this.#rearm();
   }
@@ -215,30 +230,27 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
     if (grant.token === this.#revoked) {
       this.#end(this.#asked);
-      return this.#queue.over(this, this.#score); // gone before it got here: asks again, from the same place
+      return this.#user.over(this, this.#score); // gone before it got here: asks again, from the same place
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
-    const waiters = grant.waiters + (this.#wanted ? 1 : 0);
-    const lease = new Lease(this.#parts, this.#queue, {
+    this.#user.granted(this, {
       ...grant,
-      waiters,
+      waiters: grant.waiters + (this.#wanted ? 1 : 0),
       introducedAt: this.#asked.at,
       lengthMs,
       cameByMessage,
-      leaseMs: this.#leaseMs,
+      leaseMs: this.leaseMs,
       score: this.#score,
     });
-    this.#queue.granted(this, lease);
-    lease.start();
   }
 
-  /** The wait of the last local caller is over: the store is asked once more, and its answer is final. */
+  /** The wait of the last call here is over: the store is asked once more, and its answer is final. */
   tryOnceMore(): void {
     this.#state = 'leaving';
     this.#parts.scheduler.cancel(this);
     void this.#parts.store
-      .leave({ key: this.#queue.key, tokens: this.#tokens(), take: true, leaseMs: this.#leaseMs })
+      .leave({ key: this.#key, tokens: this.#tokens(), take: true, leaseMs: this.leaseMs })
       .then((reply) => this.#onLastReply(reply));
   }
 
@@ -247,10 +259,10 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
-        return this.#granted(reply, this.#leaseMs);
+        return this.#granted(reply, this.leaseMs);
       case 'left':
         this.#end(this.#asked, this.#pending);
-        return this.#queue.notAcquired(this);
+        return this.#user.notAcquired(this);
       case 'unknown':
         return this.#abandon(reply);
       default:
@@ -263,14 +275,14 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     if (this.#state !== 'waiting') return; // the reply on its way finds the queue empty and gives back what it got
     this.#takeBack(this.#tokens(), this.#asked.at);
     this.#end();
-    this.#queue.over(this);
+    this.#user.over(this);
   }
 
   /** The store did not answer: nobody knows whether we have the lease, or a place in the queue. Both are undone. */
   #abandon(unknown: Unknown): void {
     this.#takeBack(this.#tokens(), this.#asked.at);
     this.#end();
-    this.#queue.storeFailed(this, unknown, this.#score);
+    this.#user.storeFailed(this, unknown, this.#score);
   }
 
   #tokens(): readonly [string, string?] {
@@ -280,7 +292,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   }
 
   #takeBack(tokens: readonly [string, string?], introducedAt: number): void {
-    this.#parts.cleanUp.leave(this.#queue.key, tokens, introducedAt + this.#leaseMs, () => {
+    this.#parts.cleanUp.leave(this.#key, tokens, introducedAt + this.leaseMs, () => {
       for (const token of tokens) if (token !== undefined) this.#parts.tokens.forget(token);
     });
   }

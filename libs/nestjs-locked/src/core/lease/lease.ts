@@ -1,98 +1,78 @@
-import type { WaitingCall } from './waiting-call.js';
-import { HandoverBudget } from './handover-budget.js';
-import { Hold } from './hold.js';
-import { LeaseRelease } from './lease-release.js';
-import { driftMarginMs, renewalDueAt } from '../store/lease-timing.js';
-import type { LocalQueue } from './local-queue.js';
-import type { EngineParts } from './engine-parts.js';
-import type {
-  Granted,
-  InboxMessage,
-  RenewCommand,
-  RenewReply,
-  Unknown,
-} from '../store/lock-store.js';
-import { type LockLostReason, type LockStoreError } from '../lock.errors.js';
-import type { Scheduled } from '../time/scheduler.js';
-import type { TokenOwner } from '../store/token-registry.js';
+import type { LockLostReason, LockStoreError } from '../lock.errors.js';
+import type { ResolvedLockOptions } from '../lock.options.js';
 import { unreachable } from '../runtime/unreachable.js';
+import { renewalDueAt } from '../store/lease-timing.js';
+import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';
+import { RETRY_MS } from '../store/retry-pause.js';
+import type { TokenOwner } from '../store/token-registry.js';
+import type { Scheduled } from '../time/scheduler.js';
+import type { EngineParts } from './engine-parts.js';
+import { FencingNumbers } from './fencing-numbers.js';
+import { HandoverBudget } from './handover-budget.js';
+import { Hold, type HoldKeeper } from './hold.js';
+import { LeaseDeadline } from './lease-deadline.js';
+import type { LeaseGrant } from './lease-grant.js';
+import { LeaseRelease } from './lease-release.js';
+import type { LeaseUser } from './lease-user.js';
 import type { Renewable } from './watchdog.js';
 
 /**
  * confirming  ours, but too short or too far spent to be handed out: RENEW first
- * held        a caller has it
+ * held        a call has it
  * idle        nobody has it; kept for a moment in case somebody here wants it again
  * doubtful    nobody knows what became of a transaction under it: kept by nobody until it has run out
  * over        released, handed over or lost; nothing leads out of here
  */
 type State = 'confirming' | 'held' | 'idle' | 'doubtful' | 'over';
 
-export interface LeaseGrant extends Omit<Granted, 'kind'> {
-  readonly introducedAt: number;
-  /** How long the store keeps it from the moment of the grant, which came after `introducedAt`. */
-  readonly lengthMs: number;
-  /** Not in answer to a command: perhaps shorter than what was asked for, perhaps granted long after `introducedAt`. */
-  readonly cameByMessage: boolean;
-  /** What was asked for. */
-  readonly leaseMs: number;
-  readonly score: number | undefined;
-}
-
-const RENEWAL_RETRY_MS = 100;
-
 /**
- * This process's right to a key, for the life of one token: passed from caller to caller, kept alive, given back.
- * Its deadline is local and monotonic: it counts from the *sending* of the command that introduced the token, or of
- * the last renewal that was answered, and once it has passed nothing revives the lease.
+ * This process's right to a key, for the life of one token: given to one call after another, kept alive, released.
+ *
+ * It is one state machine and therefore one file, however long: whoever changes a state here wants to see who else
+ * does. What can be understood without the states stands beside it: until when it lasts (`LeaseDeadline`), which
+ * numbers its holds get (`FencingNumbers`), how it ends in the store (`LeaseRelease`). Once its deadline has passed
+ * nothing revives it, and whatever is in doubt is given to nobody: calls ask for a new lease then.
  */
-export class Lease implements Scheduled, Renewable, TokenOwner {
+export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   place: Scheduled['place'];
+  readonly key: string;
   readonly #parts: EngineParts;
-  readonly #queue: LocalQueue;
+  readonly #user: LeaseUser;
   readonly #grant: LeaseGrant;
+  readonly #deadline: LeaseDeadline;
+  readonly #numbers: FencingNumbers;
+  readonly #handovers: HandoverBudget;
+  readonly #ending: LeaseRelease;
   #state: State = 'confirming';
+  /** Neither handed out nor renewed yet: as the store has granted it. */
+  #isFresh = true;
   /** What we ask the store for, in milliseconds: as the present holder wants it. */
   #leaseMs: number;
-  #deadline: number;
   #renewAt: number;
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
-  /** For how long the store last promised it in answer to a command, in milliseconds. */
-  #promisedMs: number;
-  /** The machine may have slept until then: nothing is handed out before a renewal sent later was answered. */
-  #suspectSince: number | undefined;
-  /** For how long it may have slept since the last answer: so much may be gone of what our clock says is left. */
-  #sleptMs = 0;
   /** What `inspect` shows, as far as it was written under this lease. */
   #label: string | undefined;
   #hold: Hold | undefined;
-  /** Highest fencing token used, and the highest that may be used before the next renewal. */
-  #used: number;
-  #blockEnd: number;
+  /** The options of the hold that has just ended, while the queue decides who is next. */
+  #before: ResolvedLockOptions | undefined;
   /** Nobody knows whether the transaction under the present hold was committed. */
   #commitUnknown = false;
-  readonly #handovers: HandoverBudget;
-  readonly #return: LeaseRelease;
 
-  constructor(parts: EngineParts, queue: LocalQueue, grant: LeaseGrant) {
+  constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
     this.#parts = parts;
-    this.#queue = queue;
+    this.key = key;
+    this.#user = user;
     this.#grant = grant;
     this.#leaseMs = grant.leaseMs;
-    this.#promisedMs = grant.cameByMessage ? 0 : grant.lengthMs;
-    this.#deadline = grant.introducedAt + grant.lengthMs - driftMarginMs(grant.lengthMs);
+    this.#deadline = new LeaseDeadline(grant);
     this.#renewAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
-    this.#used = grant.fence - 1;
-    this.#blockEnd = grant.blockEnd;
+    this.#numbers = new FencingNumbers(grant);
     this.#handovers = new HandoverBudget(parts.clock, parts.options.localHandovers);
-    this.#return = new LeaseRelease(parts, queue, grant.token);
+    this.#ending = new LeaseRelease(parts, key, grant.token);
     this.#noteWaiters(grant.waiters);
     parts.tokens.assign(grant.token, this);
-  }
-
-  get key(): string {
-    return this.#queue.key;
   }
 
   get state(): State {
@@ -100,77 +80,84 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   }
 
   get deadline(): number {
-    return this.#deadline;
+    return this.#deadline.at;
   }
 
-  /** How long it is certainly ours, and the present hold may last. */
   remainingMs(): number {
-    const end = Math.min(this.#deadline - this.#sleptMs, this.#holdEnd);
+    const end = Math.min(this.#deadline.atWorst, this.#holdEnd);
     return Math.max(0, end - this.#parts.clock.now());
   }
 
-  /** How long the present hold may last, whatever becomes of the lease. */
   holdLeftMs(): number {
     return this.#holdEnd - this.#parts.clock.now();
   }
 
   // ---- handing it out ---------------------------------------------------------------------------------------
 
-  /** A fresh grant may be short; it is good for its first holder if he gets at least half of it. */
+  /** A fresh grant may be short; it is good for its first holder if they get at least half of it. */
   start(): void {
     const { lengthMs, leaseMs } = this.#grant;
     if (this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
-    else this.#handOut(this.#queue.first, 0);
+    else this.#offer();
   }
 
-  /** A caller has come while the lease is idle. */
-  reuse(caller: WaitingCall): void {
-    this.#handOut(caller);
+  #offer(): void {
+    void this.#user.onFree().catch(() => {}); // reported
   }
 
-  /** @param share of the caller's lease that must be left */
-  #handOut(caller: WaitingCall | undefined, share = 0.5): void {
-    if (caller === undefined) {
-      void this.#release().catch(() => {}); // reported
-      return;
-    }
-    const { leaseMs, renew, label } = caller.options;
-    // A fixed lease has a length of its own: it is never one that somebody else has begun, or has asked for.
-    if (!renew && (this.#used >= this.#grant.fence || this.#grant.leaseMs !== leaseMs)) {
-      void this.#requeue(caller).catch(() => {}); // reported
-      return;
-    }
+  /**
+   * Whether a call may have this very lease, if need be after a renewal. If not, it is handed over and asked for again:
+   * other processes have waited long enough, or the call wants a fixed lease. That one has a length of its own, and is
+   * never one that somebody else has begun, or has asked for.
+   */
+  mayServe({ renew, leaseMs }: ResolvedLockOptions): boolean {
+    const before = this.#before;
+    if (before !== undefined && (!before.renew || !renew || this.#handovers.isSpent)) return false;
+    return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
+  }
+
+  /**
+   * Gives the lease to a call.
+   * @param isPart the call waits for other keys as well: the hold begins later
+   * @returns undefined if the store must confirm the lease first, or if it has just ended: the call goes on waiting
+   */
+  handOut(options: ResolvedLockOptions, isPart: boolean): Hold | undefined {
+    if (this.#before !== undefined) this.#handovers.spend();
+    this.#before = undefined;
     this.#parts.noticeSuspend();
-    if (this.#state === 'over') return; // it was idle, and given up: the caller has asked anew
-    if (!this.#isGoodFor(caller, share)) return this.#confirm(leaseMs);
-    this.#leaseMs = leaseMs;
+    if (this.#state === 'over') return undefined; // it was idle, and has been given up: the key is asked for again
+    if (!this.#isGoodFor(options)) {
+      this.#confirm(options.leaseMs);
+      return undefined;
+    }
+    this.#isFresh = false;
+    this.#leaseMs = options.leaseMs;
     this.#state = 'held';
     this.#holdEnd = Infinity;
     this.#idleUntil = Infinity;
-    const hold = new Hold(this, ++this.#used, caller.options);
+    const hold = new Hold(this, this.#numbers.next(), options);
     this.#hold = hold;
-    if (caller.isPart) this.#schedule();
+    if (isPart) this.#schedule();
     else hold.begin(this.#parts.clock.now());
-    if (label !== undefined) this.#show(label);
-    this.#queue.handOut(caller, hold);
+    if (options.label !== undefined) this.#show(options.label);
+    return hold;
   }
 
-  /** Whether so much of it is certainly left that the caller can begin without asking the store. */
-  #isGoodFor({ options: { leaseMs, renew } }: WaitingCall, share: number): boolean {
-    if (this.#suspectSince !== undefined || this.#used >= this.#blockEnd) return false;
-    const remainingMs = this.remainingMs();
-    if (remainingMs === 0 || remainingMs < leaseMs * (renew ? share : 0.5)) return false;
-    // A fixed lease is not prolonged later: it begins with its whole length, unless the store was slow to answer.
-    return renew || this.#promisedMs >= leaseMs || remainingMs >= leaseMs - driftMarginMs(leaseMs);
+  #isGoodFor({ leaseMs, renew }: ResolvedLockOptions): boolean {
+    if (this.#numbers.areSpent) return false;
+    const now = this.#parts.clock.now();
+    const share = renew && this.#isFresh ? 0 : 0.5;
+    if (!this.#deadline.isEnoughFor(leaseMs, share, now)) return false;
+    // A fixed lease is not prolonged later.
+    return renew || this.#deadline.isWholeFor(leaseMs, now);
   }
 
-  /** From here on the hold has an end: its longest time or, for a fixed one, that of the lease. */
   holdBegins(hold: Hold, now: number): void {
     if (this.#hold !== hold || this.#state !== 'held') return;
     const { maxHoldMs, leaseMs, renew } = hold.options;
     this.#holdEnd = now + maxHoldMs;
     if (!renew) {
-      this.#deadline = Math.min(this.#deadline, now + leaseMs - driftMarginMs(leaseMs));
+      this.#deadline.fix(now, leaseMs);
       this.#renewAt = Infinity;
     }
     this.#schedule();
@@ -184,8 +171,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     void directory.label(this.key, this.#grant.token, label).catch(() => {}); // only people miss it
   }
 
-  /** Renews before anybody is told that he holds it. Nobody does meanwhile: the store decides, not our deadline. */
+  /** Renews before anybody is told that they hold it. Nobody does meanwhile: the store decides, not our deadline. */
   #confirm(leaseMs: number): void {
+    this.#isFresh = false;
     this.#leaseMs = leaseMs;
     this.#state = 'confirming';
     this.#renewAt = Infinity;
@@ -194,7 +182,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#parts.watchdog.flush();
   }
 
-  /** The holder has finished. @returns whether the lease was ours until now */
   async endHold(hold: Hold): Promise<boolean> {
     this.noticeDeadline();
     if (this.#hold !== hold) return false;
@@ -203,62 +190,55 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     const isLost = this.#state !== 'held';
     if (this.#commitUnknown) return this.#runOut(!isLost);
     if (isLost) {
-      this.#giveBackLost();
+      this.#releaseLost();
       return false;
     }
     const keepMs = hold.since + hold.options.holdAtLeastMs - this.#parts.clock.now();
-    if (keepMs > 0 && keepMs < Infinity) return this.#release(Math.ceil(keepMs));
-    const next = this.#queue.first;
-    if (next === undefined) return this.#rest(hold);
-    if (!this.#mayHandOver(hold, next)) return this.#requeue(next);
-    this.#handovers.spend();
-    this.#handOut(next);
-    return true;
+    if (keepMs > 0 && keepMs < Infinity) return this.release(Math.ceil(keepMs));
+    this.#before = hold.options;
+    return this.#user.onFree();
   }
 
   /** Doubt ends sharing: the transaction may still be committed, so that nobody gets the key before the lease ends. */
   #runOut(wasHeld: boolean): Promise<boolean> {
     this.#state = 'doubtful';
     this.#schedule();
-    this.#queue.over(this);
+    this.#user.over(this);
     return Promise.resolve(wasHeld);
   }
 
-  #mayHandOver(hold: Hold, next: WaitingCall): boolean {
-    if (!hold.options.renew || !next.options.renew) return false;
-    return !this.#handovers.isSpent;
-  }
+  // ---- when nobody here wants it ----------------------------------------------------------------------------
 
-  /** Nobody waits here: keeps the lease for a moment, if that is wanted, or gives it back. */
-  #rest(hold: Hold): Promise<boolean> {
+  /** Keeps the lease for a moment, if the last holder's options allow that; otherwise releases it. */
+  rest(): Promise<boolean> {
+    const before = this.#before;
+    this.#before = undefined;
     const { lingerMs } = this.#parts.options;
-    const { linger, renew } = hold.options;
-    if (lingerMs === 0 || !linger || !renew || this.#handovers.isLimited || this.#queue.isClosed) {
-      return this.#release();
-    }
+    const mayLinger = before?.linger === true && before.renew && !this.#handovers.isLimited;
+    if (lingerMs === 0 || !mayLinger) return this.release();
     this.#state = 'idle';
     this.#idleUntil = this.#parts.clock.now() + lingerMs;
     this.#schedule();
     return Promise.resolve(true);
   }
 
-  // ---- giving it back ---------------------------------------------------------------------------------------
-
-  /** @param keepMs the key stays taken for so long, by nobody */
-  #release(keepMs = 0): Promise<boolean> {
+  /** @param keepMs the key stays taken for this long, by nobody @returns whether the lease was ours until now */
+  release(keepMs = 0): Promise<boolean> {
     this.#end();
-    this.#queue.over(this);
-    return this.#return.release(this.#used, this.#longestEnd, keepMs);
+    this.#user.over(this);
+    return this.#ending.release(this.#numbers.used, this.#longestEnd, keepMs);
   }
 
-  #requeue(next: WaitingCall): Promise<boolean> {
+  /** Hands it over to who waits in the store, and asks for it again. @returns whether the lease was ours until now */
+  requeue(leaseMs: number): Promise<boolean> {
     this.#end();
-    return this.#return.requeue(this, next, this.#used, this.#longestEnd);
+    const next = this.#user.askAgain(this, leaseMs);
+    return this.#ending.requeue(next, this.#numbers.used, this.#longestEnd);
   }
 
   /** The idle lease is not wanted any more: by another process, or because its time is over. */
   giveUp(): void {
-    if (this.#state === 'idle') void this.#release().catch(() => {}); // reported
+    if (this.#state === 'idle') void this.release().catch(() => {}); // reported
   }
 
   // ---- keeping it -------------------------------------------------------------------------------------------
@@ -267,12 +247,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
     if (!this.#isFixed) return this.#renewal(this.#leaseMs);
     // Only looked at: what is left of a fixed lease is confirmed, and not more.
-    const leftMs = Math.ceil(this.#deadline - this.#parts.clock.now());
+    const leftMs = Math.ceil(this.#deadline.at - this.#parts.clock.now());
     return this.#renewal(Math.max(1, leftMs));
   }
 
   #renewal(leaseMs: number): RenewCommand {
-    return { key: this.key, token: this.#grant.token, leaseMs, used: this.#used };
+    return { key: this.key, token: this.#grant.token, leaseMs, used: this.#numbers.used };
   }
 
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {
@@ -284,34 +264,33 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
       case 'lost':
         return this.#state === 'confirming' ? this.#askAgain() : this.#lose('stolen');
       case 'unknown':
-        if (this.#state === 'confirming' && this.remainingMs() === 0) {
-          return this.#failToConfirm(reply);
-        }
-        this.#reportFailure(reply.cause);
-        if (this.#state === 'confirming') this.#queue.storeFails(reply.cause);
-        if (this.#endsByItself) return;
-        this.#renewAt = this.#parts.clock.now() + RENEWAL_RETRY_MS;
-        return this.#schedule();
+        return this.#notRenewed(reply);
       default:
         return unreachable(reply);
     }
   }
 
   #renewed({ leaseMs }: RenewCommand, sentAt: number, blockEnd: number, waiters: number): void {
-    this.#deadline = Math.max(this.#deadline, sentAt + leaseMs - driftMarginMs(leaseMs));
-    this.#promisedMs = leaseMs;
-    this.#blockEnd = blockEnd;
+    this.#deadline.renewed(sentAt, leaseMs);
+    this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
-    if (sentAt >= (this.#suspectSince ?? Infinity)) {
-      this.#suspectSince = undefined;
-      this.#sleptMs = 0;
-    }
     // However far `ensure` has prolonged it: that the key was taken from us is noticed as soon as ever.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;
     this.#noteWaiters(waiters);
-    if (this.#state === 'confirming') this.#handOut(this.#queue.first);
+    if (this.#state === 'confirming') this.#offer();
     else this.#schedule();
+  }
+
+  /** Nobody knows whether it was renewed. While it is held it stays ours until its deadline, and is tried again. */
+  #notRenewed(unknown: Unknown): void {
+    const isConfirming = this.#state === 'confirming';
+    if (isConfirming && this.remainingMs() === 0) return this.#failToConfirm(unknown);
+    this.#reportFailure(unknown.cause);
+    if (isConfirming) this.#user.storeFails(unknown.cause);
+    if (this.#endsByItself) return;
+    this.#renewAt = this.#parts.clock.now() + RETRY_MS;
+    this.#schedule();
   }
 
   get #endsByItself(): boolean {
@@ -330,12 +309,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause });
   }
 
-  /** Renews now, so that at least this much is left afterwards. @returns why the store did not answer, if it did not */
   prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined> {
     return this.renewFor(hold, Math.max(this.#leaseMs, Math.ceil(ms * 1.02) + 100));
   }
 
-  /** Renews now. @returns why the store did not answer, if it did not */
   async renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined> {
     const command = this.#renewal(leaseMs);
     const sentAt = this.#parts.clock.now();
@@ -344,29 +321,23 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     return reply?.kind === 'unknown' ? reply.cause : undefined;
   }
 
-  /**
-   * Raises the stored fence above what others have seen, and mints a number from there.
-   * @returns it @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
-   */
   async raiseFence(hold: Hold, seen: number): Promise<number> {
-    this.#used = Math.max(this.#used, seen);
+    this.#numbers.raise(seen);
     const cause = await this.prolong(hold, this.#leaseMs);
     hold.assertHeld();
     if (cause !== undefined) throw cause;
-    return ++this.#used;
+    return this.#numbers.next();
   }
 
-  /** The machine may have slept since the store last confirmed the lease. */
   get isSuspect(): boolean {
     this.#parts.noticeSuspend();
-    return this.#suspectSince !== undefined;
+    return this.#deadline.isSuspect;
   }
 
   noticeSuspend(): void {
     this.#parts.noticeSuspend();
   }
 
-  /** The lease is kept for its hold, and then for nobody; not renewed. */
   commitUnknown(hold: Hold): void {
     if (this.#hold !== hold) return;
     this.#commitUnknown = true;
@@ -375,7 +346,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     this.#schedule();
   }
 
-  /** Declares the lease lost if its deadline has passed: also when a blocked event loop kept the timer from firing. */
   noticeDeadline(): void {
     this.#parts.scheduler.catchUp();
   }
@@ -383,7 +353,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   onDue(now: number): void {
     switch (this.#state) {
       case 'held':
-        if (now >= this.#deadline) return this.#lose('expired');
+        if (now >= this.#deadline.at) return this.#lose('expired');
         if (now >= this.#holdEnd) return this.#lose('max-hold');
         return this.#collect();
       case 'confirming':
@@ -392,7 +362,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         return this.giveUp();
       case 'doubtful':
         this.#end();
-        return this.#return.forget();
+        return this.#ending.forget();
       case 'over':
         return;
       default:
@@ -413,13 +383,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #nextDue(): number {
     switch (this.#state) {
       case 'held':
-        return Math.min(this.#deadline, this.#renewAt, this.#holdEnd);
+        return Math.min(this.#deadline.at, this.#renewAt, this.#holdEnd);
       case 'confirming':
         return this.#renewAt;
       case 'doubtful':
-        return this.#deadline;
+        return this.#deadline.at;
       case 'idle':
-        return Math.min(this.#idleUntil, this.#deadline);
+        return Math.min(this.#idleUntil, this.#deadline.at);
       case 'over':
         return Infinity;
       default:
@@ -433,31 +403,31 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
   #lose(reason: LockLostReason): void {
     const hold = this.#hold;
     this.#end();
-    if (hold === undefined) this.#giveBackLost();
+    if (hold === undefined) this.#releaseLost();
     else this.#parts.report({ type: 'lost', key: this.key, error: hold.lose(reason) });
-    this.#queue.over(this);
+    this.#user.over(this);
   }
 
   /** The grant had lapsed before it was confirmed: a new attempt, at the old place. */
   #askAgain(): void {
     this.#end();
-    this.#return.forget();
-    this.#queue.over(this, this.#grant.score);
+    this.#ending.forget();
+    this.#user.over(this, this.#grant.score);
   }
 
   #failToConfirm(unknown: Unknown): void {
     this.#end();
-    this.#giveBackLost();
-    this.#queue.storeFailed(this, unknown, this.#grant.score);
+    this.#releaseLost();
+    this.#user.storeFailed(this, unknown, this.#grant.score);
   }
 
   /** When the store has forgotten it at the latest: a renewal may have been carried out without being answered. */
   get #longestEnd(): number {
-    return this.#deadline + this.#leaseMs;
+    return this.#deadline.at + this.#leaseMs;
   }
 
-  #giveBackLost(): void {
-    this.#return.afterLoss(this.#used, this.#longestEnd);
+  #releaseLost(): void {
+    this.#ending.afterLoss(this.#numbers.used, this.#longestEnd);
   }
 
   #end(): void {
@@ -483,7 +453,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
     }
   }
 
-  /** An operator has taken the key away. The store has another value now, so there is nothing to give back. */
+  /** An operator has taken the key away. The store has another value now, so there is nothing to release. */
   #revoked(): void {
     switch (this.#state) {
       case 'held':
@@ -493,7 +463,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
         return this.#askAgain();
       case 'doubtful':
         this.#end();
-        return this.#return.forget();
+        return this.#ending.forget();
       case 'over':
         return;
       default:
@@ -515,8 +485,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner {
 
   /** The machine may have slept for so long: our clock stood still while the lease went on. */
   suspect(sleptMs: number): void {
-    this.#suspectSince = this.#parts.clock.now();
-    this.#sleptMs += sleptMs;
+    this.#deadline.suspect(this.#parts.clock.now(), sleptMs);
     this.lookAgain();
   }
 

@@ -1,35 +1,37 @@
-import { WaitingCall, type CallerEnd } from './waiting-call.js';
-import type { Hold } from './hold.js';
-import { LeaseRequest } from './lease-request.js';
-import type { Lease } from './lease.js';
-import type { EngineParts } from './engine-parts.js';
-import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
-import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import { LockAbortedError, LockStoreError } from '../lock.errors.js';
+import type { Unknown } from '../store/lock-store.js';
+import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
-
-const FIRST_RETRY_MS = 100;
-const SLOWEST_RETRY_MS = 1_000;
+import type { EngineParts } from './engine-parts.js';
+import type { Hold } from './hold.js';
+import type { LeaseGrant } from './lease-grant.js';
+import { LeaseRequest, type Acquires } from './lease-request.js';
+import type { LeaseUser, NextRequest, RequestUser } from './lease-user.js';
+import { Lease } from './lease.js';
+import { abortedError, WaitingCall, type CallTerms, type CallUser } from './waiting-call.js';
 
 /**
- * The callers of this process who want the same key, first come, first served. Only their queue as a whole stands
- * in the store's queue: one lease is asked for, and passed on among them.
+ * The calls of this process that want the same key, first come, first served. Only their queue as a whole stands in the
+ * store's queue: one lease is asked for, and given to one call after another.
+ *
+ * The queue alone decides who is next. There are two moments for that: a call has come or gone (`#proceed`), and the
+ * lease has become free (`onFree`). Everything else is told to it by the request or the lease (`RequestUser`,
+ * `LeaseUser`) and changes what it has: a request, a lease, or neither. It never has both.
  */
-export class LocalQueue implements CallerEnd, Scheduled {
+export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   place: Scheduled['place'];
   readonly key: string;
   readonly #parts: EngineParts;
   /** Called when nobody is left and no lease is out. */
   readonly #onEmpty: (queue: LocalQueue) => void;
   /** In order of arrival; a Set, because those in the middle leave too. */
-  readonly #callers = new Set<WaitingCall>();
-  /** What the callers wait for: an attempt to get the lease, or its present holder. One of the two, or none. */
+  readonly #calls = new Set<WaitingCall>();
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
   /** Why the store could not be asked; until it answers again. */
   #failure: LockStoreError | undefined;
-  #retryMs = FIRST_RETRY_MS;
-  /** Where we stood in the store's queue before it failed. */
+  readonly #retryPause = new RetryPause();
+  /** Where we stood in the store's queue before the last request or lease was over. */
   #score: number | undefined;
   #awaitsCleanUp = false;
   #isClosed = false;
@@ -40,8 +42,8 @@ export class LocalQueue implements CallerEnd, Scheduled {
     this.#onEmpty = onEmpty;
   }
 
-  get first(): WaitingCall | undefined {
-    for (const caller of this.#callers) return caller;
+  get #first(): WaitingCall | undefined {
+    for (const call of this.#calls) return call;
     return undefined;
   }
 
@@ -63,233 +65,78 @@ export class LocalQueue implements CallerEnd, Scheduled {
   }
 
   get isEmpty(): boolean {
-    return this.#callers.size === 0;
-  }
-
-  get isClosed(): boolean {
-    return this.#isClosed;
+    return this.#calls.size === 0;
   }
 
   get lease(): Lease | undefined {
     return this.#lease;
   }
 
-  /**
-   * @param isPart whether the call waits for other keys, too
-   * @param acquire sends the first command, if one is needed. @default the store's own
-   */
-  enter(
-    options: ResolvedLockOptions,
-    isPart: boolean,
-    acquire: (command: AcquireCommand) => Promise<AcquireReply> = (command) =>
-      this.#parts.store.acquire(command),
-  ): Promise<Hold> {
+  /** @param store who carries out the first command, if one is needed. @default the lock store */
+  enter({ options, isPart }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
     const { signal } = options;
     if (signal?.aborted === true) {
       this.#proceed(); // nobody may have come to stay
-      return Promise.reject(this.#abortedError(signal));
+      return Promise.reject(abortedError(this.key, signal));
     }
-    const caller = new WaitingCall(options, isPart, this.#parts.clock.now(), this);
-    if (caller.atEnd && this.isTaken) {
-      this.#refuse(caller);
-      return caller.promise;
+    const terms = { key: this.key, options, isPart };
+    const call = new WaitingCall(terms, this.#parts.clock.now(), this);
+    if (call.atEnd && this.isTaken) {
+      this.#refuse(call);
+      return call.promise;
     }
-    this.#callers.add(caller);
-    this.#parts.scheduler.schedule(caller, caller.dueAt);
-    this.#proceed(acquire);
-    return caller.promise;
+    this.#calls.add(call);
+    this.#parts.scheduler.schedule(call, call.dueAt);
+    this.#proceed(store);
+    return call.promise;
   }
 
-  // ---- the callers' side ------------------------------------------------------------------------------------
+  // ---- who is next ------------------------------------------------------------------------------------------
 
-  timedOut(caller: WaitingCall): void {
-    const now = this.#parts.clock.now();
-    if (caller.atEnd && !caller.extendGrace(now)) return this.#giveUp(caller);
-    if (!caller.atEnd) caller.startGrace(now);
-    this.#parts.scheduler.schedule(caller, caller.dueAt);
-    const state = this.#request?.state;
-    if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
-    if (this.#lease?.state === 'confirming') return; // likewise
-    if (state === 'waiting' && this.#callers.size === 1) return this.#request?.tryOnceMore();
-    this.#refuse(caller);
-    this.#settle();
+  onFree(): Promise<boolean> {
+    const lease = this.#lease as Lease;
+    const call = this.#first;
+    if (call === undefined) return this.#isClosed ? lease.release() : lease.rest();
+    if (!lease.mayServe(call.options)) return lease.requeue(call.options.leaseMs);
+    const hold = lease.handOut(call.options, call.isPart);
+    if (hold !== undefined) this.#serve(call, hold);
+    return Promise.resolve(true);
   }
 
-  /** The answer is overdue. If it still comes and is a grant, the lease is given back. */
-  #giveUp(caller: WaitingCall): void {
-    this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
-    this.#refuse(caller);
-    this.#settle();
-  }
-
-  aborted(caller: WaitingCall): void {
-    this.#remove(caller);
-    caller.reject(this.#abortedError(caller.options.signal));
-    this.#settle();
-  }
-
-  #abortedError(signal: AbortSignal | undefined): LockAbortedError {
-    const cause: unknown = signal?.reason;
-    return new LockAbortedError(`Waiting for lock '${this.key}' was aborted`, this.key, { cause });
-  }
-
-  /** The application closes: nobody is served any more, and an unused lease is given back. */
-  close(): void {
-    this.#isClosed = true;
-    for (const caller of [...this.#callers]) {
-      this.#remove(caller);
-      caller.reject(
-        new LockAbortedError(
-          `Waiting for lock '${this.key}' was ended: the application is shutting down`,
-          this.key,
-        ),
-      );
-    }
-    this.#lease?.giveUp();
-    this.#settle();
-  }
-
-  #settle(): void {
-    if (this.isEmpty) this.#request?.leave();
-    this.#proceed();
-  }
-
-  #refuse(caller: WaitingCall): void {
-    this.#remove(caller);
-    caller.reject(
-      this.#failure === undefined
-        ? this.#busyError(caller)
-        : this.#storeError(caller, this.#failure),
-    );
-  }
-
-  #refuseAllAtEnd(): void {
-    for (const caller of [...this.#callers]) if (caller.atEnd) this.#refuse(caller);
-  }
-
-  #remove(caller: WaitingCall): void {
-    this.#callers.delete(caller);
-    this.#parts.scheduler.cancel(caller);
-  }
-
-  #busyError(caller: WaitingCall): LockNotAcquiredError {
-    const { waitMs } = caller.options;
-    return new LockNotAcquiredError(
-      `Lock '${this.key}' was not acquired within ${waitMs} ms: somebody else holds it`,
-      this.key,
-      this.#waitedMs(caller),
-    );
-  }
-
-  #storeError(caller: WaitingCall, cause: LockStoreError): LockStoreError {
-    return new LockStoreError(
-      `Cannot lock '${this.key}': the lock store has failed for the ${this.#waitedMs(caller)} ms that were waited: ${cause.message}`,
-      this.key,
-      { cause },
-    );
-  }
-
-  #waitedMs(caller: WaitingCall): number {
-    return Math.round(this.#parts.clock.now() - caller.since);
-  }
-
-  // ---- the lease's side -------------------------------------------------------------------------------------
-
-  granted(request: LeaseRequest, lease: Lease): void {
-    if (this.#request === request) this.#request = undefined;
-    this.#lease = lease;
-    this.#answered();
-  }
-
-  handOut(caller: WaitingCall, hold: Hold): void {
-    this.#remove(caller);
+  #serve(call: WaitingCall, hold: Hold): void {
+    this.#remove(call);
     this.#failure = undefined;
-    caller.resolve(hold);
+    call.resolve(hold);
     this.#refuseAllAtEnd(); // the answer that they waited for
   }
 
-  /** The key is held by another process: whose time is over is told so, the others wait. */
-  mustWait(): void {
-    this.#answered();
-    this.#refuseAllAtEnd();
-  }
-
-  /** A single try, or a last one, did not get it. */
-  notAcquired(request: LeaseRequest): void {
-    this.mustWait();
-    this.over(request);
-  }
-
-  /** The store does not answer, and is asked again. Whose time is over meanwhile is told so. */
-  storeFails(cause: LockStoreError): void {
-    this.#failure = cause;
-  }
-
-  #answered(): void {
-    this.#failure = undefined;
-    this.#retryMs = FIRST_RETRY_MS;
+  /**
+   * Something has changed: offers an idle lease to the first call, or asks for a lease if there is none and somebody
+   * wants it. The key is not asked for while something is still in the store that an earlier attempt may have left: the
+   * store could take that for another holder, and the new attempt would wait for itself.
+   */
+  #proceed(store: Acquires = this.#parts.store): void {
+    const call = this.#first;
+    if (call !== undefined && this.#lease?.state === 'idle') {
+      void this.onFree().catch(() => {}); // reported
+      return;
+    }
+    if (this.#request !== undefined || this.#lease !== undefined) return;
+    if (call === undefined) {
+      this.#parts.scheduler.cancel(this);
+      return this.#onEmpty(this);
+    }
+    if (this.place !== undefined) return; // pausing after a failure
+    if (this.#parts.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();
+    const score = this.#score;
     this.#score = undefined;
+    const nowait = call.atEnd && this.#calls.size === 1;
+    this.#request = this.#newRequest(call.options.leaseMs);
+    void this.#request.ask(store, nowait, score);
   }
 
-  /** Nobody knows what happened in the store; those who may still wait try again, from the same place. */
-  storeFailed(
-    from: LeaseRequest | Lease,
-    { cause, isLasting = false }: Unknown,
-    score: number | undefined,
-  ): void {
-    this.#failure = cause;
-    this.#score = score;
-    for (const caller of [...this.#callers]) if (caller.atEnd || isLasting) this.#refuse(caller);
-    this.#detach(from);
-    if (this.isEmpty) return this.#proceed();
-    this.#parts.scheduler.schedule(this, this.#parts.clock.now() + this.#retryMs);
-    this.#retryMs = Math.min(this.#retryMs * 2, SLOWEST_RETRY_MS);
-  }
-
-  /** @param score a place in the store's queue that the next attempt may claim */
-  over(from: LeaseRequest | Lease, score?: number): void {
-    if (!this.#detach(from)) return;
-    this.#score = score;
-    this.#proceed();
-  }
-
-  /** The lease is handed over, and asked for again in the same command. @returns its reply */
-  requeue(
-    lease: Lease,
-    leaseMs: number,
-    send: (newToken: string) => Promise<RequeueReply>,
-  ): Promise<RequeueReply> {
-    if (this.#lease === lease) this.#lease = undefined;
-    const request = new LeaseRequest(this.#parts, this, leaseMs);
-    this.#request = request;
-    return new Promise((resolve) => {
-      request.send(async (token) => {
-        const reply = await send(token);
-        resolve(reply);
-        return reply;
-      });
-    });
-  }
-
-  #detach(from: LeaseRequest | Lease): boolean {
-    if (from === this.#request) this.#request = undefined;
-    else if (from === this.#lease) this.#lease = undefined;
-    else return false;
-    return true;
-  }
-
-  /** The pause after a failure is over. */
-  onDue(): void {
-    this.#proceed();
-  }
-
-  /** Messages may have been lost, or the server may be another one, or there again. */
-  lookAgain(): void {
-    this.#request?.lookAgain();
-    this.#lease?.lookAgain();
-    if (this.place === undefined) return;
-    this.#parts.scheduler.cancel(this);
-    this.#proceed();
+  #newRequest(leaseMs: number): LeaseRequest {
+    return new LeaseRequest(this.#parts, this.key, this, leaseMs);
   }
 
   /** Our next attempt must not meet what an earlier one has left. */
@@ -306,27 +153,143 @@ export class LocalQueue implements CallerEnd, Scheduled {
     });
   }
 
-  #proceed(
-    acquire = (command: AcquireCommand): Promise<AcquireReply> =>
-      this.#parts.store.acquire(command),
-  ): void {
-    const { first } = this;
-    if (first !== undefined && this.#lease?.state === 'idle') return this.#lease.reuse(first);
-    if (this.#request !== undefined || this.#lease !== undefined) return;
-    if (first === undefined) {
-      this.#parts.scheduler.cancel(this);
-      return this.#onEmpty(this);
+  /** The pause after a failure is over. */
+  onDue(): void {
+    this.#proceed();
+  }
+
+  // ---- calls that end without the key -----------------------------------------------------------------------
+
+  /**
+   * Two steps: when the wait is over, an answer that is on its way may still come for a moment, and decides. Whoever
+   * waits for nothing of the kind, or has waited for it in vain, is refused. The last one here asks the store once more.
+   */
+  timedOut(call: WaitingCall): void {
+    const now = this.#parts.clock.now();
+    if (call.atEnd && !call.extendGrace(now)) return this.#giveUp(call);
+    if (!call.atEnd) call.startGrace(now);
+    this.#parts.scheduler.schedule(call, call.dueAt);
+    const state = this.#request?.state;
+    if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
+    if (this.#lease?.state === 'confirming') return; // likewise
+    if (state === 'waiting' && this.#calls.size === 1) return this.#request?.tryOnceMore();
+    this.#refuse(call);
+    this.#settle();
+  }
+
+  /** The answer is overdue. If it still comes and is a grant, the lease is released. */
+  #giveUp(call: WaitingCall): void {
+    this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
+    this.#refuse(call);
+    this.#settle();
+  }
+
+  aborted(call: WaitingCall): void {
+    this.#remove(call);
+    call.reject(abortedError(this.key, call.options.signal));
+    this.#settle();
+  }
+
+  /** The application closes: nobody is served any more, and an unused lease is released. */
+  close(): void {
+    this.#isClosed = true;
+    for (const call of [...this.#calls]) {
+      this.#remove(call);
+      call.reject(
+        new LockAbortedError(
+          `Waiting for lock '${this.key}' was ended: the application is shutting down`,
+          this.key,
+        ),
+      );
     }
-    if (this.place !== undefined) return; // pausing after a failure
-    if (this.#parts.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();
-    const score = this.#score;
+    this.#lease?.giveUp();
+    this.#settle();
+  }
+
+  #settle(): void {
+    if (this.isEmpty) this.#request?.leave();
+    this.#proceed();
+  }
+
+  #refuse(call: WaitingCall): void {
+    this.#remove(call);
+    call.refuse(this.#parts.clock.now(), this.#failure);
+  }
+
+  #refuseAllAtEnd(): void {
+    for (const call of [...this.#calls]) if (call.atEnd) this.#refuse(call);
+  }
+
+  #remove(call: WaitingCall): void {
+    this.#calls.delete(call);
+    this.#parts.scheduler.cancel(call);
+  }
+
+  // ---- what the request and the lease tell ------------------------------------------------------------------
+
+  granted(from: object, grant: LeaseGrant): void {
+    if (this.#request === from) this.#request = undefined;
+    this.#lease = new Lease(this.#parts, this.key, this, grant);
+    this.#answered();
+    this.#lease.start();
+  }
+
+  /** Those whose time is over are told that somebody else has the key; the others wait. */
+  mustWait(): void {
+    this.#answered();
+    this.#refuseAllAtEnd();
+  }
+
+  notAcquired(from: object): void {
+    this.mustWait();
+    this.over(from);
+  }
+
+  storeFails(cause: LockStoreError): void {
+    this.#failure = cause;
+  }
+
+  #answered(): void {
+    this.#failure = undefined;
+    this.#retryPause.reset();
     this.#score = undefined;
-    const { leaseMs } = first.options;
-    const nowait = first.atEnd && this.#callers.size === 1;
-    this.#request = new LeaseRequest(this.#parts, this, leaseMs);
-    this.#request.send((token) => {
-      const command = { key: this.key, token, leaseMs, nowait };
-      return acquire(score === undefined ? command : { ...command, score });
-    }, score);
+  }
+
+  /** Those who may still wait try again after a pause, from the same place in the store's queue. */
+  storeFailed(from: object, { cause, isLasting = false }: Unknown, score?: number): void {
+    this.#failure = cause;
+    this.#score = score;
+    for (const call of [...this.#calls]) if (call.atEnd || isLasting) this.#refuse(call);
+    this.#detach(from);
+    if (this.isEmpty) return this.#proceed();
+    this.#parts.scheduler.schedule(this, this.#parts.clock.now() + this.#retryPause.next());
+  }
+
+  over(from: object, score?: number): void {
+    if (!this.#detach(from)) return;
+    this.#score = score;
+    this.#proceed();
+  }
+
+  askAgain(from: object, leaseMs: number): NextRequest {
+    this.#detach(from);
+    this.#request = this.#newRequest(leaseMs);
+    return this.#request;
+  }
+
+  #detach(from: object): boolean {
+    if (from === this.#request) this.#request = undefined;
+    else if (from === this.#lease) this.#lease = undefined;
+    else return false;
+    return true;
+  }
+
+  /** Messages may have been lost, or the server may be another one, or there again. */
+  lookAgain(): void {
+    this.#request?.lookAgain();
+    this.#lease?.lookAgain();
+    if (this.place === undefined) return;
+    this.#parts.scheduler.cancel(this);
+    this.#proceed();
   }
 }

@@ -1,17 +1,16 @@
-import type { Hold } from './hold.js';
-import type { Lease } from './lease.js';
-import { LocalQueue } from './local-queue.js';
-import type { EngineParts } from './engine-parts.js';
-import type { AcquireCommand, AcquireReply } from '../store/lock-store.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import type { EngineParts } from './engine-parts.js';
+import type { Hold } from './hold.js';
+import { JointAcquire } from './joint-acquire.js';
+import type { Lease } from './lease.js';
+import { LocalQueue } from './local-queue.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
 export class QueuesByKey {
   readonly #parts: EngineParts;
   readonly #queues = new Map<string, LocalQueue>();
-
   #isClosed = false;
 
   constructor(parts: EngineParts) {
@@ -31,7 +30,7 @@ export class QueuesByKey {
    * @param isPart true if the call wants other keys, too: the hold does not begin before `Hold.begin`
    */
   enter(key: string, options: ResolvedLockOptions, isPart: boolean): Promise<Hold> {
-    return inNeutralContext(() => this.#queueOf(key).enter(options, isPart));
+    return inNeutralContext(() => this.#queueOf(key).enter({ options, isPart }));
   }
 
   /**
@@ -45,28 +44,16 @@ export class QueuesByKey {
 
   async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
     for (const key of keys) this.#assertFreeHere(key);
-    const commands: AcquireCommand[] = [];
-    const answers: ((reply: AcquireReply) => void)[] = [];
-    const ask = (command: AcquireCommand): Promise<AcquireReply> => {
-      commands.push(command);
-      return new Promise((answer) => answers.push(answer));
-    };
+    const joint = new JointAcquire();
     const holds = keys.map((key) => {
       // The token of an unused lease would stand in the way of the new one. It is released before, in this order.
       this.#queues.get(key)?.lease?.giveUp();
-      return this.#queueOf(key).enter(once, true, ask);
+      return this.#queueOf(key).enter({ options: once, isPart: true }, joint);
     });
     // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
     const outcomes = Promise.allSettled(holds);
-    let taken: string | undefined;
-    const asked =
-      commands.length === 0 ? Promise.resolve([]) : this.#parts.store.acquireTogether(commands);
-    void asked.then((replies) => {
-      const first = replies.findIndex((reply) => reply.kind === 'busy' && reply.wasFree !== true);
-      taken = commands[first]?.key;
-      answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
-    });
-    return allOrNone(await outcomes, () => taken);
+    void joint.send(this.#parts.store);
+    return allOrNone(await outcomes, () => joint.taken);
   }
 
   /** That the store does not answer is not that somebody has the key. */

@@ -1,28 +1,39 @@
-import { watchAbort } from '../runtime/abort-watch.js';
-import type { Hold } from './hold.js';
+import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
+import { watchAbort } from '../runtime/abort-watch.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { Scheduled } from '../time/scheduler.js';
+import type { Hold } from './hold.js';
 
-/** How long a call may take longer than its `waitMs`, for an answer that is on its way. */
+/** How much longer than its `waitMs` a call may take, for an answer that is on its way. */
 const ANSWER_GRACE_MS = 1_000;
 
-/** A timer that is so much late means that nothing else was done either. */
+/** A timer that is this late means that nothing else was done either. */
 const STALL_MS = 100;
 
-export interface CallerEnd {
+/** The queue in which the call stands. */
+export interface CallUser {
   /** The wait is over. */
-  timedOut(caller: WaitingCall): void;
-  /** The caller's own signal aborted. */
-  aborted(caller: WaitingCall): void;
+  timedOut(call: WaitingCall): void;
+  /** The call's own signal aborted. */
+  aborted(call: WaitingCall): void;
+}
+
+/** What one call asks of one key. */
+export interface CallTerms {
+  readonly key: string;
+  /** Their signal has not aborted yet. */
+  readonly options: ResolvedLockOptions;
+  /** The call wants other keys as well: its hold begins when they are there, too. */
+  readonly isPart: boolean;
 }
 
 /** One call that waits for its hold. */
 export class WaitingCall implements Scheduled {
   place: Scheduled['place'];
   readonly promise: Promise<Hold>;
-  readonly since: number;
   readonly options: ResolvedLockOptions;
+  readonly isPart: boolean;
   /**
    * The wait is over, but a command is on its way whose answer decides: held after all, busy, or unknown. True from
    * the start for a single try.
@@ -30,28 +41,28 @@ export class WaitingCall implements Scheduled {
   atEnd = false;
   /** When the wait, or the grace at its end, is over. */
   dueAt: number;
-  /** One of several keys: its hold begins when the others are there, too. */
-  readonly isPart: boolean;
-  readonly #end: CallerEnd;
+  readonly #key: string;
+  readonly #since: number;
+  readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  /** @param options their signal has not aborted yet */
-  constructor(options: ResolvedLockOptions, isPart: boolean, since: number, end: CallerEnd) {
+  constructor({ key, options, isPart }: CallTerms, since: number, user: CallUser) {
+    this.#key = key;
     this.options = options;
     this.isPart = isPart;
-    this.since = since;
+    this.#since = since;
     this.dueAt = since + options.waitMs;
     if (options.waitMs === 0) this.startGrace(since);
-    this.#end = end;
+    this.#user = user;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
     const { signal } = options;
     this.#forgetSignal =
-      signal && watchAbort(signal, () => inNeutralContext(() => this.#end.aborted(this)));
+      signal && watchAbort(signal, () => inNeutralContext(() => this.#user.aborted(this)));
   }
 
   /** The wait is over at `now`; the answer on its way may still come. */
@@ -68,7 +79,7 @@ export class WaitingCall implements Scheduled {
   }
 
   onDue(): void {
-    this.#end.timedOut(this);
+    this.#user.timedOut(this);
   }
 
   resolve(hold: Hold): void {
@@ -76,8 +87,32 @@ export class WaitingCall implements Scheduled {
     this.#resolve(hold);
   }
 
+  /** Somebody else has the key; or nobody knows, because the store has failed. */
+  refuse(now: number, failure: LockStoreError | undefined): void {
+    const waitedMs = Math.round(now - this.#since);
+    this.reject(
+      failure === undefined
+        ? new LockNotAcquiredError(
+            `Lock '${this.#key}' was not acquired within ${this.options.waitMs} ms: somebody else holds it`,
+            this.#key,
+            waitedMs,
+          )
+        : new LockStoreError(
+            `Cannot lock '${this.#key}': the lock store has failed for the ${waitedMs} ms that were waited: ${failure.message}`,
+            this.#key,
+            { cause: failure },
+          ),
+    );
+  }
+
   reject(error: Error): void {
     this.#forgetSignal?.();
     this.#reject(error);
   }
+}
+
+/** The error for a call whose own signal has aborted. */
+export function abortedError(key: string, signal: AbortSignal | undefined): LockAbortedError {
+  const cause: unknown = signal?.reason;
+  return new LockAbortedError(`Waiting for lock '${key}' was aborted`, key, { cause });
 }

@@ -1,9 +1,7 @@
 import type { Clock } from '../time/clock.js';
+import { RetryPause } from './retry-pause.js';
 import type { LockStore, ReleaseCommand, ReleaseReply, Unknown } from './lock-store.js';
 import type { Scheduled, Scheduler } from '../time/scheduler.js';
-
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 1_000;
 
 /** So many are on their way at once when the store answers again: all of them together would be a flood. */
 const MOST_ON_THEIR_WAY = 16;
@@ -42,7 +40,7 @@ export class CleanUp implements Scheduled {
   readonly #debts = new Set<Debt>();
   readonly #byKey = new Map<string, DebtsOfKey>();
   readonly #onTheirWay = new Set<Promise<void>>();
-  #pauseMs = FIRST_PAUSE_MS;
+  readonly #retryPause = new RetryPause();
   #closed = false;
 
   constructor(store: LockStore, clock: Clock, scheduler: Scheduler) {
@@ -153,14 +151,13 @@ export class CleanUp implements Scheduled {
   }
 
   #resume(): void {
-    this.#pauseMs = FIRST_PAUSE_MS;
+    this.#retryPause.reset();
     this.#scheduler.cancel(this);
   }
 
   #pause(): void {
     if (this.place !== undefined || this.#closed) return;
-    this.#scheduler.schedule(this, this.#clock.now() + this.#pauseMs);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+    this.#scheduler.schedule(this, this.#clock.now() + this.#retryPause.next());
   }
 
   /** The pause is over: what has ended by itself is forgotten, and one of the others is tried. */

@@ -1,3 +1,6 @@
+import type { LockInfo } from '../lock-info.js';
+import { processIdOf } from './lease-token.js';
+
 /** What the store knows about a key that is held. */
 export interface LockRecord {
   readonly key: string;
@@ -26,4 +29,19 @@ export interface LockDirectory {
   list(pattern: string): AsyncIterable<string>;
   /** Takes the key away from whoever holds it. @returns false if nobody did */
   revoke(key: string): Promise<boolean>;
+}
+
+/** What people are told of it. */
+export function lockInfo({ key, value, process, label, since, ...rest }: LockRecord): LockInfo {
+  const processId = processIdOf(value);
+  return {
+    key,
+    holder:
+      processId === undefined
+        ? undefined
+        : { processId, host: process?.host, pid: process?.pid, label },
+    since: since === undefined ? undefined : new Date(since),
+    remainingMs: rest.remainingMs,
+    waiters: rest.waiters,
+  };
 }

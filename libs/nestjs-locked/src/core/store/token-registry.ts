@@ -1,3 +1,4 @@
+import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';
 
 /** Who is told what arrives for a token. */
@@ -19,7 +20,7 @@ export class TokenRegistry {
   }
 
   introduce(owner: TokenOwner): string {
-    const token = `${this.#processId}:${++this.#count}`;
+    const token = leaseToken(this.#processId, ++this.#count);
     this.#owners.set(token, owner);
     return token;
   }
@@ -35,7 +36,7 @@ export class TokenRegistry {
 
   /** Whether this process has introduced it, or may have: a message can name any token. */
   isOwn(token: string): boolean {
-    return token.startsWith(`${this.#processId}:`);
+    return isTokenOf(this.#processId, token);
   }
 
   forget(token: string): void {

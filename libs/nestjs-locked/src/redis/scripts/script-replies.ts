@@ -1,4 +1,5 @@
 import { FENCE_BLOCK } from '../../core/store/fence-block.js';
+import { processIdOf } from '../../core/store/lease-token.js';
 import type { LockRecord } from '../../core/store/lock-directory.js';
 import type {
   AcquireReply,
@@ -94,15 +95,10 @@ export function readRenewReply(reply: unknown): RenewReply[] {
   });
 }
 
-/** Whether the value of a lock says that the holder is one of us. */
-export function isLeaseToken(value: string): boolean {
-  return /^[0-9a-f]{32}:\d+$/.test(value);
-}
-
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
   const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
   if (value === undefined) return undefined;
-  const isOurs = isLeaseToken(value);
+  const isOurs = processIdOf(value) !== undefined;
   const [owner, ...words] = (label ?? '').split(' ');
   return {
     value,

@@ -1,0 +1,47 @@
+import type { Granted } from '../store/lock-store.js';
+
+/**
+ * The fencing numbers that the holds of one lease may use. The store has reserved a block of them, so that no later
+ * holder is given a smaller one even if this process dies; every renewal reserves more.
+ */
+export class FencingNumbers {
+  readonly #first: number;
+  #used: number;
+  #blockEnd: number;
+
+  constructor({ fence, blockEnd }: Pick<Granted, 'fence' | 'blockEnd'>) {
+    this.#first = fence;
+    this.#used = fence - 1;
+    this.#blockEnd = blockEnd;
+  }
+
+  /** The highest that was used. */
+  get used(): number {
+    return this.#used;
+  }
+
+  /** No hold has had one yet. */
+  get areUnused(): boolean {
+    return this.#used < this.#first;
+  }
+
+  /** The block is used up: the store must reserve another one first. */
+  get areSpent(): boolean {
+    return this.#used >= this.#blockEnd;
+  }
+
+  /** @returns the number of the next hold: greater than all before it */
+  next(): number {
+    return ++this.#used;
+  }
+
+  /** The store has reserved more. */
+  reserved(blockEnd: number): void {
+    this.#blockEnd = blockEnd;
+  }
+
+  /** Others have seen this number: the next one is greater. */
+  raise(seen: number): void {
+    this.#used = Math.max(this.#used, seen);
+  }
+}

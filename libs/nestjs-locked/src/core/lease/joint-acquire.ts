@@ -1,0 +1,28 @@
+import type { AcquireCommand, AcquireReply, LockStore } from '../store/lock-store.js';
+import type { Acquires } from './lease-request.js';
+
+/** Collects the first commands of several queues and sends them as one, which takes all the keys or none. */
+export class JointAcquire implements Acquires {
+  readonly #commands: AcquireCommand[] = [];
+  readonly #answers: ((reply: AcquireReply) => void)[] = [];
+  #taken: string | undefined;
+
+  /** Answered when the common command has been. */
+  acquire(command: AcquireCommand): Promise<AcquireReply> {
+    this.#commands.push(command);
+    return new Promise((answer) => this.#answers.push(answer));
+  }
+
+  /** The key that somebody has, once that is known. */
+  get taken(): string | undefined {
+    return this.#taken;
+  }
+
+  async send(store: LockStore): Promise<void> {
+    if (this.#commands.length === 0) return;
+    const replies = await store.acquireTogether(this.#commands);
+    const taken = replies.findIndex((reply) => reply.kind === 'busy' && reply.wasFree !== true);
+    this.#taken = this.#commands[taken]?.key;
+    this.#answers.forEach((answer, i) => answer(replies[i] as AcquireReply));
+  }
+}

@@ -1,0 +1,53 @@
+import type { RequeueReply, Unknown } from '../store/lock-store.js';
+import type { LockStoreError } from '../lock.errors.js';
+import type { LeaseGrant } from './lease-grant.js';
+
+/**
+ * What a lease, and the request for one, tell the queue of calls that wants the key. Neither knows the queue, nor who
+ * waits in it: the queue alone decides who is next.
+ *
+ * `from` is whoever speaks. The queue does not listen to one that it has left behind.
+ */
+interface KeyUser {
+  /** The store was asked for this key and did not answer; it is asked again. */
+  storeFails(cause: LockStoreError): void;
+  /**
+   * It is over, and nobody knows what is true in the store.
+   * @param score the place in the store's queue that the next request may claim
+   */
+  storeFailed(from: object, unknown: Unknown, score: number | undefined): void;
+  /** It is over. @param score the place in the store's queue that the next request may claim */
+  over(from: object, score?: number): void;
+}
+
+/** The queue, as its request for a lease sees it. */
+export interface RequestUser extends KeyUser {
+  /** Nobody wants the key any more. */
+  readonly isEmpty: boolean;
+  /** Another process has the key: the request stands in the store's queue. */
+  mustWait(): void;
+  /** A single try, or the last one of a wait, did not get the key. */
+  notAcquired(from: object): void;
+  /** The lease is here. */
+  granted(from: object, grant: LeaseGrant): void;
+}
+
+/** The queue, as its lease sees it. */
+export interface LeaseUser extends KeyUser {
+  /**
+   * Nobody has the lease: it has just come, was confirmed, or its hold has ended. The queue hands it to the next call,
+   * or decides what becomes of it.
+   * @returns whether the lease was ours until now
+   */
+  onFree(): Promise<boolean>;
+  /** The lease is going to be released and asked for again in one command. @returns who asks */
+  askAgain(from: object, leaseMs: number): NextRequest;
+}
+
+/** A request whose first command is sent together with the release of the lease before it. */
+export interface NextRequest {
+  /** The token that the command introduces. */
+  readonly token: string;
+  readonly leaseMs: number;
+  onFirstReply(reply: RequeueReply): void;
+}

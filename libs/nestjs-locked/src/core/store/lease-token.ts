@@ -1,0 +1,19 @@
+/**
+ * The token of one tenure: the id of the process that asks, 32 hex digits, then a colon and a count. Nothing else may
+ * stand in a lock's key in Redis if it is ours, so the format also tells our holders from foreign ones.
+ */
+const LEASE_TOKEN = /^([0-9a-f]{32}):\d+$/;
+
+export function leaseToken(processId: string, count: number): string {
+  return `${processId}:${count}`;
+}
+
+/** Whether this process has made the token, or may have. */
+export function isTokenOf(processId: string, token: string): boolean {
+  return token.startsWith(`${processId}:`);
+}
+
+/** @returns the process that made the token; undefined if the text is not a token of ours */
+export function processIdOf(token: string): string | undefined {
+  return LEASE_TOKEN.exec(token)?.[1];
+}
