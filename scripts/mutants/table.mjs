@@ -783,7 +783,7 @@ export const TABLE = [
   // ---- closing ----------------------------------------------------------------------------------------------
   {
     name: 'wait that outlives the application',
-    file: `${SOURCES}core/engine/lock-engine.ts`,
+    file: `${SOURCES}core/engine/engine-lifetime.ts`,
     from: 'this.#queues.close(); // those who came because they held another lock',
     to: '',
     breaks: 'a closed application leaves nobody waiting',

@@ -709,7 +709,7 @@ describe('a closed service', () => {
     const { clock, store, engine } = await startScripted();
     let inside: (() => void) | undefined;
     const call = engine.withLock(KEY, {}, async () => {
-      for (const hold of engine.heldHere()) hold.commitUnknown();
+      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
       await new Promise<void>((done) => (inside = done));
     });
     const ask = await store.next('acquire');
@@ -728,7 +728,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     let holds: readonly { commitUnknown(): void }[] = [];
     let finish: (() => void) | undefined;
     const call = engine.withLock(KEY, { maxHoldMs: 1_000 }, async () => {
-      holds = engine.heldHere();
+      holds = engine.inTransactions.heldHere();
       await new Promise<void>((done) => (finish = done));
     });
     const ask = await store.next('acquire');

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { locksInUse } from '../../core/calls/open-transaction.js';
+import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import { guardedTx } from '../../transactions/orm/guarded-tx.js';
 import {

@@ -1,5 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
-import { Section, type AmbientHolds } from './ambient-holds.js';
+import type { AmbientHolds } from './ambient-holds.js';
+import { Section } from './section.js';
 import { byBytes } from '../keys/key-order.js';
 import {
   LockAbortedError,
@@ -16,6 +17,13 @@ const OUT_OF_ORDER_WAIT_MS = 10_000;
 /** A renewal that the store has not answered is tried again after this pause. */
 const CONFIRM_AGAIN_MS = 100;
 
+/** What every call of an engine is made with. */
+export interface CallParts {
+  readonly parts: EngineParts;
+  readonly queues: QueuesByKey;
+  readonly ambient: AmbientHolds;
+}
+
 /**
  * Everything one call asks for: checks and sorts the keys, joins those that its async context holds already, takes
  * the others, all or none.
@@ -28,7 +36,7 @@ const CONFIRM_AGAIN_MS = 100;
 export class Acquisition {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
-  readonly #scopes: AmbientHolds;
+  readonly #ambient: AmbientHolds;
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #until: number;
@@ -37,15 +45,13 @@ export class Acquisition {
 
   /** @param keys as `inOrder` gives them */
   constructor(
-    parts: EngineParts,
-    queues: QueuesByKey,
-    scopes: AmbientHolds,
+    { parts, queues, ambient }: CallParts,
     keys: readonly string[],
     options: ResolvedLockOptions,
   ) {
     this.#parts = parts;
     this.#queues = queues;
-    this.#scopes = scopes;
+    this.#ambient = ambient;
     this.#options = options;
     this.#keys = keys;
     this.#until = parts.clock.now() + options.waitMs;
@@ -175,12 +181,12 @@ export class Acquisition {
   // ---- rules of waiting -------------------------------------------------------------------------------------
 
   #parentOf(key: string): Section | undefined {
-    return this.#options.reentrant ? this.#scopes.sectionOf(key) : undefined;
+    return this.#options.reentrant ? this.#ambient.sectionOf(key) : undefined;
   }
 
   /** While the application closes, work that holds a lock may still take another one to be able to finish. */
   #assertServed(key: string): void {
-    if (!this.#queues.isClosed || this.#scopes.heldKeys().length > 0) return;
+    if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
     throw new LockAbortedError(
       `Lock '${key}' was not asked for: the application is shutting down`,
       key,
@@ -192,7 +198,7 @@ export class Acquisition {
    * @param parent the hold whose branches take turns: what was held when they parted is in nobody's way
    */
   #laterKeyHeld(key: string, parent?: Section): string | undefined {
-    const held = parent === undefined ? this.#scopes.heldKeys() : this.#scopes.heldSince(parent);
+    const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);
     return held.find((other) => byBytes(other, key) > 0);
   }
 

@@ -1,51 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
-import { Turns } from './turns.js';
-
-/**
- * One level of holding a key in an async context: the call that acquired it, or one inside of it that asked again
- * and joined.
- */
-export class Section {
-  readonly hold: Hold;
-  /** How deep in its async context it is the current one; undefined if it is kept by a transaction. */
-  depth: number | undefined;
-  /** The branches of this level that ask for the key again take turns. */
-  readonly turns = new Turns();
-  /** The level that this one joined. */
-  readonly #parent: Section | undefined;
-  #closed: Promise<boolean> | undefined;
-
-  constructor(hold: Hold, parent?: Section) {
-    this.hold = hold;
-    this.#parent = parent;
-    if (parent !== undefined) hold.join();
-  }
-
-  /** Whether this is the call that acquired the hold. */
-  get isRoot(): boolean {
-    return this.#parent === undefined;
-  }
-
-  get isOpen(): boolean {
-    return this.#closed === undefined;
-  }
-
-  /** @returns whether the key was held until now; for the level that acquired it, when the hold has ended */
-  close(): Promise<boolean> {
-    this.#closed ??= this.#close();
-    return this.#closed;
-  }
-
-  #close(): Promise<boolean> {
-    if (this.#parent === undefined) return this.hold.drop();
-    const { isHeld } = this.hold;
-    this.#parent.turns.leave();
-    void this.hold.drop().catch(() => {}); // the call that acquired it, and the log, are told
-    return Promise.resolve(isHeld);
-  }
-}
+import type { Section } from './section.js';
 
 interface Scope {
   readonly depth: number;

@@ -1,8 +1,9 @@
 import { lostError, type Hold } from '../lease/hold.js';
-import { isGuardedHere } from './open-transaction.js';
+import { isGuardedHere } from './transaction-registry.js';
 import type { Lock } from '../lock.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
-import type { AmbientHolds, Section } from './ambient-holds.js';
+import type { AmbientHolds } from './ambient-holds.js';
+import type { Section } from './section.js';
 
 /** Runs the work in the open transaction of the context, if there is one. */
 export type RunInTransaction = <T>(
@@ -13,7 +14,7 @@ export type RunInTransaction = <T>(
 /** What a call is given: all the keys it asked for, acquired or joined. */
 export class HeldLock implements Lock {
   readonly #sections: readonly Section[];
-  readonly #scopes: AmbientHolds;
+  readonly #ambient: AmbientHolds;
   readonly #onReleased: () => void;
   readonly #runInTransaction: RunInTransaction;
   #signal: AbortSignal | undefined;
@@ -26,12 +27,12 @@ export class HeldLock implements Lock {
    */
   constructor(
     sections: readonly Section[],
-    scopes: AmbientHolds,
+    ambient: AmbientHolds,
     onReleased: () => void,
     runInTransaction: RunInTransaction,
   ) {
     this.#sections = sections;
-    this.#scopes = scopes;
+    this.#ambient = ambient;
     this.#onReleased = onReleased;
     this.#runInTransaction = runInTransaction;
   }
@@ -96,7 +97,7 @@ export class HeldLock implements Lock {
   async run<T>(work: () => T | Promise<T>): Promise<T> {
     this.assertHeld();
     return this.#runInTransaction(this.holds, async () =>
-      this.#scopes.run(this, this.#sections, work),
+      this.#ambient.run(this, this.#sections, work),
     );
   }
 
@@ -124,7 +125,7 @@ export class HeldLock implements Lock {
   /** The hold ends with the call that joined it, or the transaction, in which we are: that would wait for itself. */
   get #isKeptByThisCode(): boolean {
     return (
-      this.#scopes.isInsideCallThatJoined(this.#sections) ||
+      this.#ambient.isInsideCallThatJoined(this.#sections) ||
       this.#sections.some(({ hold }) => isGuardedHere(hold))
     );
   }

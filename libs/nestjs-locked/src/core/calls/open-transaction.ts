@@ -1,6 +1,6 @@
 import type { Hold } from '../lease/hold.js';
 import type { ReportLockEvent } from '../lock-events.js';
-import type { Section } from './ambient-holds.js';
+import type { Section } from './section.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 
@@ -58,54 +58,4 @@ export interface TransactionCoordinator {
   kept(locks: TransactionalLocks): readonly Section[];
   /** Whether an open transaction of this context keeps the hold until its end. */
   guards(hold: Hold): boolean;
-}
-
-interface TransactionRegistry {
-  /** Every open lock service of this process: a transaction asks all of them for what they hold. */
-  readonly locks: Set<TransactionalLocks>;
-  coordinator?: TransactionCoordinator;
-}
-
-/** One for the process: transactions are opened by code that knows of no lock service, and by other copies of this package. */
-const AMBIENCE = Symbol.for('nestjs-locked/Ambience');
-
-const registry = ((globalThis as { [AMBIENCE]?: TransactionRegistry })[AMBIENCE] ??= {
-  locks: new Set(),
-});
-
-/** Undefined if there is none, or nobody can tell because no adapter is in use. */
-export function currentTransaction(): OpenTransaction | undefined {
-  return registry.coordinator?.current();
-}
-
-/** @returns nothing without an adapter */
-export function keptSections(locks: TransactionalLocks): readonly Section[] {
-  return registry.coordinator?.kept(locks) ?? [];
-}
-
-/** Whether the hold lasts until the end of a transaction that is open here. */
-export function isGuardedHere(hold: Hold): boolean {
-  return registry.coordinator?.guards(hold) ?? false;
-}
-
-/** Whether an adapter makes transactions known at all. */
-export function seesTransactions(): boolean {
-  return registry.coordinator !== undefined;
-}
-
-/** The services whose holds a beginning transaction must look for. */
-export function locksInUse(): ReadonlySet<TransactionalLocks> {
-  return registry.locks;
-}
-
-/** @returns undoes it */
-export function registerLocks(locks: TransactionalLocks): () => void {
-  registry.locks.add(locks);
-  return () => void registry.locks.delete(locks);
-}
-
-/** @returns the coordinator of this process; made by the first adapter that needs it */
-export function sharedCoordinator<C extends TransactionCoordinator>(make: () => C): C {
-  registry.coordinator ??= make();
-  return registry.coordinator as C;
 }

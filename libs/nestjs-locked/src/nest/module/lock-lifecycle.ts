@@ -1,7 +1,7 @@
 import type { OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { LockEngine } from '../../core/engine/lock-engine.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { seesTransactions } from '../../core/calls/open-transaction.js';
+import { seesTransactions } from '../../core/calls/transaction-registry.js';
 
 /**
  * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
@@ -26,7 +26,7 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
 
   /** @throws LockConfigError if an option asks for what only a lock-aware adapter can do, and there is none */
   #assertTransactionsAreSeen(): void {
-    const { fence, timeouts, insideTransaction } = this.engine.transactionOptions;
+    const { fence, timeouts, insideTransaction } = this.engine.inTransactions.transactionOptions;
     const asked = [
       ...(fence === undefined ? [] : ['fence']),
       ...(timeouts === undefined ? [] : ['transactionTimeouts']),

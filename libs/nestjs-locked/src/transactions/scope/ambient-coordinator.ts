@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../../core/lease/hold.js';
-import type { Section } from '../../core/calls/ambient-holds.js';
-import {
-  sharedCoordinator,
-  type TransactionalLocks,
-  type TransactionCoordinator,
+import type { Section } from '../../core/calls/section.js';
+import type {
+  TransactionalLocks,
+  TransactionCoordinator,
 } from '../../core/calls/open-transaction.js';
+import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
 import { outcomeOfFailedCommit } from './failed-commit.js';
 import { retryingConflicts } from '../fence/fence.js';

@@ -1,6 +1,6 @@
 import { systemClock, type CancelTimer } from '../../core/time/clock.js';
 import type { Hold } from '../../core/lease/hold.js';
-import type { Section } from '../../core/calls/ambient-holds.js';
+import type { Section } from '../../core/calls/section.js';
 import type {
   AskedLocks,
   OpenTransaction,

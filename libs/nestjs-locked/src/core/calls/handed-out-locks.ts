@@ -1,0 +1,78 @@
+import type { Hold } from '../lease/hold.js';
+import type { EngineParts } from '../lease/engine-parts.js';
+import type { Lock } from '../lock.js';
+import type { AmbientHolds } from './ambient-holds.js';
+import { HeldLock } from './held-lock.js';
+import type { TransactionalLocks } from './open-transaction.js';
+import type { Section } from './section.js';
+import { currentTransaction } from './transaction-registry.js';
+
+/** The locks that calls have been given and that are not released yet. Work under them is run here. */
+export class HandedOutLocks {
+  readonly #parts: EngineParts;
+  readonly #ambient: AmbientHolds;
+  readonly #service: () => TransactionalLocks;
+  readonly #locks = new Set<HeldLock>();
+  #onIdle: () => void = () => {};
+
+  /** @param service as transactions know it */
+  constructor(parts: EngineParts, ambient: AmbientHolds, service: () => TransactionalLocks) {
+    this.#parts = parts;
+    this.#ambient = ambient;
+    this.#service = service;
+  }
+
+  /** @param sections one for each key of a call, all of them held */
+  handOut(sections: readonly Section[]): HeldLock {
+    const onReleased = (): void => {
+      this.#locks.delete(lock);
+      if (this.#locks.size === 0) this.#onIdle();
+    };
+    const lock = new HeldLock(sections, this.#ambient, onReleased, (holds, work) =>
+      this.#runInTransaction(holds, work),
+    );
+    this.#locks.add(lock);
+    return lock;
+  }
+
+  /** Runs the work with these locks as the current ones, and releases them. */
+  async run<T>(sections: readonly Section[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    const lock = this.handOut(sections);
+    // The work's own result and error win over whatever becomes of the release: `settle` never throws.
+    try {
+      const transaction = currentTransaction();
+      const run = async (): Promise<T> => this.#ambient.run(lock, sections, () => work(lock));
+      return await (transaction === undefined ? run() : transaction.during(lock.keys, run));
+    } finally {
+      await this.#leave(lock);
+    }
+  }
+
+  async #runInTransaction<T>(holds: readonly Hold[], work: () => T | Promise<T>): Promise<T> {
+    const transaction = currentTransaction();
+    if (transaction === undefined) return work();
+    await transaction.adopt(this.#service(), holds, 'lock.run');
+    return transaction.during(
+      holds.map(({ key }) => key),
+      work,
+    );
+  }
+
+  async #leave(lock: HeldLock): Promise<void> {
+    const settled = lock.settle();
+    if (lock.isOutlived) this.#parts.report({ type: 'outlived', key: lock.key });
+    else if (this.#parts.options.awaitRelease) await settled;
+  }
+
+  /** Waits until none is left, for `limitMs` at most. */
+  async idle(limitMs: number): Promise<void> {
+    if (this.#locks.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#parts.clock.after(limitMs, resolve);
+      this.#onIdle = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}

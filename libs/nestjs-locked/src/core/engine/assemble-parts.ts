@@ -1,0 +1,59 @@
+import type { EngineParts } from '../lease/engine-parts.js';
+import type { QueuesByKey } from '../lease/queues-by-key.js';
+import { Watchdog } from '../lease/watchdog.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedServiceOptions } from '../lock.options.js';
+import { CleanUp } from '../store/clean-up.js';
+import type { LockStore } from '../store/lock-store.js';
+import { TokenRegistry } from '../store/token-registry.js';
+import type { Clock } from '../time/clock.js';
+import { Scheduler } from '../time/scheduler.js';
+import { SuspendDetector } from '../time/suspend-detector.js';
+
+/** What the parts of an engine are made from. */
+export interface EngineSupplies {
+  readonly store: LockStore;
+  readonly options: ResolvedServiceOptions;
+  readonly report: ReportLockEvent;
+  readonly clock: Clock;
+  /** From 0 to 1, as Math.random. */
+  readonly random: () => number;
+}
+
+/** @param queues asked only later: they are made of the parts */
+export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
+  const { store, options, report, clock, random } = supplies;
+  const suspends = new SuspendDetector(clock);
+  const noticeSuspend = (): void => {
+    const sleptMs = suspends.sleptMs();
+    if (sleptMs > 0) for (const lease of queues().leases()) lease.suspect(sleptMs);
+  };
+  const watchdog = new Watchdog(store, clock);
+  const scheduler = new Scheduler(clock, {
+    before: noticeSuspend,
+    after: () => watchdog.flush(),
+  });
+  return {
+    options,
+    store,
+    clock,
+    scheduler,
+    watchdog,
+    report: reportSafely(report),
+    cleanUp: new CleanUp(store, clock, scheduler),
+    tokens: new TokenRegistry(store.processId),
+    jitter: (ms) => random() * ms,
+    noticeSuspend,
+  };
+}
+
+/** A logger that throws must not keep the answers from those who come after. */
+function reportSafely(report: ReportLockEvent): ReportLockEvent {
+  return (event) => {
+    try {
+      report(event);
+    } catch {
+      // Nobody is left to be told: what would tell has failed.
+    }
+  };
+}

@@ -1,0 +1,47 @@
+import type { EngineParts } from '../lease/engine-parts.js';
+import type { QueuesByKey } from '../lease/queues-by-key.js';
+import { inNeutralContext } from '../runtime/neutral-context.js';
+import type { InboxMessage, StoreListener } from '../store/lock-store.js';
+
+/** What the store tells without being asked: messages go to whoever uses their token, alarms to every queue. */
+export class EngineInbox implements StoreListener {
+  readonly #parts: EngineParts;
+  readonly #queues: QueuesByKey;
+
+  constructor(parts: EngineParts, queues: QueuesByKey) {
+    this.#parts = parts;
+    this.#queues = queues;
+  }
+
+  message(message: InboxMessage): void {
+    inNeutralContext(() => this.#receive(message));
+  }
+
+  #receive(message: InboxMessage): void {
+    const { scheduler, tokens, store } = this.#parts;
+    scheduler.catchUp();
+    const { kind, key, token } = message;
+    const owner = tokens.ownerOf(token);
+    if (owner !== undefined) {
+      owner.onMessage(message);
+    } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
+      // A token of ours that nobody here waits or works with: a clean-up was lost. Others must not wait for its end.
+      void store.release({ key, token, used: 0 });
+    }
+  }
+
+  reconnected(): void {
+    inNeutralContext(() => {
+      this.#parts.cleanUp.lookAgain();
+      this.#queues.lookAgain();
+    });
+  }
+
+  inboxLost(): void {
+    inNeutralContext(() => this.#queues.lookAgain());
+  }
+
+  mayEvict(policy: string): void {
+    this.#parts.report({ type: 'eviction', policy });
+  }
+}

@@ -1,0 +1,74 @@
+import type { AcquiredLocks } from '../calls/acquired-locks.js';
+import { Acquisition, type CallParts } from '../calls/acquisition.js';
+import type { HandedOutLocks } from '../calls/handed-out-locks.js';
+import type { TransactionalLocks } from '../calls/open-transaction.js';
+import type { Section } from '../calls/section.js';
+import { inOrder } from '../keys/key-order.js';
+import type { Hold } from '../lease/hold.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedTransactionOptions } from '../transaction.options.js';
+
+/** Where the locks of a service stand among those of others. */
+export interface ServiceName {
+  /** Of the service, where there are several. */
+  readonly name?: string | undefined;
+  /** What keys begin with in the store. Undefined: the default. */
+  readonly keyPrefix?: string | undefined;
+}
+
+/** The locks of one service, as the transactions of an ORM see and take them. */
+export class LocksInTransactions implements TransactionalLocks {
+  /** The same in every process, where it is the same service. */
+  readonly orderedBy: string;
+  readonly #calls: CallParts;
+  readonly #handedOut: HandedOutLocks;
+  readonly #acquired: AcquiredLocks;
+  readonly #keyPrefix: string | undefined;
+
+  constructor(
+    calls: CallParts,
+    handedOut: HandedOutLocks,
+    acquired: AcquiredLocks,
+    { name = '', keyPrefix }: ServiceName,
+  ) {
+    this.#calls = calls;
+    this.#handedOut = handedOut;
+    this.#acquired = acquired;
+    this.orderedBy = `${keyPrefix ?? ''} ${name}`;
+    this.#keyPrefix = keyPrefix;
+  }
+
+  get transactionOptions(): ResolvedTransactionOptions {
+    return this.#calls.parts.options.transactions;
+  }
+
+  get report(): ReportLockEvent {
+    return this.#calls.parts.report;
+  }
+
+  heldHere(): readonly Hold[] {
+    return this.#calls.ambient.ownHolds();
+  }
+
+  acquiredHere(): readonly Hold[] {
+    return this.#acquired.here();
+  }
+
+  /** As it is, or as no key is written: services with different prefixes may share a table. */
+  fenceKey(key: string): string {
+    return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
+  }
+
+  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]> {
+    return new Acquisition(this.#calls, keys, options).take();
+  }
+
+  async holding<T>(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    return this.#handedOut.run(await this.take(inOrder(keys), options), work);
+  }
+}
