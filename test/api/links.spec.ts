@@ -17,6 +17,14 @@ it('README.md leads to every page of docs/', () => {
   expect(pages.filter((path) => !linked.has(path))).toEqual([]);
 });
 
+it('docs/how-it-works.md names files that exist', () => {
+  const { text } = readDocument('docs/how-it-works.md');
+  const named = text.match(/\b[a-z-]+\/[a-z/-]+\.ts\b/g) ?? [];
+  expect(named.length).toBeGreaterThan(5);
+  const missing = named.filter((file) => !existsSync(join(ROOT, 'libs/nestjs-locked/src', file)));
+  expect(missing).toEqual([]);
+});
+
 it('anchors are those that GitHub makes', () => {
   const text = '# `take()`: a *Test*, once\n\n```sh\n# no heading\n```\n\n## Twice\n\n## Twice\n';
   const anchors = anchorsIn({ path: 'test.md', text, blocks: [] });
