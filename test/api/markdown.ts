@@ -58,3 +58,20 @@ export function tablesBelow(heading: string, { text }: Document): string[][][] {
       ),
   );
 }
+
+/** Where links into a document can lead: the anchors that GitHub makes of its headings. */
+export function anchorsIn({ text }: Document): Set<string> {
+  const prose = text.replaceAll(/^```[^]*?^```$/gm, '');
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of prose.matchAll(/^#+ (.+)$/gm)) {
+    const anchor = heading
+      .replaceAll(/\]\([^)]*\)/g, '') // a link in a heading counts with its text only
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-');
+    let unique = anchor;
+    for (let count = 1; anchors.has(unique); count++) unique = `${anchor}-${count}`;
+    anchors.add(unique);
+  }
+  return anchors;
+}

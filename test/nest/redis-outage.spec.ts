@@ -64,7 +64,7 @@ describe('Redis that is not as it should be', () => {
     const [, needed = ''] = /ACL SETUSER <user> (.+)$/.exec((error as Error).message) ?? [];
     expect(needed).toContain('~lock:* &lock:inbox:* +eval');
     expect(needed).not.toContain('+@all');
-    expect(readFileSync('README.md', 'utf8')).toContain(`${needed}\n`);
+    expect(readFileSync('docs/installation.md', 'utf8')).toContain(`${needed}\n`);
     const onlyThese = ['resetkeys', 'resetchannels', '-@all', ...needed.split(' ')];
     await admin.call('ACL', 'SETUSER', 'no-channels', ...onlyThese);
     await startNest({ imports: [RedisLockModule.forRoot({ connection })] });

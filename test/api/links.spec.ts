@@ -1,0 +1,45 @@
+import { describe, expect, it } from '@jest/globals';
+import { existsSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { anchorsIn, readDocument, readDocuments, ROOT, type Document } from './markdown.js';
+
+const documents = readDocuments();
+
+describe.each(documents)('$path', (document) => {
+  it('has links that lead to a file, and to a heading of it', () => {
+    expect(linksIn(document).filter((link) => !leadsSomewhere(document, link))).toEqual([]);
+  });
+});
+
+it('README.md leads to every page of docs/', () => {
+  const linked = new Set(linksIn(readDocument('README.md')).map((link) => link.split('#')[0]));
+  const pages = documents.map(({ path }) => path).filter((path) => /^docs\/[^/]+$/.test(path));
+  expect(pages.filter((path) => !linked.has(path))).toEqual([]);
+});
+
+it('docs/how-it-works.md names files that exist', () => {
+  const { text } = readDocument('docs/how-it-works.md');
+  const named = text.match(/\b[a-z-]+\/[a-z/-]+\.ts\b/g) ?? [];
+  expect(named.length).toBeGreaterThan(5);
+  const missing = named.filter((file) => !existsSync(join(ROOT, 'libs/nestjs-locked/src', file)));
+  expect(missing).toEqual([]);
+});
+
+it('anchors are those that GitHub makes', () => {
+  const text = '# `take()`: a *Test*, once\n\n```sh\n# no heading\n```\n\n## Twice\n\n## Twice\n';
+  const anchors = anchorsIn({ path: 'test.md', text, blocks: [] });
+  expect([...anchors]).toEqual(['take-a-test-once', 'twice', 'twice-1']);
+});
+
+/** The addresses in `[text](address)` and `![text](address)` that stay in the repository. */
+function linksIn({ text }: Document): string[] {
+  const links = [...text.matchAll(/\]\(([^()\s]+)\)/g)].map(([, link = '']) => link);
+  return links.filter((link) => !/^https?:/.test(link));
+}
+
+function leadsSomewhere({ path }: Document, link: string): boolean {
+  const [file = '', anchor] = link.split('#');
+  const target = file === '' ? path : posix.join(posix.dirname(path), file);
+  if (!existsSync(join(ROOT, target))) return false;
+  return anchor === undefined || anchorsIn(readDocument(target)).has(anchor);
+}
