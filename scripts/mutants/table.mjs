@@ -658,8 +658,8 @@ export const TABLE = [
   },
   {
     name: 'transaction: branches that are not waited for',
-    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: 'if (this.#branches === 0) return Promise.resolve(true);',
+    file: `${SOURCES}transactions/scope/branches.ts`,
+    from: 'if (!this.areRunning) return Promise.resolve(true);',
     to: 'if (this.#branches >= 0) return Promise.resolve(true);',
     breaks: 'a transaction ends only when its locked calls have ended',
     specs: BRANCHES,
@@ -667,7 +667,7 @@ export const TABLE = [
   {
     name: 'transaction: half of it is committed',
     file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: "if (this.#branches > 0) throw this.#refusal('unawaited-branch', 'A transaction');",
+    from: "if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);",
     to: '',
     breaks: 'a locked call that nobody awaits forbids the commit',
     specs: BRANCHES,
@@ -683,9 +683,9 @@ export const TABLE = [
   },
   {
     name: 'transaction: a free lock that is taken inside',
-    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: 'return this.#beginAnew(request, () => this.run.demand(locks, request));',
-    to: 'return this.#outermost.#inTurn(() => this.#takeInside(locks, asked));',
+    file: `${SOURCES}transactions/scope/locks-inside.ts`,
+    from: 'return this.#beginAnew(missing, () => run.demand(locks, missing));',
+    to: 'return this.#outermost.inside.#inTurn(() => this.#takeHere(locks, asked));',
     breaks: 'what was read before the lock is read again under it, even if it is free',
     specs: ['test/transactions/read-before-lock.cjs-spec.ts'],
     torture: [SALES],

@@ -1,6 +1,6 @@
 import { unreachable } from '../../core/runtime/unreachable.js';
 import { isRefusedCommit } from '../sql/sql-error.js';
-import type { TransactionOutcome } from './transaction-scope.js';
+import type { TransactionOutcome } from './transaction-outcome.js';
 
 /**
  * How far a COMMIT got. ORMs run hooks of the application before and after it: their errors look like those of the

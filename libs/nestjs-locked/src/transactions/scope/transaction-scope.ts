@@ -1,27 +1,27 @@
-import { systemClock, type CancelTimer } from '../../core/time/clock.js';
-import type { Hold } from '../../core/lease/hold.js';
-import type { Section } from '../../core/calls/section.js';
 import type {
   AskedLocks,
   OpenTransaction,
   TransactionalLocks,
 } from '../../core/calls/open-transaction.js';
+import type { Section } from '../../core/calls/section.js';
+import type { Hold } from '../../core/lease/hold.js';
+import { systemClock } from '../../core/time/clock.js';
 import { seesFreshData, type DatabaseSession } from '../sql/database-session.js';
-import { ClaimConflict } from '../fence/fence.js';
-import { fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
+import { Branches } from './branches.js';
+import { CommitGate } from './commit-gate.js';
+import { holdsHere, type GuardingHold } from './guarding-hold.js';
+import { LocksInside, type TransactionLevel } from './locks-inside.js';
 import type { TransactionDescription } from './transaction-description.js';
-import { TransactionGuard } from './transaction-guard.js';
+import type { TransactionOutcome } from './transaction-outcome.js';
 import { refusal, type Refusal } from './transaction-refusal.js';
 import { AFTERMATH_MS, type TransactionRun } from './transaction-run.js';
 
-/** How a transaction ended; unknown = it failed after COMMIT was sent, without an answer from the database. */
-export type TransactionOutcome = 'committed' | 'rolled-back' | 'unknown';
-
-/** How long a transaction that is rolled back waits for the locked calls that still run in it. */
-const BRANCHES_LIMIT_MS = 5_000;
-
 /** The level of a transaction can only be set before its first statement. */
 const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
+
+/** Who asks, where it is no call that asks for a lock. */
+const A_TRANSACTION = { callSite: 'A transaction', keys: [] };
+const A_STATEMENT = { callSite: 'A statement', keys: [] };
 
 /** Those that a transaction around has claimed in the same database, and keeps to its end. */
 export function claimedAround(
@@ -37,24 +37,26 @@ export function claimedAround(
   return [...claimed, ...claimedAround(outer.outer, connection, holds)];
 }
 
-async function closeAll(sections: readonly Section[]): Promise<void> {
-  await Promise.allSettled(sections.map((section) => section.close()));
-}
-
 /**
  * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
  * it. It ends only when every locked call inside of it has ended.
+ *
+ * The scope is its life: which state it is in, and what each state allows. What stands before its COMMIT is the
+ * `CommitGate`, what becomes of a lock that is asked for inside of it is `LocksInside`, and the calls that run in it
+ * are its `Branches`.
  */
-export class TransactionScope implements OpenTransaction {
+export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly description: TransactionDescription;
   readonly tx: object;
   /** The transaction around it, in the same async context. */
   readonly outer: TransactionScope | undefined;
   /** Shared with the transactions around it: the outermost one is run again. */
   readonly run: TransactionRun;
-  readonly #startedAt = systemClock.now();
+  readonly inside: LocksInside = new LocksInside(this);
+  readonly startedAt = systemClock.now();
   readonly #session: DatabaseSession | undefined;
-  readonly #guard: TransactionGuard;
+  readonly #gate: CommitGate;
+  readonly #branches = new Branches();
   /**
    * open        the body runs
    * committing  it is done, and nothing may be added
@@ -65,14 +67,7 @@ export class TransactionScope implements OpenTransaction {
   #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'): it is the one to release them. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
-  /** Parallel branches of the body take their locks one after the other. */
-  #lastTake: Promise<unknown> = Promise.resolve();
-  #isFresh: Promise<boolean> | undefined;
-  /** Why it must not commit, even if somebody swallows it: a hold under which it runs could not be claimed. */
-  #failure: Error | undefined;
-  /** Locked calls that run inside of it. */
-  #branches = 0;
-  #onNoBranch: () => void = () => {};
+  #seesFreshData: Promise<boolean> | undefined;
   readonly #endings: (() => void)[] = [];
 
   constructor(
@@ -86,7 +81,7 @@ export class TransactionScope implements OpenTransaction {
     this.run = run;
     this.outer = outer;
     this.#session = description.session(tx);
-    this.#guard = new TransactionGuard(this.connection, this.#session);
+    this.#gate = new CommitGate(this.connection, this.#session);
   }
 
   get connection(): string {
@@ -102,6 +97,16 @@ export class TransactionScope implements OpenTransaction {
     return this.isOpen && this.description.isAmbient(this.tx);
   }
 
+  get levels(): readonly TransactionScope[] {
+    return this.outer?.isOpen === true ? [...this.outer.levels, this] : [this];
+  }
+
+  get ageMs(): number {
+    return systemClock.now() - this.startedAt;
+  }
+
+  // ---- beginning and ending ---------------------------------------------------------------------------------
+
   /** The body, between the claim and the gate. It is left only when nobody works in the transaction any more. */
   async enter<R>(body: () => Promise<R>): Promise<R> {
     await this.begin();
@@ -111,7 +116,7 @@ export class TransactionScope implements OpenTransaction {
       return result;
     } catch (error) {
       this.#state = 'failing';
-      throw (await this.#branchesEnd()) ? error : this.#giveUpOnBranches(error);
+      throw (await this.#branches.ended()) ? error : this.#giveUpOnBranches(error);
     }
   }
 
@@ -124,27 +129,26 @@ export class TransactionScope implements OpenTransaction {
     }
   }
 
-  // ---- beginning and ending ---------------------------------------------------------------------------------
+  #giveUpOnBranches(cause: unknown): Error {
+    const error = this.refusal('endless-branch', A_TRANSACTION);
+    error.cause = cause;
+    this.run.cannotBeRepeated(error);
+    return error;
+  }
 
   /** Before the first statement of the body: claims every hold of the context. */
   async begin(): Promise<void> {
     const holds = holdsHere();
     this.#assertNotClaimedAround(holds);
-    try {
-      await this.#guard.begin(holds);
-    } catch (error) {
-      this.#failure ??= error as Error;
-      throw error;
-    }
+    await this.#gate.begin(holds);
   }
 
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
     this.run.assertGoesOn(); // somebody swallowed it
-    if (this.#branches > 0) throw this.#refusal('unawaited-branch', 'A transaction');
+    if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.#state = 'committing';
-    if (this.#failure !== undefined) throw this.#failure;
-    await this.#guard.assertCanCommit();
+    await this.#gate.pass();
   }
 
   /** Never throws: what becomes of a release must not look like what became of the transaction. */
@@ -152,22 +156,20 @@ export class TransactionScope implements OpenTransaction {
     if (!this.isOpen) return;
     this.#state = 'ended';
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
-    if (outcome === 'unknown') this.#guard.commitUnknown();
-    if (this.#bodyRuns) this.#guard.loseHolds();
-    this.#guard.release();
+    this.#gate.end(outcome === 'unknown', this.#bodyRuns);
     for (const onEnd of this.#endings) onEnd();
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
     for (const closed of closing) closed.catch(() => {}); // reported
     // Work that was not awaited may use some of them still; nobody waits for that here.
-    await closeAll(ended.map(({ section }) => section));
+    await Promise.allSettled(ended.map(({ section }) => section.close()));
   }
 
   atEnd(onEnd: () => void): void {
     this.#endings.push(onEnd);
   }
 
-  // ---- work inside ------------------------------------------------------------------------------------------
+  // ---- what may still be done in it -------------------------------------------------------------------------
 
   /**
    * Before code that runs inside of it looks for another way into the database.
@@ -178,7 +180,7 @@ export class TransactionScope implements OpenTransaction {
   assertNotFailed(): void {
     if (this.run.isJustAbandoned) this.run.assertGoesOn();
     const wasRolledBack = systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
-    if (this.#state === 'failing' || wasRolledBack) throw this.#refusal('failing', 'A statement');
+    if (this.#state === 'failing' || wasRolledBack) throw this.refusal('failing', A_STATEMENT);
   }
 
   /**
@@ -188,232 +190,82 @@ export class TransactionScope implements OpenTransaction {
    */
   assertTakes(sql: string | undefined): void {
     this.run.assertGoesOn();
-    if (this.#state === 'failing') throw this.#refusal('failing', 'A statement');
-    if (this.#state === 'ended') throw this.#refusal('ended', 'A statement');
-    if (sql !== undefined && this.#guard.hasSpoken && SETS_ISOLATION.test(sql)) {
-      throw this.#refusal('isolation', 'SET TRANSACTION');
+    if (this.#state === 'failing') throw this.refusal('failing', A_STATEMENT);
+    if (this.#state === 'ended') throw this.refusal('ended', A_STATEMENT);
+    if (sql !== undefined && this.#gate.hasSpoken && SETS_ISOLATION.test(sql)) {
+      throw this.refusal('isolation', { callSite: 'SET TRANSACTION', keys: [] });
     }
+  }
+
+  assertTakesWork(asker: Pick<AskedLocks, 'callSite' | 'keys'>): void {
+    this.run.assertGoesOn();
+    for (const scope of this.levels) {
+      if (scope.#state === 'failing') throw this.refusal('failing', asker);
+      if (scope.#state !== 'open') throw this.refusal('committing', asker);
+    }
+  }
+
+  refusal(why: Refusal, { callSite, keys }: Pick<AskedLocks, 'callSite' | 'keys'>): Error {
+    const { connection, ageMs } = this;
+    const { timeoutMs } = this.description;
+    return refusal(why, { callSite, key: keys[0], connection, ageMs, timeoutMs });
+  }
+
+  // ---- locks and the work under them ------------------------------------------------------------------------
+
+  take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
+    return this.inside.take(locks, asked);
+  }
+
+  adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void> {
+    return this.inside.adopt(locks, holds, callSite);
   }
 
   async during<T>(keys: readonly string[], work: () => T | Promise<T>): Promise<T> {
-    this.#assertOpen('A locked call', keys);
-    this.#branches++;
-    try {
-      return await work();
-    } finally {
-      this.#branches--;
-      if (this.#branches === 0) this.#onNoBranch();
-    }
+    this.assertTakesWork({ callSite: 'A locked call', keys });
+    return this.#branches.run(work);
   }
-
-  /** @returns false if they go on for too long */
-  #branchesEnd(): Promise<boolean> {
-    if (this.#branches === 0) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const cancel: CancelTimer = systemClock.after(BRANCHES_LIMIT_MS, () => resolve(false));
-      this.#onNoBranch = () => {
-        cancel();
-        resolve(true);
-      };
-    });
-  }
-
-  #giveUpOnBranches(cause: unknown): Error {
-    const error = this.#refusal('endless-branch', 'A transaction');
-    error.cause = cause;
-    this.run.cannotBeRepeated(error);
-    return error;
-  }
-
-  hasClaimed(locks: TransactionalLocks, key: string): boolean {
-    return this.#guard.hasClaimed(locks, key);
-  }
-
-  // ---- locks asked for inside -------------------------------------------------------------------------------
 
   keptSections(locks: TransactionalLocks): readonly Section[] {
     return this.#kept.filter((kept) => kept.locks === locks).map(({ section }) => section);
   }
 
+  keep(locks: TransactionalLocks, sections: readonly Section[]): boolean {
+    if (this.#state !== 'open') return false;
+    this.#kept.push(...sections.map((section) => ({ locks, section })));
+    return true;
+  }
+
   guards(hold: Hold): boolean {
-    return this.#guard.has(hold);
+    return this.#gate.guards(hold);
   }
 
-  /** The work under a lock may be part of each transaction that is open here: each is guarded by it. */
-  async take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]> {
-    await this.#takeMissing(locks, request);
-    const sections = await locks.take(request.keys, request.options); // joins what is there now
-    try {
-      this.run.assertGoesOn();
-      if (!this.isOpen) return sections; // ordinary ones: nobody has waited for the work that asks
-      this.#assertOpen(request.callSite, request.keys);
-      await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
-    } catch (error) {
-      await closeAll(sections);
-      throw error;
-    }
-    return sections;
+  hasClaimed(locks: TransactionalLocks, key: string): boolean {
+    return this.#gate.hasClaimed(locks, key);
   }
 
-  async #takeMissing(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
-    this.run.assertGoesOn();
-    const request = this.#missing(locks, asked);
-    if (request.keys.length === 0) return;
-    this.run.assertNotRefused(locks, request);
-    switch (request.options.insideTransaction) {
-      case 'reject':
-        this.#assertOpen(request.callSite, request.keys);
-        throw this.#refusal('rejected', request.callSite, request.keys);
-      case 'restart':
-        return this.#beginAnew(request, () => this.run.demand(locks, request));
-      case 'join':
-        return this.#outermost.#inTurn(() => this.#takeInside(locks, asked));
-    }
-  }
-
-  #missing(locks: TransactionalLocks, asked: AskedLocks): AskedLocks {
-    const held = new Set(locks.heldHere().map(({ key }) => key));
-    for (const scope of this.#openHere) {
-      for (const { hold } of scope.keptSections(locks)) if (hold.isHeld) held.add(hold.key);
-    }
-    return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
-  }
-
-  /** What was read so far may be older than the lock, whether that is free now or not: only a fresh run is under it. */
-  #beginAnew(
-    { callSite, keys }: Pick<AskedLocks, 'callSite' | 'keys'>,
-    demand: () => never,
-  ): never {
-    this.#assertOpen(callSite, keys);
-    if (this.run.isOver) throw this.#refusal('outlived', callSite, keys);
-    for (const { description } of this.#openHere) {
-      const { notRestartable } = description;
-      if (notRestartable !== undefined) throw this.#refusal(notRestartable, callSite, keys);
-    }
-    return demand();
-  }
-
-  async #inTurn(take: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTake.then(take);
-    this.#lastTake = turn.catch(() => {});
-    return turn;
-  }
-
-  async #takeInside(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
-    if (!this.isOpen) return; // an ordinary lock
-    const { callSite, keys, options } = this.#missing(locks, asked);
-    if (keys.length === 0) return;
-    this.#assertOpen(callSite, keys);
-    await this.#assertSeesFreshData(callSite, keys);
-    if (this.#isInSavepoint(locks)) throw this.#refusal('savepoint', callSite, keys);
-    const { timeoutMs = Infinity } = this.description;
-    const leftMs = Math.max(0, timeoutMs - this.#ageMs);
-    const waitMs = Math.min(options.waitMs, Math.floor(leftMs / 2));
-    // Kept by the outermost open transaction: the work under the lock may be part of each of them.
-    const keeper = this.#outermost;
-    const sections = await locks.take(keys, { ...options, waitMs });
-    if (keeper.#state === 'open') {
-      keeper.#kept.push(...sections.map((section) => ({ locks, section })));
-    } else {
-      await closeAll(sections);
-    }
-  }
-
-  /** Holds that were acquired elsewhere become the current ones of code inside the transaction. */
-  async adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void> {
-    const keys = holds.map(({ key }) => key);
-    this.#assertOpen(callSite, keys);
-    const startedAt = this.#outermost.#startedAt;
-    const younger = holds.find((hold) => hold.since > startedAt && !this.#guard.has(hold));
-    switch (younger?.options.insideTransaction) {
-      case undefined:
-        break;
-      case 'reject':
-        throw this.#refusal('rejected', callSite, keys);
-      case 'restart':
-        return this.#beginAnew({ callSite, keys }, () => this.run.beginAnew(keys));
-      case 'join':
-        await this.#assertSeesFreshData(callSite, keys);
-        if (this.#isInSavepoint(locks)) throw this.#refusal('savepoint', callSite, keys);
-    }
-    await this.#guardAll(holds.map((hold) => ({ locks, hold })));
-  }
-
-  async #guardAll(holds: readonly GuardingHold[]): Promise<void> {
-    for (const scope of this.#openHere) await scope.#addGuards(holds);
-  }
-
-  async #addGuards(holds: readonly GuardingHold[]): Promise<void> {
-    const added = holds.filter(({ hold }) => !this.#guard.has(hold));
+  async guardWith(holds: readonly GuardingHold[]): Promise<void> {
+    const added = holds.filter(({ hold }) => !this.#gate.guards(hold));
     if (added.length === 0) return;
     this.#assertNotClaimedAround(added);
-    try {
-      await this.#guard.add(added);
-    } catch (error) {
-      // The body has begun: nothing repeats it for a claim that met another one.
-      const cause = error instanceof ClaimConflict ? error.cause : error;
-      this.#failure ??= cause as Error;
-      throw cause;
-    }
+    await this.#gate.add(added);
   }
-
-  // ---- what forbids it --------------------------------------------------------------------------------------
 
   /** The row would be locked by a transaction that waits for this one to end. @throws LockInTransactionError */
   #assertNotClaimedAround(holds: readonly GuardingHold[]): void {
     for (const { hold } of claimedAround(this.outer, this.connection, holds)) {
-      throw this.#refusal('own-claim', 'A transaction', [hold.key]);
+      throw this.refusal('own-claim', { ...A_TRANSACTION, keys: [hold.key] });
     }
   }
 
-  #assertOpen(callSite: string, keys: readonly string[]): void {
-    this.run.assertGoesOn();
-    for (const scope of this.#openHere) {
-      if (scope.#state === 'failing') throw this.#refusal('failing', callSite, keys);
-      if (scope.#state !== 'open') throw this.#refusal('committing', callSite, keys);
-    }
-  }
-
-  /** This transaction and those around it, the outermost first. */
-  get #openHere(): readonly TransactionScope[] {
-    return this.outer?.isOpen === true ? [...this.outer.#openHere, this] : [this];
-  }
-
-  get #outermost(): TransactionScope {
-    return this.#openHere[0] as TransactionScope;
-  }
-
-  #isInSavepoint(locks: TransactionalLocks): boolean {
-    return this.#openHere.some(
-      ({ connection, description, tx }) =>
-        fenceOn(locks, connection) !== undefined && (description.depth?.(tx) ?? 0) > 0,
-    );
-  }
-
-  async #assertSeesFreshData(callSite: string, keys: readonly string[]): Promise<void> {
-    const fresh = await Promise.all(this.#openHere.map((scope) => scope.#isFreshHere()));
-    if (!fresh.every(Boolean)) throw this.#refusal('stale-snapshot', callSite, keys);
-  }
-
-  /** Not known counts as no. */
-  #isFreshHere(): Promise<boolean> {
-    this.#isFresh ??= this.#isolation().then(
+  seesFreshData(): Promise<boolean> {
+    this.#seesFreshData ??= this.#isolation().then(
       (level) => level !== undefined && seesFreshData(level),
     );
-    return this.#isFresh;
+    return this.#seesFreshData;
   }
 
   async #isolation(): Promise<string | undefined> {
     return this.description.isolation ?? (await this.#session?.isolation());
-  }
-
-  get #ageMs(): number {
-    return systemClock.now() - this.#startedAt;
-  }
-
-  #refusal(why: Refusal, callSite: string, keys: readonly string[] = []): Error {
-    const { connection } = this;
-    const { timeoutMs } = this.description;
-    return refusal(why, { callSite, key: keys[0], connection, ageMs: this.#ageMs, timeoutMs });
   }
 }

@@ -1,0 +1,71 @@
+import type { Hold } from '../../core/lease/hold.js';
+import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
+import { ClaimConflict } from '../fence/fence.js';
+import type { DatabaseSession } from '../sql/database-session.js';
+import type { GuardingHold } from './guarding-hold.js';
+import { TransactionGuard } from './transaction-guard.js';
+
+/**
+ * What stands between the body of a transaction and its COMMIT: every hold under which it runs has been claimed, and is
+ * held still. A claim that has failed keeps it closed, even if the body swallows the error.
+ */
+export class CommitGate {
+  readonly #guard: TransactionGuard;
+  #failure: Error | undefined;
+
+  constructor(connection: string, session: DatabaseSession | undefined) {
+    this.#guard = new TransactionGuard(connection, session);
+  }
+
+  guards(hold: Hold): boolean {
+    return this.#guard.has(hold);
+  }
+
+  hasClaimed(locks: TransactionalLocks, key: string): boolean {
+    return this.#guard.hasClaimed(locks, key);
+  }
+
+  /** Whether a statement was sent for it: some can only be the first of a transaction. */
+  get hasSpoken(): boolean {
+    return this.#guard.hasSpoken;
+  }
+
+  /** Before the first statement of the body. */
+  async begin(holds: readonly GuardingHold[]): Promise<void> {
+    try {
+      await this.#guard.begin(holds);
+    } catch (error) {
+      this.#failure ??= error as Error;
+      throw error;
+    }
+  }
+
+  /** Later, while the body runs. @throws whatever forbids to go on under these holds */
+  async add(holds: readonly GuardingHold[]): Promise<void> {
+    try {
+      await this.#guard.add(holds);
+    } catch (error) {
+      // The body has begun: nothing repeats it for a claim that met another one.
+      const cause = error instanceof ClaimConflict ? error.cause : error;
+      this.#failure ??= cause as Error;
+      throw cause;
+    }
+  }
+
+  /** The body is done. @throws whatever forbids the COMMIT: the transaction is rolled back then */
+  async pass(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    await this.#guard.assertCanCommit();
+  }
+
+  /**
+   * The transaction has ended, and keeps its holds no longer.
+   * @param isUnknown nobody knows whether it was committed: the keys end with their leases
+   * @param bodyRuns the work goes on without the transaction, and must not take itself for locked
+   */
+  end(isUnknown: boolean, bodyRuns: boolean): void {
+    if (isUnknown) this.#guard.commitUnknown();
+    if (bodyRuns) this.#guard.loseHolds();
+    this.#guard.release();
+  }
+}

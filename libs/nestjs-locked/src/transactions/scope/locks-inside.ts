@@ -1,0 +1,168 @@
+import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
+import type { Section } from '../../core/calls/section.js';
+import type { Hold } from '../../core/lease/hold.js';
+import { fenceOn, type GuardingHold } from './guarding-hold.js';
+import type { TransactionDescription } from './transaction-description.js';
+import type { Refusal } from './transaction-refusal.js';
+import type { TransactionRun } from './transaction-run.js';
+
+type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
+
+/** An open transaction, as those see it who ask for locks inside of it. */
+export interface TransactionLevel {
+  readonly description: TransactionDescription;
+  readonly connection: string;
+  readonly tx: object;
+  readonly isOpen: boolean;
+  readonly run: TransactionRun;
+  readonly startedAt: number;
+  readonly ageMs: number;
+  /** Those around it and this one, the outermost first. */
+  readonly levels: readonly TransactionLevel[];
+  readonly inside: LocksInside;
+  /** Whether each statement sees what others have committed before it. Not known counts as no. */
+  seesFreshData(): Promise<boolean>;
+  keptSections(locks: TransactionalLocks): readonly Section[];
+  /** @returns false if it is not open for more: the sections are not its own then */
+  keep(locks: TransactionalLocks, sections: readonly Section[]): boolean;
+  guards(hold: Hold): boolean;
+  /** Guards its COMMIT with these holds, too. @throws whatever forbids to go on under them */
+  guardWith(holds: readonly GuardingHold[]): Promise<void>;
+  /** @throws LockInTransactionError if it takes no work any more · TransactionRestart if it begins anew */
+  assertTakesWork(asker: Asker): void;
+  refusal(why: Refusal, asker: Asker): Error;
+}
+
+/**
+ * What becomes of a lock that is asked for inside of an open transaction. It is refused, or the transaction is run again
+ * with the lock from its beginning, or, if that is safe, it is taken here and kept until the outermost open transaction
+ * has ended: the work under a lock may be part of each transaction that is open around it, so each is guarded by it.
+ */
+export class LocksInside {
+  readonly #level: TransactionLevel;
+  /** Parallel branches of the body take their locks one after the other. */
+  #lastTake: Promise<unknown> = Promise.resolve();
+
+  constructor(level: TransactionLevel) {
+    this.#level = level;
+  }
+
+  /** @returns held sections, one for each key @throws as `OpenTransaction.take` */
+  async take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
+    const level = this.#level;
+    await this.#takeMissing(locks, asked);
+    const sections = await locks.take(asked.keys, asked.options); // joins what is there now
+    try {
+      level.run.assertGoesOn();
+      if (!level.isOpen) return sections; // ordinary ones: nobody has waited for the work that asks
+      level.assertTakesWork(asked);
+      await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
+    } catch (error) {
+      await closeAll(sections);
+      throw error;
+    }
+    return sections;
+  }
+
+  async #takeMissing(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
+    const { run } = this.#level;
+    run.assertGoesOn();
+    const missing = this.#missing(locks, asked);
+    if (missing.keys.length === 0) return;
+    run.assertNotRefused(locks, missing);
+    switch (missing.options.insideTransaction) {
+      case 'reject':
+        this.#level.assertTakesWork(missing);
+        throw this.#level.refusal('rejected', missing);
+      case 'restart':
+        return this.#beginAnew(missing, () => run.demand(locks, missing));
+      case 'join':
+        return this.#outermost.inside.#inTurn(() => this.#takeHere(locks, asked));
+    }
+  }
+
+  /** Neither held by the context nor kept by a transaction. */
+  #missing(locks: TransactionalLocks, asked: AskedLocks): AskedLocks {
+    const held = new Set(locks.heldHere().map(({ key }) => key));
+    for (const level of this.#level.levels) {
+      for (const { hold } of level.keptSections(locks)) if (hold.isHeld) held.add(hold.key);
+    }
+    return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
+  }
+
+  /** What was read so far may be older than the lock, whether that is free now or not: only a fresh run is under it. */
+  #beginAnew(asker: Asker, demand: () => never): never {
+    this.#level.assertTakesWork(asker);
+    if (this.#level.run.isOver) throw this.#level.refusal('outlived', asker);
+    for (const { description } of this.#level.levels) {
+      const { notRestartable } = description;
+      if (notRestartable !== undefined) throw this.#level.refusal(notRestartable, asker);
+    }
+    return demand();
+  }
+
+  async #inTurn(take: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTake.then(take);
+    this.#lastTake = turn.catch(() => {});
+    return turn;
+  }
+
+  /** Waits with the transaction open, for half of what it has left at most. */
+  async #takeHere(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
+    const level = this.#level;
+    if (!level.isOpen) return; // an ordinary lock
+    const missing = this.#missing(locks, asked);
+    if (missing.keys.length === 0) return;
+    level.assertTakesWork(missing);
+    await this.#assertMayJoin(locks, missing);
+    const { timeoutMs = Infinity } = level.description;
+    const leftMs = Math.max(0, timeoutMs - level.ageMs);
+    const waitMs = Math.min(missing.options.waitMs, Math.floor(leftMs / 2));
+    const keeper = this.#outermost;
+    const sections = await locks.take(missing.keys, { ...missing.options, waitMs });
+    if (!keeper.keep(locks, sections)) await closeAll(sections);
+  }
+
+  /** Holds that were acquired elsewhere become the current ones of code inside the transaction. */
+  async adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void> {
+    const level = this.#level;
+    const asker = { callSite, keys: holds.map(({ key }) => key) };
+    level.assertTakesWork(asker);
+    const { startedAt } = this.#outermost;
+    const younger = holds.find((hold) => hold.since > startedAt && !level.guards(hold));
+    switch (younger?.options.insideTransaction) {
+      case undefined:
+        break;
+      case 'reject':
+        throw level.refusal('rejected', asker);
+      case 'restart':
+        return this.#beginAnew(asker, () => level.run.beginAnew(asker.keys));
+      case 'join':
+        await this.#assertMayJoin(locks, asker);
+    }
+    await this.#guardAll(holds.map((hold) => ({ locks, hold })));
+  }
+
+  async #guardAll(holds: readonly GuardingHold[]): Promise<void> {
+    for (const level of this.#level.levels) await level.guardWith(holds);
+  }
+
+  /** @throws LockInTransactionError if the work would not see what the last holder has written, or could not be fenced */
+  async #assertMayJoin(locks: TransactionalLocks, asker: Asker): Promise<void> {
+    const fresh = await Promise.all(this.#level.levels.map((level) => level.seesFreshData()));
+    if (!fresh.every(Boolean)) throw this.#level.refusal('stale-snapshot', asker);
+    const isInSavepoint = this.#level.levels.some(
+      ({ connection, description, tx }) =>
+        fenceOn(locks, connection) !== undefined && (description.depth?.(tx) ?? 0) > 0,
+    );
+    if (isInSavepoint) throw this.#level.refusal('savepoint', asker);
+  }
+
+  get #outermost(): TransactionLevel {
+    return this.#level.levels[0] as TransactionLevel;
+  }
+}
+
+async function closeAll(sections: readonly Section[]): Promise<void> {
+  await Promise.allSettled(sections.map((section) => section.close()));
+}
