@@ -1,26 +1,9 @@
 import js from '@eslint/js';
+import { relative, sep } from 'node:path';
 import tseslint from 'typescript-eslint';
+import { whyForbidden } from './libs/nestjs-locked/layers.mjs';
 
 const library = 'libs/nestjs-locked/src';
-const isRelative = '\\.{1,2}/';
-
-/**
- * The layers of the library and what each may import besides itself: other layers by folder name,
- * packages by name. Node's built-in modules are always allowed. A layer that is not listed here, and
- * the entry point `index.ts`, are free.
- */
-const layers = {
-  core: { layers: [], packages: [] },
-  redis: { layers: ['core'], packages: ['ioredis'] },
-  nest: {
-    layers: ['core', 'redis'],
-    packages: ['@nestjs/', 'acorn', 'reflect-metadata', 'rxjs'],
-  },
-  testing: { layers: ['core', 'nest'], packages: ['@nestjs/', 'rxjs'] },
-  'adapters/nestjs-cls': { layers: ['core'], packages: ['nestjs-cls'] },
-  'adapters/typeorm': { layers: ['core'], packages: ['typeorm'] },
-};
-
 export default tseslint.config(
   { ignores: ['**/dist/', '**/node_modules/', 'coverage/'] },
   js.configs.recommended,
@@ -54,10 +37,15 @@ export default tseslint.config(
       ),
     },
   },
-  ...Object.entries(layers).map(([layer, allowed]) => layerRule(layer, allowed)),
   {
-    name: 'core reads time through clock.ts',
-    files: [`${library}/core/**/*.ts`],
+    name: 'rooms of the library import downwards',
+    files: [`${library}/**/*.ts`],
+    plugins: { rooms: { rules: { downwards: { create: importsDownwards } } } },
+    rules: { 'rooms/downwards': 'error' },
+  },
+  {
+    name: 'core and transactions read time through clock.ts',
+    files: [`${library}/core/**/*.ts`, `${library}/transactions/**/*.ts`],
     ignores: [`${library}/core/time/clock.ts`],
     rules: {
       'no-restricted-globals': [
@@ -79,39 +67,24 @@ export default tseslint.config(
   },
 );
 
-/** Forbids to the files of one layer every import that its entry in `layers` does not name. */
-function layerRule(layer, allowed) {
-  const folders = ['adapters', ...Object.keys(layers)].map((name) => name.split('/').at(-1));
-  const own = layer.split('/').at(-1);
-  const others = folders.filter((name) => name !== own && !allowed.layers.includes(name));
-  const builtIns = layer === 'core' ? ['node:(?!timers|perf_hooks)'] : ['node:'];
-  const bare = [isRelative, ...builtIns, ...allowed.packages.map(wholeName)].join('|');
-  const patterns = [
-    {
-      regex: `^(?!${bare})`,
-      message: `${layer}/ may import Node's modules${list(allowed.packages)} and nothing else.`,
-    },
-    {
-      regex: `^(?:\\.{1,2}/)+(?:${others.join('|')})(?:/|\\.js$)`,
-      message: `${layer}/ may import itself${list(allowed.layers)}, no other layer.`,
-    },
-  ];
+/** Reports every import that `layers.mjs` forbids. */
+function importsDownwards(context) {
+  const path = relative(`${import.meta.dirname}/${library}`, context.filename);
+  const check = (node) => {
+    const specifier = node?.value ?? node?.literal?.value;
+    if (typeof specifier !== 'string') return;
+    const why = whyForbidden(path.split(sep).join('/'), specifier);
+    if (why !== undefined) context.report({ node, message: why });
+  };
   return {
-    name: `layer ${layer}`,
-    files: [`${library}/${layer}/**/*.ts`, `${library}/${layer}.ts`],
-    rules: { 'no-restricted-imports': ['error', { patterns }] },
+    ImportDeclaration: ({ source }) => check(source),
+    ExportAllDeclaration: ({ source }) => check(source),
+    ExportNamedDeclaration: ({ source }) => check(source),
+    ImportExpression: ({ source }) => check(source),
+    TSImportType: ({ source, argument }) => check(source ?? argument),
   };
 }
 
-/** `@nestjs/` stands for the whole scope, `rxjs` for the package and its sub-paths. */
-function wholeName(name) {
-  return name.endsWith('/') ? name : `${name}(?:/|$)`;
-}
-
-function list(names) {
-  return names.map((name) => `, ${name}`).join('');
-}
-
 function throughTheClock() {
-  return 'core/ reads the time and sets timers only through clock.ts.';
+  return 'The time is read and timers are set only through core/time/clock.ts.';
 }

@@ -660,7 +660,7 @@ export const TABLE = [
     name: 'transaction: branches that are not waited for',
     file: `${SOURCES}transactions/scope/branches.ts`,
     from: 'if (!this.areRunning) return Promise.resolve(true);',
-    to: 'if (this.#branches >= 0) return Promise.resolve(true);',
+    to: 'if (this.#running >= 0) return Promise.resolve(true);',
     breaks: 'a transaction ends only when its locked calls have ended',
     specs: BRANCHES,
   },

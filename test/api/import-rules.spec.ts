@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ROOMS, whyForbidden } from '../../libs/nestjs-locked/layers.mjs';
 import { entryPoints, LIBRARY } from './entry-points.js';
 import {
   findCycle,
@@ -16,51 +17,14 @@ import {
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const sources = readModules(join(LIBRARY, 'src'));
 
-interface Layer {
-  /** Other folders it may import. */
-  readonly layers: readonly string[];
-  /** Packages it may import, besides Node's own modules. */
-  readonly packages: readonly string[];
-}
-
-/** Who may import whom. `index.ts` at the top puts the public names together and may import every layer. */
-const LAYERS: Readonly<Record<string, Layer>> = {
-  core: { layers: [], packages: [] },
-  redis: { layers: ['core'], packages: ['ioredis'] },
-  nest: {
-    layers: ['core', 'redis'],
-    packages: ['@nestjs/common', '@nestjs/core', 'acorn', 'reflect-metadata', 'rxjs'],
-  },
-  testing: { layers: ['core', 'nest'], packages: ['@nestjs/common', '@nestjs/core'] },
-  'adapters/nestjs-cls': { layers: ['core'], packages: ['nestjs-cls'] },
-  'adapters/typeorm': { layers: ['core'], packages: ['typeorm'] },
-};
-
-/** Core reads time through clock.ts, so these two are no way around it. */
-const TIME = ['node:timers', 'node:timers/promises', 'node:perf_hooks'];
-
-function layerOf(path: string): string {
-  const [first = '', second = ''] = path.split('/').slice(0, -1);
-  return first === 'adapters' ? `${first}/${second}` : first;
-}
-
-/** Every import that a layer must not have, as a sentence. */
+/** Every import that a room must not have, as a sentence. */
 function violations(modules: readonly SourceModule[]): string[] {
-  return modules.flatMap((module) => {
-    const layer = layerOf(module.path);
-    if (layer === '') return [];
-    const allowed = LAYERS[layer];
-    if (allowed === undefined) return [`${module.path} is in no known layer`];
-    return module.imports
-      .filter((it) => {
-        const target = targetOf(module, it);
-        if (target !== undefined) return ![layer, ...allowed.layers].includes(layerOf(target));
-        const name = packageOf(it) ?? '';
-        if (layer === 'core' && TIME.includes(name)) return true;
-        return !name.startsWith('node:') && !allowed.packages.includes(name);
-      })
-      .map(({ specifier }) => `${module.path} must not import ${specifier}`);
-  });
+  return modules.flatMap(({ path, imports }) =>
+    imports.flatMap(({ specifier }) => {
+      const why = whyForbidden(path, specifier);
+      return why === undefined ? [] : `${path}: ${why}`;
+    }),
+  );
 }
 
 /** Edges between whatever `nodeOf` makes of a path. */
@@ -85,12 +49,30 @@ function graph(
 }
 
 describe('imports of the library', () => {
-  it('keep to the layers', () => {
+  it('keep to the rooms', () => {
     expect(violations(sources)).toEqual([]);
   });
 
-  it('lead from folder to folder in one direction only, types included', () => {
-    expect(findCycle(graph(sources, layerOf, { withTypes: true }))).toBeUndefined();
+  it('may lead down only: a room names none but those before it in the table', () => {
+    const names = ROOMS.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+    for (const [floor, { rooms }] of ROOMS.entries()) {
+      expect(rooms.filter((room) => !names.slice(0, floor).includes(room))).toEqual([]);
+    }
+  });
+
+  it('are all needed: the table allows nothing that is not there', () => {
+    const unused = ROOMS.flatMap(({ name, rooms, packages }) => {
+      const inside = sources.filter(({ path }) => posix.dirname(path) === name);
+      const targets = inside.flatMap((module) => module.imports.map((it) => targetOf(module, it)));
+      const folders = targets.map((target) => target && posix.dirname(target));
+      const asked = packagesOf(inside);
+      return [
+        ...rooms.filter((room) => !folders.includes(room)),
+        ...packages.filter((needed) => !asked.includes(needed)),
+      ].map((what) => `${name}: ${what}`);
+    });
+    expect(unused).toEqual([]);
   });
 
   it('load nothing about transactions before an adapter is in use', () => {
@@ -101,8 +83,8 @@ describe('imports of the library', () => {
     expect([...loaded].filter((path) => path.startsWith('transactions/'))).toEqual([]);
   });
 
-  it('have no cycle between files at run time', () => {
-    expect(findCycle(graph(sources, (path) => path, { withTypes: false }))).toBeUndefined();
+  it('have no cycle between files, types included', () => {
+    expect(findCycle(graph(sources, (path) => path, { withTypes: true }))).toBeUndefined();
   });
 
   it('lead to files of the library and to nothing around it', () => {
@@ -125,13 +107,15 @@ describe('imports of the library', () => {
   it('the rules refuse what they should', () => {
     const wrong: readonly [path: string, source: string][] = [
       ['core/a.ts', `import { Module } from '@nestjs/common';`],
-      ['core/b.ts', `import type { Redis } from 'ioredis';`],
-      ['core/c.ts', `export { x } from '../redis/x.js';`],
-      ['core/d.ts', `import { setTimeout } from 'node:timers/promises';`],
-      ['redis/e.ts', `type M = import('../nest/redis-lock.module.js').RedisLockModule;`],
-      ['nest/f.ts', `const typeorm = await import('typeorm');`],
-      ['testing/g.ts', `import { openRedis } from '../redis/open-redis.js';`],
-      ['other/h.ts', ''],
+      ['core/lease/b.ts', `import type { Redis } from 'ioredis';`],
+      ['core/store/c.ts', `export { x } from '../../redis/x.js';`],
+      ['core/calls/d.ts', `import { setTimeout } from 'node:timers/promises';`],
+      ['core/store/e.ts', `import type { Lease } from '../lease/lease.js';`],
+      ['redis/f.ts', `type M = import('../nest/module/redis-lock.module.js').RedisLockModule;`],
+      ['nest/result/g.ts', `const typeorm = await import('typeorm');`],
+      ['testing/h.ts', `import { openRedis } from '../redis/connection/open-redis.js';`],
+      ['core/lease/i.ts', `import { LockService } from '../../index.js';`],
+      ['other/j.ts', `import 'node:fs';`],
     ];
     const modules = wrong.map(([path, source]) => ({ path, imports: importsOf(source) }));
     expect(violations(modules)).toHaveLength(wrong.length);

@@ -23,7 +23,7 @@ import { ModuleRef, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { map, Observable, of } from 'rxjs';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
-import { InjectLockService } from '../../libs/nestjs-locked/src/nest/lock-service.token.js';
+import { InjectLockService } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
 

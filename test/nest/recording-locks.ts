@@ -10,7 +10,7 @@ import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lo
 import {
   lockServiceProperty,
   lockServiceToken,
-} from '../../libs/nestjs-locked/src/nest/lock-service.token.js';
+} from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { LockedInstances } from '../../libs/nestjs-locked/src/nest/decorator/locked-instances.js';
 
 /** A lock service without Redis: excludes for real, inside this process, and writes down what it did. */

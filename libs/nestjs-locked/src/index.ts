@@ -42,7 +42,7 @@ export type { LockedOptions, SkippedOptions } from './nest/decorator/locked.opti
 export type { ResultKind } from './nest/result/result-kind.js';
 export { LockKey } from './nest/decorator/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';
-export { InjectLockService } from './nest/lock-service.token.js';
+export { InjectLockService } from './nest/decorator/lock-service.token.js';
 export { RedisLockModule } from './nest/module/redis-lock.module.js';
 export type {
   RedisLockModuleExtras,

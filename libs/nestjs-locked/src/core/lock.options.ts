@@ -174,11 +174,7 @@ export function resolveServiceOptions(options: LockServiceOptions): ResolvedServ
   return Object.freeze(resolved);
 }
 
-/**
- * Checks the options of one call without applying defaults: for decorators, at the moment of decoration.
- * @throws LockConfigError naming option, value and what is allowed
- */
-export function assertLockOptions(options: WithLockOptions): void {
+function assertLockOptions(options: WithLockOptions): void {
   if (typeof options !== 'object' || options === null) {
     throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
   }
@@ -196,12 +192,35 @@ export function assertLockOptions(options: WithLockOptions): void {
   assertOnBusy(options.onBusy);
 }
 
+/** Options that were checked. They are frozen, so that they stay what they were. */
+const checkedOptions = new WeakSet<WithLockOptions>();
+
+/**
+ * Checks the options of a decorator once, instead of at every call.
+ * @returns them, frozen @throws LockConfigError naming option, value and what is allowed
+ */
+export function checkedOnce(options: WithLockOptions): WithLockOptions {
+  assertLockOptions(options);
+  return frozen(options);
+}
+
+/** Checked options, with the signal of one call. */
+export function withSignal(checked: WithLockOptions, signal: AbortSignal): WithLockOptions {
+  return frozen({ ...checked, signal });
+}
+
+function frozen(options: WithLockOptions): WithLockOptions {
+  const same = Object.freeze({ ...options });
+  checkedOptions.add(same);
+  return same;
+}
+
 /** @throws LockConfigError naming option, value and what is allowed */
 export function resolveLockOptions(
   options: WithLockOptions | undefined,
   defaults: ResolvedServiceOptions,
 ): ResolvedLockOptions {
-  if (options !== undefined) assertLockOptions(options);
+  if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const { waitMs, leaseMs, maxHoldMs, renew = true, holdAtLeastMs = 0, onBusy } = options ?? {};
   return {
     waitMs: waitMs ?? defaults.waitMs,

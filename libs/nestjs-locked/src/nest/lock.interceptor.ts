@@ -11,11 +11,11 @@ import { defaultIfEmpty, type Observable } from 'rxjs';
 import { KeyTemplate } from '../core/keys/key-template.js';
 import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import type { Keys } from '../core/lock.options.js';
-import { lockServiceToken } from './lock-service.token.js';
+import { withSignal, type Keys } from '../core/lock.options.js';
+import { lockServiceToken } from './decorator/lock-service.token.js';
 import type { LockService } from './lock.service.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
-import { assertLockedOptions, type LockedOptions } from './decorator/locked.options.js';
+import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 
 /** What a key is built from: anything that the request has. */
 export type RequestKey = (request: never, context: ExecutionContext) => Keys;
@@ -37,10 +37,9 @@ export function LockInterceptor(
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
   const label = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
-  assertLockedOptions(options, label);
+  const { service, ofCalls } = checkedLockedOptions(options, label);
   const keysOf = typeof key === 'string' ? fromTemplate(key) : key;
-  const { service, ...lockOptions } = options;
-  const { onBusy } = lockOptions;
+  const { onBusy } = ofCalls;
 
   @Injectable()
   class KeyedLockInterceptor implements NestInterceptor {
@@ -58,7 +57,7 @@ export function LockInterceptor(
         enter: (work, signal) =>
           this.locks[LOCK_RUNNER].withLock(
             keys,
-            signal === undefined ? lockOptions : { ...lockOptions, signal },
+            signal === undefined ? ofCalls : withSignal(ofCalls, signal),
             work,
             label,
           ),

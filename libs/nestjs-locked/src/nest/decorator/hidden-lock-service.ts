@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { hasLockRunner, LOCK_RUNNER, type LockRunner } from '../../core/engine/lock-runner.js';
-import { lockServiceProperty, lockServiceToken } from '../lock-service.token.js';
+import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 
 /**
  * Makes Nest give every instance of a class its lock service, in a hidden property. Once per class and service: a

@@ -1,11 +1,7 @@
 import { Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
-import {
-  isLockServiceToken,
-  lockServiceProperty,
-  lockServiceToken,
-} from '../lock-service.token.js';
+import { isLockServiceToken, lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 import {
   lockedMethodsOf,
   type LockedMethodInfo,

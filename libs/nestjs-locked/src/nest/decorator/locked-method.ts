@@ -1,4 +1,4 @@
-import type { Keys, WithLockOptions } from '../../core/lock.options.js';
+import { withSignal, type Keys, type WithLockOptions } from '../../core/lock.options.js';
 import type { DecoratedMethod, Method } from './decorated-method.js';
 import { lockRunnerOf } from './hidden-lock-service.js';
 import { keepMethodIdentity } from './keep-method-identity.js';
@@ -13,6 +13,7 @@ export interface LockedMethodPlan {
   readonly keysOf: (args: readonly unknown[]) => Keys;
   readonly kind: ResultKind;
   readonly service: string | undefined;
+  /** Checked already. */
   readonly options: WithLockOptions;
 }
 
@@ -43,7 +44,7 @@ function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unkno
     return (work, signal) =>
       runner.withLock(
         keys,
-        signal === undefined ? plan.options : { ...plan.options, signal },
+        signal === undefined ? plan.options : withSignal(plan.options, signal),
         work,
         plan.method.label,
       );

@@ -10,8 +10,8 @@ import type {
   LockedMethodWith,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
-import { assertLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
-import { resultKind } from '../result/result-kind.js';
+import { checkedLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
+import { methodKind } from './method-kind.js';
 
 /** With `onBusy: 'skip'`: the result of the method must be able to be undefined. */
 export function Locked(template: Keys, options: SkippedOptions): LockedMethod<undefined>;
@@ -64,15 +64,17 @@ export function Locked<M extends AnyMethod>(
 export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);
-    assertLockedOptions(options, `@Locked on ${method.label}`);
-    const { service, returns, ...lockOptions } = options;
-    const kind = resultKind(method, returns);
+    const { service, returns, ofCalls } = checkedLockedOptions(
+      options,
+      `@Locked on ${method.label}`,
+    );
+    const kind = methodKind(method, returns);
     const wrapper = lockMethod({
       method,
       keysOf: compileLockedKey(key, method),
       kind,
       service,
-      options: Object.freeze(lockOptions),
+      options: ofCalls,
     });
     requestLockService(target, service);
     registerLockedMethod(target, {

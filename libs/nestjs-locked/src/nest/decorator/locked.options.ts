@@ -1,8 +1,8 @@
 import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { assertLockOptions, type WithLockOptions } from '../../core/lock.options.js';
+import { checkedOnce, type WithLockOptions } from '../../core/lock.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
-import { lockServiceToken } from '../lock-service.token.js';
+import { lockServiceToken } from './lock-service.token.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 
 /** What `@Locked` takes besides the key: the options of one call, without what only one call can have. */
@@ -22,11 +22,18 @@ export interface SkippedOptions extends LockedOptions {
   readonly onBusy: 'skip';
 }
 
+/** The options of a decorator, checked: those of each call apart from the others. */
+export interface CheckedLockedOptions {
+  readonly service: string | undefined;
+  readonly returns: ResultKind | undefined;
+  readonly ofCalls: WithLockOptions;
+}
+
 /**
  * @param where the options stand, for messages: `@Locked on StockService.take`
  * @throws LockConfigError naming option, value and what is allowed
  */
-export function assertLockedOptions(options: LockedOptions, where: string): void {
+export function checkedLockedOptions(options: LockedOptions, where: string): CheckedLockedOptions {
   const refuse = (problem: string): never => {
     throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
   };
@@ -36,11 +43,11 @@ export function assertLockedOptions(options: LockedOptions, where: string): void
   if ('signal' in options) {
     refuse('a signal would be shared by all calls; use withLock for a wait that can be cancelled');
   }
-  const { returns } = options;
+  const { service, returns, ...ofCalls } = options;
   if (returns !== undefined && !RESULT_KINDS.includes(returns)) {
     const shown = typeof returns === 'string' ? quoted(returns) : describeValue(returns);
     refuse(`returns is ${shown}; use one of ${RESULT_KINDS.map(quoted).join(', ')}`);
   }
-  lockServiceToken(options.service);
-  assertLockOptions(options);
+  lockServiceToken(service);
+  return { service, returns, ofCalls: checkedOnce(ofCalls) };
 }

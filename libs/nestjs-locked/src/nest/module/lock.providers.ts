@@ -1,6 +1,6 @@
 import type { InjectionToken, Provider } from '@nestjs/common';
 import { LockService } from '../lock.service.js';
-import { lockServiceToken } from '../lock-service.token.js';
+import { lockServiceToken } from '../decorator/lock-service.token.js';
 import { LockedInstances } from '../decorator/locked-instances.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
 

@@ -1,44 +1,4 @@
-import 'reflect-metadata';
-import { LockConfigError } from '../../core/lock.errors.js';
-import type { DecoratedMethod } from '../decorator/decorated-method.js';
-import { LOCKED_METHOD, type LockedMethodInfo } from '../decorator/locked-methods.registry.js';
-
 export const RESULT_KINDS = ['promise', 'observable', 'iterable'] as const;
 
 /** What a call of a locked method gives back. */
 export type ResultKind = (typeof RESULT_KINDS)[number];
-
-/**
- * Decides the kind while the class is defined, since a caller must get an Observable or iterable at once, before
- * the lock is there.
- *
- * @throws LockConfigError if the method is visibly of another kind than `returns` says
- */
-export function resultKind(method: DecoratedMethod, returns: ResultKind | undefined): ResultKind {
-  const visible = visibleKind(method);
-  if (visible !== undefined && returns !== undefined && visible !== returns) {
-    throw new LockConfigError(
-      `Invalid option of @Locked on ${method.label}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
-    );
-  }
-  return visible ?? returns ?? 'promise';
-}
-
-function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
-  // A second @Locked on the same method: the first one already hides what the method is.
-  const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
-  if (locked !== undefined) return locked.kind;
-  // By tag and not by `instanceof`, which does not hold for functions of another realm (Jest runs tests in one).
-  const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
-  if (tag === 'AsyncGeneratorFunction') return 'iterable';
-  const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
-  return typeof declared === 'function' && isObservableClass(declared.prototype)
-    ? 'observable'
-    : undefined;
-}
-
-/** By its methods: two copies of rxjs may be installed, and subjects count as well. */
-function isObservableClass(prototype: unknown): boolean {
-  const { subscribe, pipe } = (prototype ?? {}) as { subscribe?: unknown; pipe?: unknown };
-  return typeof subscribe === 'function' && typeof pipe === 'function';
-}

@@ -1,0 +1,171 @@
+/**
+ * The rooms of the library from the ground up, and what each may import besides itself: rooms below it, and packages.
+ * ESLint (`eslint.config.mjs`) says so while you type, `test/api/import-rules.spec.ts` in the tests. The entry points
+ * at the top (`index.ts`, `fence.ts`) put public names together and may import every room.
+ */
+import { posix } from 'node:path';
+
+/**
+ * @typedef {object} Room
+ * @property {string} name its folder below src
+ * @property {readonly string[]} rooms
+ * @property {readonly string[]} packages whole packages, with their sub-paths
+ */
+
+/** @type {readonly Room[]} */
+export const ROOMS = [
+  // The engine: Node's modules only.
+  { name: 'core/runtime', rooms: [], packages: [] },
+  { name: 'core', rooms: [], packages: [] },
+  { name: 'core/time', rooms: ['core/runtime'], packages: [] },
+  { name: 'core/keys', rooms: ['core', 'core/runtime'], packages: [] },
+  { name: 'core/store', rooms: ['core', 'core/time'], packages: [] },
+  {
+    name: 'core/lease',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/store'],
+    packages: [],
+  },
+  {
+    name: 'core/calls',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/keys', 'core/lease'],
+    packages: [],
+  },
+  {
+    name: 'core/engine',
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/time',
+      'core/keys',
+      'core/store',
+      'core/lease',
+      'core/calls',
+    ],
+    packages: [],
+  },
+
+  // The store on Redis.
+  { name: 'redis/scripts', rooms: ['core/store'], packages: [] },
+  {
+    name: 'redis/connection',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'redis/scripts'],
+    packages: ['ioredis'],
+  },
+  {
+    name: 'redis',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'redis/scripts', 'redis/connection'],
+    packages: [],
+  },
+
+  // Transactions: loaded by an adapter, never by the root.
+  { name: 'transactions/sql', rooms: ['core', 'core/time'], packages: [] },
+  {
+    name: 'transactions/fence',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/lease', 'core/calls', 'transactions/sql'],
+    packages: [],
+  },
+  {
+    name: 'transactions/scope',
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/time',
+      'core/keys',
+      'core/lease',
+      'core/calls',
+      'transactions/sql',
+      'transactions/fence',
+    ],
+    packages: [],
+  },
+  {
+    name: 'transactions/orm',
+    rooms: ['core', 'transactions/sql', 'transactions/scope'],
+    packages: [],
+  },
+  { name: 'transactions', rooms: ['transactions/sql', 'transactions/orm'], packages: [] },
+  {
+    name: 'adapters/nestjs-cls',
+    rooms: ['core', 'core/calls', 'transactions/sql', 'transactions/scope', 'transactions/orm'],
+    packages: ['nestjs-cls'],
+  },
+  {
+    name: 'adapters/typeorm',
+    rooms: [
+      'core',
+      'transactions/sql',
+      'transactions/fence',
+      'transactions/scope',
+      'transactions/orm',
+    ],
+    packages: ['typeorm'],
+  },
+
+  // Nest.
+  { name: 'nest/result', rooms: ['core'], packages: ['@nestjs/common', 'rxjs'] },
+  {
+    name: 'nest/decorator',
+    rooms: ['core', 'core/runtime', 'core/keys', 'core/engine', 'nest/result'],
+    packages: ['@nestjs/common', '@nestjs/core', 'acorn', 'reflect-metadata', 'rxjs'],
+  },
+  {
+    name: 'nest',
+    rooms: ['core', 'core/keys', 'core/engine', 'nest/result', 'nest/decorator'],
+    packages: ['@nestjs/common', 'rxjs'],
+  },
+  {
+    name: 'nest/module',
+    rooms: [
+      'core',
+      'core/time',
+      'core/calls',
+      'core/engine',
+      'redis',
+      'redis/connection',
+      'nest/decorator',
+      'nest',
+    ],
+    packages: ['@nestjs/common', '@nestjs/core'],
+  },
+  {
+    name: 'testing',
+    rooms: [
+      'core',
+      'core/time',
+      'core/store',
+      'core/engine',
+      'nest/decorator',
+      'nest',
+      'nest/module',
+    ],
+    packages: ['@nestjs/common', '@nestjs/core'],
+  },
+];
+
+/** Ways around the clock of `core/time`. */
+const TIMERS = ['node:timers', 'node:timers/promises', 'node:perf_hooks'];
+
+/**
+ * @param {string} path of a source file, below src, with `/`
+ * @param {string} specifier what it imports
+ * @returns {string | undefined} why it must not, if it must not
+ */
+export function whyForbidden(path, specifier) {
+  const folder = posix.dirname(path);
+  if (folder === '.') return undefined;
+  const room = ROOMS.find(({ name }) => name === folder);
+  if (room === undefined) return `${folder}/ is no room of layers.mjs`;
+  if (specifier.startsWith('node:')) {
+    const readsTime = /^(core|transactions)(\/|$)/.test(folder) && TIMERS.includes(specifier);
+    return readsTime ? 'time is read and timers are set through core/time/clock.ts' : undefined;
+  }
+  if (!specifier.startsWith('.')) {
+    const isAllowed = room.packages.some(
+      (name) => specifier === name || specifier.startsWith(`${name}/`),
+    );
+    return isAllowed ? undefined : `${folder}/ does not import '${specifier}'`;
+  }
+  const target = posix.dirname(posix.join(folder, specifier));
+  if (target === folder || room.rooms.includes(target)) return undefined;
+  return `${folder}/ does not import from ${target === '.' ? 'the entry points' : `${target}/`}`;
+}

@@ -1,0 +1,40 @@
+import 'reflect-metadata';
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { ResultKind } from '../result/result-kind.js';
+import type { DecoratedMethod } from './decorated-method.js';
+import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
+
+/**
+ * Decides the kind while the class is defined, since a caller must get an Observable or iterable at once, before
+ * the lock is there.
+ *
+ * @throws LockConfigError if the method is visibly of another kind than `returns` says
+ */
+export function methodKind(method: DecoratedMethod, returns: ResultKind | undefined): ResultKind {
+  const visible = visibleKind(method);
+  if (visible !== undefined && returns !== undefined && visible !== returns) {
+    throw new LockConfigError(
+      `Invalid option of @Locked on ${method.label}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
+    );
+  }
+  return visible ?? returns ?? 'promise';
+}
+
+function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
+  // A second @Locked on the same method: the first one already hides what the method is.
+  const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
+  if (locked !== undefined) return locked.kind;
+  // By tag and not by `instanceof`, which does not hold for functions of another realm (Jest runs tests in one).
+  const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
+  if (tag === 'AsyncGeneratorFunction') return 'iterable';
+  const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
+  return typeof declared === 'function' && isObservableClass(declared.prototype)
+    ? 'observable'
+    : undefined;
+}
+
+/** By its methods: two copies of rxjs may be installed, and subjects count as well. */
+function isObservableClass(prototype: unknown): boolean {
+  const { subscribe, pipe } = (prototype ?? {}) as { subscribe?: unknown; pipe?: unknown };
+  return typeof subscribe === 'function' && typeof pipe === 'function';
+}
