@@ -3,10 +3,8 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { systemClock } from '../libs/nestjs-locked/src/core/time/clock.js';
-import {
-  InMemoryLocks,
-  InMemoryLockStore,
-} from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLockStore } from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/store/lock-store.js';
 import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import {

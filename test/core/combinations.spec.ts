@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  InMemoryLocks,
-  InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { LockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';

@@ -1,8 +1,6 @@
 import { expect, test } from '@jest/globals';
-import {
-  InMemoryLocks,
-  InMemoryLockStore,
-} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { byBytes, inOrder, MAX_KEYS } from '../../libs/nestjs-locked/src/core/keys/key-order.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   LockConfigError,
   LockKeyError,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   LockAbortedError,
   LockConfigError,

@@ -1,10 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  InMemoryLockStore,
-  InMemoryLocks,
-} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';

@@ -22,7 +22,7 @@ import {
 } from 'rxjs';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { afterTest } from '../support/after-test.js';

@@ -1,6 +1,6 @@
 /** Defects seen in other lock libraries, as far as no network is needed to show that they are not here. */
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   LockNotAcquiredError,
   LockStoreError,

@@ -1,8 +1,6 @@
 import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import {
-  InMemoryLockStore,
-  type InMemoryLocks,
-} from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import type { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockStore } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';

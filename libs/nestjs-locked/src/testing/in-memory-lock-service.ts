@@ -1,4 +1,5 @@
-import { InMemoryLocks, InMemoryLockStore } from './in-memory-lock-store.js';
+import { InMemoryLockStore } from './in-memory-lock-store.js';
+import { InMemoryLocks } from './in-memory-locks.js';
 import { LockEngine } from '../core/engine/lock-engine.js';
 import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
 import { LockService } from '../nest/lock.service.js';

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { systemClock, type Clock } from '../core/time/clock.js';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
-import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import type {
@@ -10,7 +8,6 @@ import type {
   AcquireReply,
   Busy,
   Granted,
-  InboxMessage,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -24,71 +21,11 @@ import type {
   RequeueReply,
   StoreListener,
 } from '../core/store/lock-store.js';
+import { globPattern } from './glob-pattern.js';
+import type { Entry, InMemoryLocks, Waiter } from './in-memory-locks.js';
 
 const REVOKED_MS = 1_000;
 const LAPSED_MS = 60_000;
-
-interface Waiter {
-  readonly token: string;
-  readonly score: number;
-}
-
-/** One key, as Redis would keep it. */
-interface Entry {
-  lock: { token: string; expiresAt: number } | undefined;
-  /** Sorted by score. */
-  queue: Waiter[];
-  fence: number;
-  label: { token: string; label: string } | undefined;
-  /** No place in the queue is claimed back before. */
-  lapsedUntil: number;
-}
-
-/**
- * What several in-memory stores share, as several processes share a Redis server. Kept in this process, so it
- * excludes nobody outside it.
- */
-export class InMemoryLocks {
-  readonly clock: Clock;
-  readonly #entries = new Map<string, Entry>();
-  readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
-
-  constructor(clock: Clock = systemClock) {
-    this.clock = clock;
-  }
-
-  entry(key: string): Entry {
-    let entry = this.#entries.get(key);
-    if (entry === undefined) {
-      entry = { lock: undefined, queue: [], fence: 0, label: undefined, lapsedUntil: -Infinity };
-      this.#entries.set(key, entry);
-    }
-    if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
-      entry.lock = undefined;
-    return entry;
-  }
-
-  keys(): string[] {
-    return [...this.#entries.keys()];
-  }
-
-  subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
-    this.#inboxes.set(processId, inbox);
-  }
-
-  unsubscribe(processId: string): void {
-    this.#inboxes.delete(processId);
-  }
-
-  listens(token: string): boolean {
-    return this.#inboxes.has(processIdOf(token) ?? '');
-  }
-
-  tell(message: InboxMessage): void {
-    const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
-    if (inbox !== undefined) queueMicrotask(() => inbox(message));
-  }
-}
 
 /**
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite.
@@ -357,13 +294,4 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
 function remove(entry: Entry, token: string): number | undefined {
   const index = entry.queue.findIndex((waiter) => waiter.token === token);
   return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;
-}
-
-/** The patterns of Redis' MATCH: `*`, `?`, `[ab]`. */
-function globPattern(glob: string): RegExp {
-  const source = glob
-    .replace(/[.+^${}()|\\]/g, '\\$&')
-    .replace(/\*/g, '.*')
-    .replace(/\?/g, '.');
-  return new RegExp(`^${source}$`, 's');
 }

@@ -1,4 +1,4 @@
-export { InMemoryLocks } from './in-memory-lock-store.js';
+export { InMemoryLocks } from './in-memory-locks.js';
 export { inMemoryLockService } from './in-memory-lock-service.js';
 export { LockTestingModule } from './lock-testing.module.js';
 export type { LockTestingModuleOptions } from './lock-testing.module.js';

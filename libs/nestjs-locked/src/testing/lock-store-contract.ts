@@ -124,6 +124,7 @@ class Party {
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
+/** It is one file because it is one list: whoever writes a store reads every rule of it. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,

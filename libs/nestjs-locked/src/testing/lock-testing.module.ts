@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import type { InMemoryLocks } from './in-memory-lock-store.js';
+import type { InMemoryLocks } from './in-memory-locks.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';

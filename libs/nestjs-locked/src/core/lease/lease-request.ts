@@ -1,6 +1,5 @@
 import { unreachable } from '../runtime/unreachable.js';
 import type {
-  AcquireCommand,
   AcquireReply,
   Granted,
   InboxMessage,
@@ -12,7 +11,7 @@ import type {
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
-import type { NextRequest, RequestUser } from './lease-user.js';
+import type { Acquires, NextRequest, RequestUser } from './lease-user.js';
 import { RecheckTimer } from './recheck-timer.js';
 
 /**
@@ -22,11 +21,6 @@ import { RecheckTimer } from './recheck-timer.js';
  * done     granted, refused or given up; nothing leads out of here
  */
 type State = 'asking' | 'waiting' | 'leaving' | 'done';
-
-/** Who carries out the first command: the store, or somebody who sends the commands of several keys as one. */
-export interface Acquires {
-  acquire(command: AcquireCommand): Promise<AcquireReply>;
-}
 
 /** A token, and when the command that introduced it was first sent. */
 interface Introduced {
@@ -132,14 +126,10 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     const pending = this.#introduce();
     this.#pending = pending;
     this.#recheck.sent();
+    const { token: newToken } = pending;
+    const command = { key: this.#key, token: this.token, newToken, leaseMs: this.leaseMs };
     void this.#parts.store
-      .recheck({
-        key: this.#key,
-        token: this.#asked.token,
-        newToken: pending.token,
-        leaseMs: this.leaseMs,
-        score: this.#score ?? 0,
-      })
+      .recheck({ ...command, score: this.#score ?? 0 })
       .then((reply) => this.#onRecheckReply(pending, reply));
   }
 

@@ -1,4 +1,4 @@
-import type { RequeueReply, Unknown } from '../store/lock-store.js';
+import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
 import type { LockStoreError } from '../lock.errors.js';
 import type { LeaseGrant } from './lease-grant.js';
 
@@ -50,4 +50,9 @@ export interface NextRequest {
   readonly token: string;
   readonly leaseMs: number;
   onFirstReply(reply: RequeueReply): void;
+}
+
+/** Who carries out a first command: the store, or somebody who sends the commands of several keys as one. */
+export interface Acquires {
+  acquire(command: AcquireCommand): Promise<AcquireReply>;
 }

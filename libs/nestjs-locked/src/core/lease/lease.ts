@@ -28,8 +28,7 @@ type State = 'confirming' | 'held' | 'idle' | 'doubtful' | 'over';
 /**
  * This process's right to a key, for the life of one token: given to one call after another, kept alive, released.
  *
- * It is one state machine and therefore one file, however long: whoever changes a state here wants to see who else
- * does. What can be understood without the states stands beside it: until when it lasts (`LeaseDeadline`), which
+ * It is one file because it is one state machine: whoever changes a state here wants to see who else does. What can be understood without the states stands beside it: until when it lasts (`LeaseDeadline`), which
  * numbers its holds get (`FencingNumbers`), how it ends in the store (`LeaseRelease`). Once its deadline has passed
  * nothing revives it, and whatever is in doubt is given to nobody: calls ask for a new lease then.
  */

@@ -5,8 +5,8 @@ import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
 import type { LeaseGrant } from './lease-grant.js';
-import { LeaseRequest, type Acquires } from './lease-request.js';
-import type { LeaseUser, NextRequest, RequestUser } from './lease-user.js';
+import { LeaseRequest } from './lease-request.js';
+import type { Acquires, LeaseUser, NextRequest, RequestUser } from './lease-user.js';
 import { Lease } from './lease.js';
 import { abortedError, WaitingCall, type CallTerms, type CallUser } from './waiting-call.js';
 

@@ -40,6 +40,9 @@ const MOST_WAITING = 1_000;
  * forgets them later (SCRIPT FLUSH), nothing new is sent until everything on its way has been answered. Then the
  * commands that the server did not understand are sent again, in their order. A command that was overtaken by a later
  * one for the same lock is not sent again: its caller is told.
+ *
+ * It is one file because whether a command may be sent now depends on all of this at once: on the connection, and on
+ * every other command that waits, is under way, or was forgotten.
  */
 export class CommandConnection {
   readonly #options: CommandConnectionOptions;

@@ -1,0 +1,8 @@
+/** The patterns of Redis' MATCH: `*`, `?`, `[ab]`. */
+export function globPattern(glob: string): RegExp {
+  const source = glob
+    .replace(/[.+^${}()|\\]/g, '\\$&')
+    .replace(/\*/g, '.*')
+    .replace(/\?/g, '.');
+  return new RegExp(`^${source}$`, 's');
+}

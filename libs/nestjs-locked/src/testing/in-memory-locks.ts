@@ -1,0 +1,65 @@
+import { processIdOf } from '../core/store/lease-token.js';
+import type { InboxMessage } from '../core/store/lock-store.js';
+import { systemClock, type Clock } from '../core/time/clock.js';
+
+export interface Waiter {
+  readonly token: string;
+  readonly score: number;
+}
+
+/** One key, as Redis would keep it. */
+export interface Entry {
+  lock: { token: string; expiresAt: number } | undefined;
+  /** Sorted by score. */
+  queue: Waiter[];
+  fence: number;
+  label: { token: string; label: string } | undefined;
+  /** No place in the queue is claimed back before. */
+  lapsedUntil: number;
+}
+
+/**
+ * What several in-memory stores share, as several processes share a Redis server. Kept in this process, so it
+ * excludes nobody outside it.
+ */
+export class InMemoryLocks {
+  readonly clock: Clock;
+  readonly #entries = new Map<string, Entry>();
+  readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
+
+  constructor(clock: Clock = systemClock) {
+    this.clock = clock;
+  }
+
+  entry(key: string): Entry {
+    let entry = this.#entries.get(key);
+    if (entry === undefined) {
+      entry = { lock: undefined, queue: [], fence: 0, label: undefined, lapsedUntil: -Infinity };
+      this.#entries.set(key, entry);
+    }
+    if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
+      entry.lock = undefined;
+    return entry;
+  }
+
+  keys(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
+    this.#inboxes.set(processId, inbox);
+  }
+
+  unsubscribe(processId: string): void {
+    this.#inboxes.delete(processId);
+  }
+
+  listens(token: string): boolean {
+    return this.#inboxes.has(processIdOf(token) ?? '');
+  }
+
+  tell(message: InboxMessage): void {
+    const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
+    if (inbox !== undefined) queueMicrotask(() => inbox(message));
+  }
+}
