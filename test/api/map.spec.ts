@@ -1,0 +1,86 @@
+import { describe, expect, it } from '@jest/globals';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readDocument, ROOT } from './markdown.js';
+
+/** What is no place for a reader to look for something. */
+const IGNORED = /(^|\/)(node_modules|dist|sql|src|scripts\/.+|test\/.+\/.+|docs\/.+\/.+)$/;
+
+describe('the map in CONTRIBUTING.md', () => {
+  const places = mapped();
+
+  it('names places that are there', () => {
+    expect(places.length).toBeGreaterThan(40);
+    expect(places.filter((place) => !existsSync(join(ROOT, place)))).toEqual([]);
+  });
+
+  it('names every room of the library, every application and every folder of tests', () => {
+    const folders = [
+      ...['libs', 'apps', 'test', 'docs'].flatMap((top) => foldersIn(top)),
+      ...foldersIn('libs/nestjs-locked/src').flatMap((room) => [room, ...foldersIn(room)]),
+    ];
+    expect(folders.filter((it) => !IGNORED.test(it) && !places.includes(it))).toEqual([]);
+  });
+});
+
+describe('the page of the engine', () => {
+  const core = 'libs/nestjs-locked/src/core';
+  const { text } = readDocument(`${core}/README.md`);
+
+  it('leads to every file of the engine', () => {
+    const files = readdirSync(join(ROOT, core), { recursive: true, encoding: 'utf8' })
+      .map((file) => file.replaceAll('\\', '/'))
+      .filter((file) => file.endsWith('.ts'));
+    expect(files.length).toBeGreaterThan(50);
+    expect(files.filter((file) => !text.includes(`](${file})`))).toEqual([]);
+  });
+
+  it('says of each failure where it is handled, and it is', () => {
+    const handled = [
+      ...text.matchAll(/((?:`[#\w]+`(?:, )?)+) in ((?:\[[\w-]+\]\([\w/.-]+\)(?: and )?)+)/g),
+    ];
+    expect(handled.length).toBeGreaterThan(6);
+    for (const [, names = '', links = ''] of handled) {
+      for (const [, file = ''] of links.matchAll(/\(([^)]+)\)/g)) {
+        const source = readFileSync(join(ROOT, core, file), 'utf8');
+        for (const [, name = ''] of names.matchAll(/`([^`]+)`/g))
+          expect(source).toContain(`${name}(`);
+      }
+    }
+  });
+});
+
+/** A file that is longer than most says in its head why: it is one thing. */
+it('files of the library have at most 300 lines, or say why not', () => {
+  const src = join(ROOT, 'libs/nestjs-locked/src');
+  const long = readdirSync(src, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .filter((file) => {
+      const text = readFileSync(join(src, file), 'utf8');
+      return text.trimEnd().split('\n').length > 300 && !text.includes('It is one file because');
+    });
+  expect(long).toEqual([]);
+});
+
+/** The indented paths of the map, as paths of the repository. */
+function mapped(): string[] {
+  const [, map = ''] =
+    /^## Where things are\n+```\n([^]*?)```/m.exec(readDocument('CONTRIBUTING.md').text) ?? [];
+  const parents: string[] = [];
+  return map
+    .trimEnd()
+    .split('\n')
+    .map((line) => {
+      const [, indent = '', place = ''] = /^( *)([\w./-]+?)\/? /.exec(`${line} `) ?? [];
+      const depth = indent.length / 2;
+      parents.length = depth;
+      parents[depth] = place;
+      return parents.join('/');
+    });
+}
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => `${folder}/${name}`);
+}
