@@ -25,6 +25,7 @@ export default {
   maxWorkers: 2,
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',
+  reporters: ['default', '<rootDir>/scripts/reporters/totals.mjs'],
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   projects: [

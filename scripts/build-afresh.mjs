@@ -1,4 +1,7 @@
-/** Builds everything from nothing, for a package that is about to be packed; whatever folder npm was called in. */
+/**
+ * Builds everything from nothing, for a package that is about to be packed; whatever folder npm was called in. A plain
+ * `npm run` in `prepack` would get the options of `npm pack`, and print into its output.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 

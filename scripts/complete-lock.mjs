@@ -1,6 +1,6 @@
 /**
- * Completes package-lock.json so that `npm ci` accepts it; run by hand after each change of a
- * dependency (`npm run lock:complete`).
+ * Completes package-lock.json so that `npm ci` accepts it, which npm itself does not do (npm/cli#4828); run by hand
+ * after each change of a dependency (`npm run lock:complete`).
  *
  * A package with native parts lists one optional package per platform. `npm install` may leave out
  * of the lock file those that do not fit the machine it runs on, and `npm ci` of npm 11 then refuses

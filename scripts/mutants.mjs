@@ -1,5 +1,6 @@
 /**
- * Breaks the engine and its scripts on purpose, one line at a time, and asks whether anything notices:
+ * Breaks the engine and its scripts on purpose, one line at a time, and asks whether anything notices. Stryker cannot:
+ * it does not change the Lua, knows no rules to break, and runs no torture.
  *
  *     npm run mutants
  *     npm run mutants -- --only renew      those whose name contains `renew`

@@ -11,6 +11,7 @@ import { Sale, type Receipt } from '../apps/demo/src/sale.js';
 import type { Books } from '../apps/demo/src/shop-database.js';
 import { Trial } from '../apps/demo/src/trap/trial.js';
 import { VARIANTS, type Variant } from '../apps/demo/src/trap/variant.js';
+import { endWithTests } from './support/end-with-tests.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../apps/demo/dist/main.js', import.meta.url));
 
@@ -149,6 +150,7 @@ class Demo {
       env: { ...process.env, TMPDIR: this.temporary },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    endWithTests(this.child);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
     }

@@ -15,6 +15,7 @@ import type { Trial } from '../apps/lock-lab/src/run/trial.js';
 import { STAGES } from '../apps/lock-lab/src/stages/index.js';
 import type { EventKind, LabEvent } from '../apps/lock-lab/src/work/events.js';
 import { describeWithChromium } from './support/describe-if.js';
+import { endWithTests } from './support/end-with-tests.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../apps/lock-lab/dist/main.js', import.meta.url));
 const RUN_LIMIT_MS = 240_000;
@@ -267,6 +268,7 @@ describeWithChromium('lab-report.html in a browser', () => {
 /** Runs the built lab. */
 async function lab(...args: string[]): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, [MAIN_FILE, ...args]);
+  endWithTests(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (text: Buffer) => (output += text.toString()));

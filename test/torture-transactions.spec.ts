@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { checkBooks } from '../apps/torture/src/transactions/book-checker.js';
 import type { SaleEntry, SaleRow } from '../apps/torture/src/transactions/sales-history.js';
 import { afterTest } from './support/after-test.js';
+import { endWithTests } from './support/end-with-tests.js';
 import { eventually } from './support/eventually.js';
 
 /** The built torture program, with a folder for temporary files of its own. */
@@ -22,6 +23,7 @@ class Torture {
     delete env['NODE_OPTIONS']; // jest's
     const program = ['apps/torture/dist/main.js', '--transactions', '--seed', '7', ...args];
     this.#child = spawn(process.execPath, program, { env });
+    endWithTests(this.#child);
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
     }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
+import { endWithTests } from './support/end-with-tests.js';
 import { UNGUARDED } from './support/run-command.js';
 
 /** Enough to see what is broken on purpose. */
@@ -12,6 +13,7 @@ async function torture(...args: string[]): Promise<{ code: number | null; output
   const child = spawn(process.execPath, ['apps/torture/dist/main.js', ...args], {
     env: { ...process.env, ...UNGUARDED },
   });
+  endWithTests(child);
   let output = '';
   child.stdout.on('data', (text: Buffer) => (output += text.toString()));
   child.stderr.on('data', (text: Buffer) => (output += text.toString()));

@@ -1,3 +1,4 @@
+/** Tries to kill a mutant: by its specs, and by torture, which no runner of a mutation tool knows. */
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+/** Puts a mutant into a source. The mutation tools choose theirs by grammar; ours are chosen by rule, Lua included. */
+
 /** A mutant whose text is not there any more, or more than once: the table has to follow the source. */
 export class MutantError extends Error {
   name = 'MutantError';

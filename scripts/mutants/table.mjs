@@ -1,5 +1,6 @@
 /**
- * One-line mutants of the engine and its scripts. Each breaks one rule (`docs/protocol-rules.md` has most of them).
+ * One-line mutants of the engine and its scripts. Each breaks one rule (`docs/protocol-rules.md` has most of them),
+ * which a mutation tool could not know.
  *
  * - `from`, `to`: the exact text, and what takes its place. `after`: a text before it, where it stands more than once.
  * - `breaks`: the rule.

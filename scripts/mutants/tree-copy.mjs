@@ -1,3 +1,4 @@
+/** The built copy of the tree in which mutants live: one file is compiled for each, where a mutation tool builds all. */
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,

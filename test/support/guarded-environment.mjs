@@ -17,6 +17,9 @@ import { watchForDefects } from './defects.mjs';
 
 const PROCESS_GUARD = new URL('./process-guard.mjs', import.meta.url).href;
 
+/** A worker would outlive a jest that was ended by a signal, until its spec file is done. */
+const endWithJest = () => process.exit();
+
 export default class GuardedEnvironment extends TestEnvironment {
   /** @type {string[]} */
   #defects = [];
@@ -31,6 +34,7 @@ export default class GuardedEnvironment extends TestEnvironment {
     const guardedProcesses = guardProcesses(); // before the tests' copy of `process.env` is made
     super(config, context);
     this.#guardedProcesses = guardedProcesses;
+    process.on('disconnect', endWithJest);
   }
 
   /**
@@ -58,6 +62,7 @@ export default class GuardedEnvironment extends TestEnvironment {
     this.#stopWatching();
     this.#guardedProcesses.end();
     switchOffAsyncStorages();
+    process.off('disconnect', endWithJest); // it would keep a worker that has nothing to do alive
     if (late.length > 0) throw new Error(late.join('\n'));
   }
 

@@ -1,0 +1,99 @@
+/** How a run of jest ends: its last line, its exit code and its processes, in runs of their own. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { isAlive } from 'dev-servers';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { TemporaryProject } from './api/temporary-project.js';
+import { eventually } from './support/eventually.js';
+import { UNGUARDED } from './support/run-command.js';
+
+const JEST = createRequire(import.meta.url).resolve('jest/bin/jest');
+const TOTALS = fileURLToPath(new URL('../scripts/reporters/totals.mjs', import.meta.url));
+const ENVIRONMENT = fileURLToPath(new URL('./support/guarded-environment.mjs', import.meta.url));
+
+let project: TemporaryProject;
+beforeEach(() => {
+  project = new TemporaryProject();
+  project.write('jest.config.json', {
+    reporters: ['default', TOTALS],
+    testEnvironment: ENVIRONMENT,
+    transform: {},
+    maxWorkers: 2,
+  });
+});
+afterEach(() => project.remove());
+
+const GREEN = `it('passes', () => {});`;
+const SKIPPED = `describe('skipped: no MariaDB', () => describe.skip('what needs one', () => {
+  it('works', () => {});
+}));`;
+
+describe('the last line on standard output', () => {
+  it.each([
+    [
+      'counts what passed, after why something was skipped',
+      [GREEN, SKIPPED],
+      'skipped: no MariaDB\n1 skipped\n1 passed, 0 failed\n',
+      0,
+    ],
+    ['counts what failed', [GREEN, `it('fails', () => { throw 0; });`], '1 passed, 1 failed\n', 1],
+    [
+      'counts a suite that cannot be loaded as a failed test',
+      [GREEN, '('],
+      '1 passed, 1 failed\n',
+      1,
+    ],
+    [
+      'stands there although nothing ran, which is no success',
+      [SKIPPED],
+      'skipped: no MariaDB\n1 skipped\n0 passed, 0 failed\n',
+      1,
+    ],
+  ])(
+    '%s',
+    async (_, suites, output, exitCode) => {
+      for (const [i, suite] of suites.entries()) project.write(`${i}.test.js`, suite);
+      const { stdout, code } = await project.node([JEST], UNGUARDED);
+      expect([stdout, code]).toEqual([output, exitCode]);
+    },
+    60_000,
+  );
+});
+
+describe('workers', () => {
+  it.each(['SIGTERM', 'SIGKILL'] as const)(
+    'end with a jest that was ended by %s',
+    async (signal) => {
+      const names = ['a', 'b'];
+      for (const name of names) project.write(`${name}.test.js`, ENDLESS);
+      const jest = spawn(process.execPath, [JEST], {
+        cwd: project.folder,
+        env: { ...process.env, ...UNGUARDED },
+        stdio: 'ignore',
+      });
+      const workers = await eventually(() => names.map(pidWrittenBy), 30_000);
+      expect(workers.filter(isAlive)).toEqual(workers);
+
+      const ended = once(jest, 'exit');
+      jest.kill(signal);
+      await ended;
+      await eventually(() => expect(workers.filter(isAlive)).toEqual([]));
+    },
+    60_000,
+  );
+});
+
+function pidWrittenBy(name: string): number {
+  const pid = Number(readFileSync(join(project.folder, `${name}.test.js.pid`), 'utf8'));
+  expect(pid).toBeGreaterThan(0); // the file may be there before its content
+  return pid;
+}
+
+const ENDLESS = `it('waits', async () => {
+  require('node:fs').writeFileSync(__filename + '.pid', String(process.pid));
+  await new Promise((resolve) => setTimeout(resolve, 120_000));
+}, 120_000);`;
