@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RedisServer } from 'dev-servers';
 import { LockNotAcquiredError } from 'nestjs-locked';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { fault, type Measure } from '../support/fault-report.js';
@@ -111,7 +110,6 @@ describe('during contention, again and again', () => {
     'no waiter waits past its own timers, no grant lost or doubled, no orphan key',
     async (measure) => {
       const proxy = await FaultProxy.start(server.port);
-      afterTest(() => proxy.stop());
       await race(proxy.url, async () => proxy.loseAnswers(), measure);
     },
     60_000,
@@ -311,7 +309,6 @@ describe('a grant crosses', () => {
 /** Two services: `far` reaches Redis only through the proxy. */
 async function nearAndFar({ leaseMs = LEASE_MS, lingerMs = 0 } = {}) {
   const proxy = await FaultProxy.start(server.port);
-  afterTest(() => proxy.stop());
   const options = { leaseMs, lingerMs };
   const near = await openLocks(server.url, options);
   const far = await openLocks(proxy.url, options);

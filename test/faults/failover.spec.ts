@@ -146,7 +146,6 @@ describe('one address that leads to another master, with connections left open',
       expect(await admin.info('replication')).toContain('master_link_status:up'),
     );
     const proxy = await TcpProxy.start(old.port);
-    afterTest(() => proxy.stop());
     return { old, next, proxy };
   }
 });

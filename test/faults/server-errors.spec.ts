@@ -164,7 +164,6 @@ describe('a replica takes over', () => {
       const replica = await RedisServer.start();
       afterTest(() => replica.stop());
       const proxy = await FaultProxy.start(server.port);
-      afterTest(() => proxy.stop());
       const admin = openAdmin(server.url);
       const replicaAdmin = openAdmin(replica.url);
       await replicaAdmin.replicaof('127.0.0.1', server.port);
@@ -220,7 +219,6 @@ describe('a replica takes over', () => {
       const replica = await RedisServer.start();
       afterTest(() => Promise.all([master.stop(), replica.stop()]));
       const proxy = await FaultProxy.start(master.port);
-      afterTest(() => proxy.stop());
       const replicaAdmin = openAdmin(replica.url);
       await replicaAdmin.replicaof('127.0.0.1', master.port);
       await eventually(async () =>

@@ -208,7 +208,6 @@ describe('a connection that breaks', () => {
   it('what was not answered is sent again in its order, and "not yours" to a repeated release is no loss', async () => {
     const server = await startServer();
     const proxy = await TcpProxy.start(server.port);
-    afterTest(() => proxy.stop());
     const admin = openAdmin(server.url);
     const it = await openStore(proxy.url);
     const [first, second] = [it.token(), it.token()];
@@ -229,7 +228,6 @@ describe('a connection that breaks', () => {
   it("an operator's release that was not answered is not sent again: somebody else may have the lock", async () => {
     const server = await startServer();
     const proxy = await TcpProxy.start(server.port);
-    afterTest(() => proxy.stop());
     const admin = openAdmin(server.url);
     const it = await openStore(proxy.url);
     await it.acquire('x');
@@ -316,7 +314,6 @@ describe('scripts', () => {
     const tokens = Array.from({ length: 4 }, () => it.token());
     const [a, b, c, d] = tokens as [string, string, string, string];
     const monitor = await RedisMonitor.start(server.port);
-    afterTest(() => monitor.stop());
 
     await admin.script('FLUSH');
     const replies = Promise.all([

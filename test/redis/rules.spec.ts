@@ -101,7 +101,6 @@ describe('the inbox', () => {
 
   it('is subscribed before the first lock is asked for, also without a start', async () => {
     const monitor = await RedisMonitor.start(server.port);
-    afterTest(() => monitor.stop());
     const { engine, store } = newLocks();
     const key = uniqueKey();
     const locks = await Promise.all([engine.acquire(key), engine.acquire(uniqueKey())]);

@@ -70,7 +70,6 @@ async function sentButPings(monitor: RedisMonitor): Promise<string[]> {
 
 async function startMonitor(): Promise<RedisMonitor> {
   const monitor = await RedisMonitor.start(server.port);
-  afterTest(() => monitor.stop());
   return monitor;
 }
 

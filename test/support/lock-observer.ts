@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
+import { connectAdmin } from './connect-admin.js';
 import { eventually } from './eventually.js';
 import { sharedNow } from './lock-process.js';
 
@@ -9,8 +10,7 @@ export class LockObserver {
   private readonly prefix: string;
 
   constructor(url: string, prefix = 'lock:') {
-    this.redis = new Redis(url, { maxRetriesPerRequest: null });
-    this.redis.on('error', () => {}); // tests take the server away
+    this.redis = connectAdmin(url);
     this.prefix = prefix;
   }
 
