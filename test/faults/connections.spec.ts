@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { LockNotAcquiredError } from 'nestjs-locked';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { eventually } from '../support/eventually.js';
@@ -10,6 +9,7 @@ import { expectExclusive, inOrder, type ProcessHold } from '../support/hold-hist
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** A command is waited for a third of it, and so long a waiter relies on messages; acceptance leases take 1 s. */
@@ -22,13 +22,12 @@ const LONG_SAFETY_MS = 5_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 let key: string;
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
   await LockProcess.startMany(6, { redisUrl: server.url }); // they serve all tests
   await LockProcess.closeAll();
 }, 60_000);
@@ -38,12 +37,6 @@ beforeEach(() => {
 });
 
 afterEach(() => LockProcess.closeAll());
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 describe('processes', () => {
   fault(
@@ -341,7 +334,7 @@ async function race(
   const holds = inOrder(await races);
   const total = racers.length * order.callers * order.times;
   expect(holds).toHaveLength(total);
-  expect(Number(await observer.redis.get(counter))).toBe(total);
+  expect(Number(await server.admin.get(counter))).toBe(total);
   expect(holds.filter(({ lost }) => lost !== undefined)).toEqual([]);
   expectExclusive(holds);
   expect(cuts).toBeGreaterThanOrEqual(racers.length);

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
 import { LockAbortedError, LockNotAcquiredError, type Lock } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { useRedisServer } from '../support/own-redis.js';
 import type { ForeignAcquire, ForeignHold, ForeignLocks } from './foreign-locks.js';
 import { ourLocks } from './our-locks.js';
 
@@ -24,23 +23,15 @@ export interface ForeignLibrary {
 
 /** What holds between us and any library that takes a lock by writing its key if that is not there. */
 export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void {
-  let server: RedisServer;
-  let redis: Redis;
   let foreign: ForeignLocks;
 
-  beforeAll(async () => {
-    server = await RedisServer.start();
-    redis = new Redis(server.url);
+  afterAll(() => foreign?.close());
+  const server = useRedisServer();
+  beforeAll(() => {
     foreign = start(server.url);
   });
 
-  afterAll(async () => {
-    await foreign?.close();
-    redis?.disconnect();
-    await server?.stop();
-  });
-
-  beforeEach(() => redis.flushall());
+  beforeEach(() => server.admin.flushall());
 
   const ours = (options: Parameters<typeof ourLocks>[1] = {}) =>
     ourLocks(server.url, { leaseMs: LEASE_MS, ...options });
@@ -54,9 +45,10 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   }
 
   /** Their value and its absolute end: what we must never change. */
-  const state = () => Promise.all([redis.get(KEY), redis.pexpiretime(KEY)]);
+  const state = () => Promise.all([server.admin.get(KEY), server.admin.pexpiretime(KEY)]);
 
-  const waiting = () => eventually(async () => expect(await redis.zcard(`${KEY}:queue`)).toBe(1));
+  const waiting = () =>
+    eventually(async () => expect(await server.admin.zcard(`${KEY}:queue`)).toBe(1));
 
   async function timed<T>(answer: Promise<T>): Promise<[T, number]> {
     const from = performance.now();
@@ -178,7 +170,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
         LockNotAcquiredError,
       );
 
-      expect(await redis.exists('lock:{stock:1}')).toBe(0);
+      expect(await server.admin.exists('lock:{stock:1}')).toBe(0);
       expect(await theirs.release()).toBe(true);
     });
 
@@ -272,7 +264,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       const locks = await ours();
       const lock = await locks.acquire(NAME);
       const { signal } = lock;
-      await redis.del(KEY);
+      await server.admin.del(KEY);
       const theirs = await theirHold(lease);
       const before = await state();
 
@@ -325,10 +317,10 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     const caller = async (locks: (typeof services)[number]): Promise<void> => {
       for (let i = 0; i < race.times; i += 1) {
         await locks.withLock(NAME, async () => {
-          const value = Number(await redis.get(race.counter));
+          const value = Number(await server.admin.get(race.counter));
           await sleep(race.pauseMs);
-          await redis.set(race.counter, value + 1);
-          await redis.rpush(race.order, 'ours');
+          await server.admin.set(race.counter, value + 1);
+          await server.admin.rpush(race.order, 'ours');
         });
         await sleep(Math.random() * race.restMs);
       }
@@ -340,11 +332,11 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     ]);
 
     const total = 3 * race.callers * race.times;
-    expect(await redis.get(race.counter)).toBe(String(total));
-    const order = await redis.lrange(race.order, 0, -1);
+    expect(await server.admin.get(race.counter)).toBe(String(total));
+    const order = await server.admin.lrange(race.order, 0, -1);
     expect(order).toHaveLength(total);
     const changes = order.filter((who, i) => i > 0 && who !== order[i - 1]).length;
     expect(changes).toBeGreaterThan(4); // it was a race
-    await eventually(async () => expect(await redis.exists(KEY, `${KEY}:queue`)).toBe(0));
+    await eventually(async () => expect(await server.admin.exists(KEY, `${KEY}:queue`)).toBe(0));
   }, 90_000);
 }

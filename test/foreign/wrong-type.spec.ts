@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { LockStoreError, type LockService } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { ourLocks } from './our-locks.js';
 
 const NAME = 'stock:42';
@@ -10,31 +9,20 @@ const KEY = `lock:{${NAME}}`;
 /** As Redisson writes it: thread of a client → how often it has entered. */
 const FIELD = 'c7a1f4e2-5d3b-4a96-8a3f-1f6f6d1b2c3d:1';
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  redis = new Redis(server.url);
-});
-
-afterAll(async () => {
-  redis?.disconnect();
-  await server?.stop();
-});
+const server = useRedisServer();
 
 describe("a hash on the key, as Redisson's RLock writes it", () => {
   let locks: LockService;
 
   beforeEach(async () => {
-    await redis.flushall();
+    await server.admin.flushall();
     locks = await ourLocks(server.url, { leaseMs: 600 });
-    await redis.hset(KEY, FIELD, 1);
-    await redis.pexpire(KEY, 30_000);
-    const end = await redis.pexpiretime(KEY);
+    await server.admin.hset(KEY, FIELD, 1);
+    await server.admin.pexpire(KEY, 30_000);
+    const end = await server.admin.pexpiretime(KEY);
     afterTest(async () => {
-      expect(await redis.hgetall(KEY)).toEqual({ [FIELD]: '1' });
-      expect(await redis.pexpiretime(KEY)).toBe(end);
+      expect(await server.admin.hgetall(KEY)).toEqual({ [FIELD]: '1' });
+      expect(await server.admin.pexpiretime(KEY)).toBe(end);
     });
   });
 

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
 import { eventually } from '../support/eventually.js';
 import {
   contendedRuns,
@@ -10,28 +9,22 @@ import {
 } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, type LockProcessOptions } from '../support/lock-process.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 2_000;
 const PROCESSES = 8;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
   await start(PROCESSES); // they serve all tests
   await LockProcess.closeAll();
 }, 60_000);
 
 afterEach(() => LockProcess.closeAll());
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 describe('a counter raced under the lock', () => {
   test.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
@@ -211,7 +204,7 @@ async function race(
   return {
     key,
     total: racers.length * callers * times,
-    counted: Number(await observer.redis.get(counter)),
+    counted: Number(await server.admin.get(counter)),
     holds: inOrder(records),
   };
 }

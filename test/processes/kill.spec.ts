@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { expectExclusive, inOrder } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_000;
@@ -12,20 +12,10 @@ const LONG_LEASE_MS = 60_000;
 /** Bounds on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 let key: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
-});
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 beforeEach(() => {
   key = uniqueKey();
@@ -290,7 +280,7 @@ describe('Redis', () => {
     );
     let flushes = 0;
     for (; racing; flushes += 1) {
-      await observer.redis.script('FLUSH');
+      await server.admin.script('FLUSH');
       await sleep(20);
     }
 
@@ -298,7 +288,7 @@ describe('Redis', () => {
     expect(flushes).toBeGreaterThan(10);
     expectExclusive(holds);
     expect(holds.filter(({ lost }) => lost)).toEqual([]);
-    expect(await observer.redis.get(counter)).toBe(String(3 * 3 * 50));
+    expect(await server.admin.get(counter)).toBe(String(3 * 3 * 50));
   });
 
   test('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise', async () => {

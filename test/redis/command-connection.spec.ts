@@ -1,6 +1,6 @@
 /** When commands of the Redis store are sent, and in which order, while connections and scripts come and go. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { describe, expect, it } from '@jest/globals';
+import type { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -17,6 +17,7 @@ import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { StoreEvents } from '../support/store-events.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -55,12 +56,6 @@ async function openStore(connection: string | RedisOptions, clock = new Counting
   };
 }
 
-async function startServer(...args: string[]): Promise<RedisServer> {
-  const server = await RedisServer.start({ args });
-  afterTest(() => server.stop());
-  return server;
-}
-
 /** Kills the server, and waits until the store knows that its connections are gone. */
 async function killed(
   server: RedisServer,
@@ -83,7 +78,7 @@ function wasAsked(admin: Redis, name: string): Promise<number> {
 
 describe('while there is no connection', () => {
   it('nothing is sent, and nothing later whose time limit has passed', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const it = await openStore(server.url);
     await killed(server, it);
 
@@ -107,7 +102,7 @@ describe('while there is no connection', () => {
   });
 
   it('a command waits for it within its time limit, and commands keep their order', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const it = await openStore(server.url, new PatientClock());
     const token = it.token();
     await server.kill();
@@ -130,7 +125,7 @@ describe('while there is no connection', () => {
   });
 
   it('a thousand commands wait, and the others are told at once', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const it = await openStore(server.url);
     await killed(server, it);
 
@@ -155,7 +150,7 @@ describe('while there is no connection', () => {
   });
 
   it('close() ends within the time limit of what waits, and later commands are told', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const it = await openStore(server.url);
     await killed(server, it);
 
@@ -173,7 +168,7 @@ describe('while there is no connection', () => {
 
 describe('while the server is silent', () => {
   it('nothing is sent after the first command that was not answered, and what waited is never sent', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const it = await openStore(server.url);
     await it.acquire('warm');
@@ -206,7 +201,7 @@ describe('while the server is silent', () => {
 
 describe('a connection that breaks', () => {
   it('what was not answered is sent again in its order, and "not yours" to a repeated release is no loss', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
     const admin = openAdmin(server.url);
     const it = await openStore(proxy.url);
@@ -226,7 +221,7 @@ describe('a connection that breaks', () => {
   });
 
   it("an operator's release that was not answered is not sent again: somebody else may have the lock", async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
     const admin = openAdmin(server.url);
     const it = await openStore(proxy.url);
@@ -246,7 +241,7 @@ describe('a connection that breaks', () => {
   });
 
   it('a script that drops the dead in several rounds is not overtaken between them', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const it = await openStore(server.url);
     const token = it.token();
@@ -269,15 +264,11 @@ describe('a connection that breaks', () => {
 });
 
 describe('scripts', () => {
-  let server: RedisServer;
+  const server = useRedisServer();
   let admin: Redis;
-  beforeAll(async () => {
-    server = await RedisServer.start();
-  });
-  afterAll(() => server.stop());
 
   it('are known to every server before it gets a command', async () => {
-    const own = await startServer();
+    const own = await startRedisServer();
     const it = await openStore(own.url);
     admin = openAdmin(own.url);
     for (let round = 1; round <= 2; round++) {
@@ -291,7 +282,7 @@ describe('scripts', () => {
   });
 
   it('after a restart a try is not refused because of the release that it follows', async () => {
-    const own = await startServer();
+    const own = await startRedisServer();
     const it = await openStore(own.url);
     await own.restart();
     admin = openAdmin(own.url);
@@ -386,7 +377,7 @@ describe('scripts', () => {
 
 describe('a server that is a replica', () => {
   it('gets no command at the start', async () => {
-    const server = await startServer('--replicaof', '127.0.0.1', '1');
+    const server = await startRedisServer('--replicaof', '127.0.0.1', '1');
     await expect(openStore(server.url, new CountingClock(1_000))).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringMatching(/^Cannot connect within .* is a READONLY replica/),
@@ -397,7 +388,7 @@ describe('a server that is a replica', () => {
     ['READONLY', 'yes'],
     ['MASTERDOWN', 'no'],
   ])('is left when it says %s, and used again when it is a master again', async (says, stale) => {
-    const server = await startServer('--replica-serve-stale-data', stale);
+    const server = await startRedisServer('--replica-serve-stale-data', stale);
     const admin = openAdmin(server.url);
     const it = await openStore(server.url);
     const id = async (): Promise<string | undefined> =>
@@ -427,7 +418,7 @@ class PatientClock extends CountingClock {
 
 describe('two connections that lead to different servers', () => {
   it('are refused at the start, and are not made anew in a tight loop', async () => {
-    const servers = [await startServer(), await startServer()] as const;
+    const servers = [await startRedisServer(), await startRedisServer()] as const;
     const clients = servers.map(({ url }) => new Redis(url, { lazyConnect: true }));
     const [commands, inbox] = clients as [Redis, Redis];
     let made = 0;

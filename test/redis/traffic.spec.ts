@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
@@ -16,24 +15,18 @@ import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/releas
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const scripts = [acquireScript, recheckScript, renewScript, releaseScript, leaveScript];
 
-let server: RedisServer;
-/** Looks at the server from outside. */
-let redis: Redis;
+const server = useRedisServer();
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  redis = new Redis(server.url);
   // What the server has seen once is sent by its hash from then on.
-  for (const { lua } of scripts) await redis.script('LOAD', lua);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
+  for (const { lua } of scripts) await server.admin.script('LOAD', lua);
 });
 
 /** A process with locks. */
@@ -68,13 +61,10 @@ async function sentButPings(monitor: RedisMonitor): Promise<string[]> {
   return (await sentBy(monitor)).filter((name) => name !== 'ping');
 }
 
-async function startMonitor(): Promise<RedisMonitor> {
-  const monitor = await RedisMonitor.start(server.port);
-  return monitor;
-}
+const startMonitor = (): Promise<RedisMonitor> => RedisMonitor.start(server.port);
 
 function waitersOf(key: string): Promise<number> {
-  return redis.zcard(`lock:{${key}}:queue`);
+  return server.admin.zcard(`lock:{${key}}:queue`);
 }
 
 /** A gate that holders wait at. */
@@ -132,7 +122,7 @@ describe('traffic', () => {
     expect(await sentButPings(monitor)).toEqual(['acquire', 'release']);
     const [first = 0] = fences;
     expect(fences).toEqual(Array.from({ length: 50 }, (_, i) => first + i));
-    expect(await redis.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
+    expect(await server.admin.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
   });
 
   test('tryAcquire of a key that is held in the same process sends nothing', async () => {
@@ -202,21 +192,22 @@ describe('traffic', () => {
     const monitor = await startMonitor();
 
     await b.engine.withLock(key, {}, async () => {
-      const token = await redis.get(`lock:{${key}}`);
+      const token = await server.admin.get(`lock:{${key}}`);
       await sentBy(monitor);
-      await redis.publish(`lock:inbox:${a.store.processId}`, `w ${token} ${key}`);
-      await redis.publish(`lock:inbox:${a.store.processId}`, `w ${a.store.processId}:999 ${key}`);
+      await server.admin.publish(`lock:inbox:${a.store.processId}`, `w ${token} ${key}`);
+      await server.admin.publish(
+        `lock:inbox:${a.store.processId}`,
+        `w ${a.store.processId}:999 ${key}`,
+      );
       await eventually(async () => expect(await sentBy(monitor)).toContain('release'));
 
-      expect(await redis.get(`lock:{${key}}`)).toBe(token);
+      expect(await server.admin.get(`lock:{${key}}`)).toBe(token);
     });
   });
 
   test('touches nothing of others, and leaves nothing but fences that have an end', async () => {
-    const own = await RedisServer.start();
-    afterTest(() => own.stop());
-    const outside = new Redis(own.url);
-    afterTest(() => outside.disconnect());
+    const own = await startRedisServer();
+    const outside = openAdmin(own.url);
     await outside.set('lock', 'text');
     await outside.set('lock:stock', 'text', 'PX', 3_600_000);
     await outside.set('lock:{stock}:other', 'text');
@@ -265,6 +256,6 @@ describe('traffic', () => {
     await engine.close(1_000);
 
     expect(await asked).toMatchObject({ code: 'LOCK_ABORTED' });
-    expect(await redis.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
+    expect(await server.admin.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
   });
 });
