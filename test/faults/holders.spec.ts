@@ -5,6 +5,7 @@ import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
+import { makeGate } from '../support/gate.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { startNest } from '../support/nest-app.js';
@@ -262,14 +263,13 @@ describe('the application', () => {
       const keys = Array.from({ length: holds }, () => uniqueKey());
       const order: string[] = [];
       const losses: unknown[] = [];
-      let finish = (): void => {};
-      const mayFinish = new Promise<void>((resolve) => (finish = resolve));
+      const end = makeGate();
       let running = 0;
       const handlers = keys.map((held) =>
         locks.withLock(held, async (lock) => {
           lock.signal.addEventListener('abort', () => losses.push(lock.signal.reason));
           running++;
-          await mayFinish;
+          await end.opened;
           lock.assertHeld();
           order.push('handler ended');
         }),
@@ -286,7 +286,7 @@ describe('the application', () => {
       expect(order).toEqual([]);
 
       const from = sharedNow();
-      finish();
+      end.open();
       await Promise.all(handlers);
       await closing;
       const ms = sharedNow() - from;

@@ -26,8 +26,7 @@ describe('an application that closes', () => {
   it('lets a request in flight finish under its lock, sends waiters away, closes Redis last', async () => {
     const events: string[] = [];
     const key = uniqueKey();
-    let finish = (): void => {};
-    const mayFinish = new Promise<void>((resolve) => (finish = resolve));
+    const mayFinish = makeGate();
 
     @Controller()
     class SlowController {
@@ -35,7 +34,7 @@ describe('an application that closes', () => {
       @Locked(() => key)
       async slow(): Promise<string> {
         events.push('begins');
-        await mayFinish;
+        await mayFinish.opened;
         events.push('ends');
         return 'finished';
       }
@@ -61,7 +60,7 @@ describe('an application that closes', () => {
     await sleep(LEASE_MS * 2);
     expect(events).toEqual(['begins']);
 
-    finish();
+    mayFinish.open();
     expect(await (await answer).text()).toBe('finished');
     await Promise.all([closing, successor]);
     expect(events.slice(0, 2)).toEqual(['begins', 'ends']);
@@ -74,17 +73,17 @@ describe('an application that closes', () => {
     });
     const key = uniqueKey();
     const held: Lock[] = [];
-    let finish = (): void => {};
+    const end = makeGate();
     const work = app.get(LockService).withLock(key, (lock) => {
       held.push(lock);
       lock.signal.throwIfAborted();
-      return new Promise<void>((resolve) => (finish = resolve));
+      return end.opened;
     });
     await eventually(() => expect(held).toHaveLength(1));
     await app.close();
     expect(held[0]?.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
     expect(await server.admin.pttl(`lock:{${key}}`)).toBeGreaterThan(0);
-    finish();
+    end.open();
     await work;
   });
 

@@ -15,6 +15,7 @@ import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/releas
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { openAdmin } from '../support/open-locks.js';
 import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
@@ -65,13 +66,6 @@ const startMonitor = (): Promise<RedisMonitor> => RedisMonitor.start(server.port
 
 function waitersOf(key: string): Promise<number> {
   return server.admin.zcard(`lock:{${key}}:queue`);
-}
-
-/** A gate that holders wait at. */
-function gate() {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { open, opened };
 }
 
 /** Every key with its value, and whether it has an end. */
@@ -143,15 +137,14 @@ describe('traffic', () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
-    const { open, opened } = gate();
-    const held = gate();
-    const first = a.engine.withLock(key, {}, () => (held.open(), opened));
+    const [held, end] = [makeGate(), makeGate()];
+    const first = a.engine.withLock(key, {}, () => (held.open(), end.opened));
     await held.opened;
     const second = b.engine.withLock(key, {}, () => {});
     await eventually(async () => expect(await waitersOf(key)).toBe(1));
     await sentBy(monitor);
 
-    open();
+    end.open();
     await Promise.all([first, second]);
 
     expect(await sentButPings(monitor)).toEqual(['release', 'release']);
@@ -160,9 +153,8 @@ describe('traffic', () => {
   test('a waiter sends its safety re-checks and nothing else', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
-    const { open, opened } = gate();
-    const held = gate();
-    const first = a.engine.withLock(key, {}, () => (held.open(), opened));
+    const [held, end] = [makeGate(), makeGate()];
+    const first = a.engine.withLock(key, {}, () => (held.open(), end.opened));
     await held.opened;
     const second = b.engine.withLock(key, { waitMs: 60_000 }, () => {});
     await eventually(async () => expect(await waitersOf(key)).toBe(1));
@@ -179,7 +171,7 @@ describe('traffic', () => {
     expect(count('renew')).toBeLessThanOrEqual(Math.ceil(seconds / 10));
     expect(count('ping')).toBeLessThanOrEqual(2 * Math.ceil(seconds / 5));
 
-    open();
+    end.open();
     await Promise.all([first, second]);
     const handOver = await sentButPings(monitor); // the grant may be confirmed by a renewal
     expect(handOver.filter((name) => name !== 'renew')).toEqual(['release', 'release']);
