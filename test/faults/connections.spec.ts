@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockNotAcquiredError } from 'nestjs-locked';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
@@ -132,7 +132,7 @@ describe('a single message lost', () => {
   });
 
   // Today one stays: the one that the re-check introduced, which was answered with the old one.
-  test('the grant: no token stays in the process', async () => {
+  it('the grant: no token stays in the process', async () => {
     const { proxy, near, far } = await nearAndFar();
     const lock = await near.engine.acquire(key);
     const waiting = far.engine.acquire(key, { waitMs: 30_000 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockAbortedError, LockNotAcquiredError, type Lock } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
@@ -63,7 +63,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   }
 
   describe('while we hold', () => {
-    test('they do not get in, neither at once nor by retrying', async () => {
+    it('they do not get in, neither at once nor by retrying', async () => {
       const lock = await (await ours({ leaseMs: 30_000 })).acquire(NAME);
 
       expect(await theirTry()).toBeUndefined();
@@ -72,7 +72,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('nor after many renewals', async () => {
+    it('nor after many renewals', async () => {
       const lock = await (await ours()).acquire(NAME);
 
       const [hold, waitedMs] = await timed(theirTry(4 * LEASE_MS));
@@ -82,7 +82,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('nor while it goes from caller to caller and from process to process', async () => {
+    it('nor while it goes from caller to caller and from process to process', async () => {
       const services = [await ours(), await ours()];
       const first = await services[0]!.acquire(NAME);
       const works = services.flatMap((locks) =>
@@ -98,7 +98,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
-    test('nor while the key is kept after a short hold', async () => {
+    it('nor while the key is kept after a short hold', async () => {
       const locks = await ours();
       const lock = await locks.acquire(NAME, { holdAtLeastMs: 1_000 });
       await lock.release();
@@ -107,7 +107,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirTry(SOON_MS)).toBeDefined();
     });
 
-    test('they get in as soon as we have released', async () => {
+    it('they get in as soon as we have released', async () => {
       const lock = await (await ours()).acquire(NAME);
       const theirs = theirTry(SOON_MS);
       await sleep(300);
@@ -117,7 +117,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
-    test('they get in after a lingering lease has ended', async () => {
+    it('they get in after a lingering lease has ended', async () => {
       const locks = await ours({ lingerMs: 300 });
       await locks.withLock(NAME, async () => {});
 
@@ -125,7 +125,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirTry(SOON_MS)).toBeDefined();
     });
 
-    test('their late release and extension do nothing', async () => {
+    it('their late release and extension do nothing', async () => {
       const theirs = await theirHold({ ttlMs: 200 });
       const lock = await (await ours({ leaseMs: LONG_MS })).acquire(NAME);
       const before = await state();
@@ -144,7 +144,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   if (canBeEndless) leases.push(['without a TTL', {}]);
 
   describe.each(leases)('while they hold %s', (_title, lease) => {
-    test('we do not get in, and time out without touching their key', async () => {
+    it('we do not get in, and time out without touching their key', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const before = await state();
@@ -162,7 +162,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs.release()).toBe(true);
     });
 
-    test('we do not get in with several keys at once, nor keep the others', async () => {
+    it('we do not get in with several keys at once, nor keep the others', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
 
@@ -174,7 +174,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs.release()).toBe(true);
     });
 
-    test('waiters that give up, and an application that closes, do not touch their key', async () => {
+    it('waiters that give up, and an application that closes, do not touch their key', async () => {
       const theirs = await theirHold(lease);
       const before = await state();
       afterTest(async () => {
@@ -196,7 +196,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await state()).toEqual(before);
     });
 
-    test('we get in soon after their release, also after a long wait', async () => {
+    it('we get in soon after their release, also after a long wait', async () => {
       const theirs = await theirHold(lease);
       const waiter = (await ours({ waitMs: LONG_MS })).acquire(NAME);
       await sleep(2_000); // the slowest interval has been reached
@@ -208,7 +208,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('all waiters of all our processes get in, one after the other', async () => {
+    it('all waiters of all our processes get in, one after the other', async () => {
       const theirs = await theirHold(lease);
       const services = await Promise.all([ours(), ours()]);
       let inside = 0;
@@ -229,7 +229,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(waitedMs).toBeLessThan(SOON_MS);
     });
 
-    test('inspect() knows no holder, and the queue', async () => {
+    it('inspect() knows no holder, and the queue', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const abort = new AbortController();
@@ -246,7 +246,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await theirs.release();
     });
 
-    test('forceRelease() takes the key, and their release then does nothing', async () => {
+    it('forceRelease() takes the key, and their release then does nothing', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const waiter = locks.acquire(NAME);
@@ -260,7 +260,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('having got the key after our lease was gone, they keep it: we learn that it is lost', async () => {
+    it('having got the key after our lease was gone, they keep it: we learn that it is lost', async () => {
       const locks = await ours();
       const lock = await locks.acquire(NAME);
       const { signal } = lock;
@@ -277,7 +277,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     });
   });
 
-  test('we get in soon after their TTL has ended, not before', async () => {
+  it('we get in soon after their TTL has ended, not before', async () => {
     const ttlMs = 1_200;
     const locks = await ours();
     await theirHold({ ttlMs });
@@ -289,7 +289,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  test('we wait on when they prolong their TTL', async () => {
+  it('we wait on when they prolong their TTL', async () => {
     const locks = await ours();
     const theirs = await theirHold({ ttlMs: 1_000 });
     const waiter = locks.acquire(NAME);
@@ -303,7 +303,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  test('a counter raced by both ends exact', async () => {
+  it('a counter raced by both ends exact', async () => {
     const services = await Promise.all([1, 2].map(() => ours({ waitMs: LONG_MS })));
     const race = {
       key: KEY,

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockStoreError, type LockService } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -34,7 +34,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     ['forceRelease()', () => locks.forceRelease(NAME)],
   ];
 
-  test.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
+  it.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
     const error = await call().then(
       (result) => result,
       (reason: unknown) => reason,
@@ -46,7 +46,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
   });
 
   // What cannot change by waiting is not retried.
-  test('acquire() fails at once, not after the whole wait', async () => {
+  it('acquire() fails at once, not after the whole wait', async () => {
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), 3_000);
     try {
@@ -59,11 +59,11 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     }
   });
 
-  test('inspect() shows a holder that is not one of us', async () => {
+  it('inspect() shows a holder that is not one of us', async () => {
     expect(await locks.inspect(NAME)).toMatchObject({ key: NAME, holder: undefined, waiters: 0 });
   });
 
-  test('list() still gives the others', async () => {
+  it('list() still gives the others', async () => {
     const lock = await locks.acquire('stock:43');
     afterTest(() => lock.release());
     const keys: string[] = [];

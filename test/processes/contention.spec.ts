@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import {
   contendedRuns,
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(() => LockProcess.closeAll());
 
 describe('a counter raced under the lock', () => {
-  test.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
+  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
     const racers = await start(count);
 
     const { holds, total, counted } = await race(racers, {
@@ -41,7 +41,7 @@ describe('a counter raced under the lock', () => {
     expectExclusive(holds);
   });
 
-  test('leaves nothing in Redis but the fence, and nothing in the processes', async () => {
+  it('leaves nothing in Redis but the fence, and nothing in the processes', async () => {
     const racers = await start(3);
     const { key } = await race(racers, { callers: 4, times: 20 });
 
@@ -53,7 +53,7 @@ describe('a counter raced under the lock', () => {
     }
   });
 
-  test('by holders of many keys at once: keys do not disturb each other', async () => {
+  it('by holders of many keys at once: keys do not disturb each other', async () => {
     const racers = await start(3);
 
     const races = await Promise.all(
@@ -68,7 +68,7 @@ describe('a counter raced under the lock', () => {
 });
 
 describe('order', () => {
-  test('with localHandovers 0, processes enter in the order in which they asked', async () => {
+  it('with localHandovers 0, processes enter in the order in which they asked', async () => {
     const all = await start(PROCESSES, { localHandovers: 0 });
     const key = uniqueKey();
     const holder = all[0]!.hold(key);
@@ -87,7 +87,7 @@ describe('order', () => {
     expectExclusive([await holder.ended, ...holds]);
   });
 
-  test('with localHandovers 0, processes with many callers take turns, one hold each', async () => {
+  it('with localHandovers 0, processes with many callers take turns, one hold each', async () => {
     const { holds } = await race(await start(2, { localHandovers: 0 }), {
       callers: 3,
       times: 30,
@@ -99,7 +99,7 @@ describe('order', () => {
     expect(runs.filter((run) => run.holds.length > 1)).toEqual([]);
   });
 
-  test('the callers of one process enter in the order in which they asked', async () => {
+  it('the callers of one process enter in the order in which they asked', async () => {
     const [only] = await start(1);
     const key = uniqueKey();
     const holder = only!.hold(key);
@@ -114,7 +114,7 @@ describe('order', () => {
 });
 
 describe('fairness', () => {
-  test('with the defaults no process starves: between two turns of one, every other has at most a few', async () => {
+  it('with the defaults no process starves: between two turns of one, every other has at most a few', async () => {
     const { holds } = await race(await start(PROCESSES), {
       callers: 4,
       times: 30,
@@ -128,7 +128,7 @@ describe('fairness', () => {
     expect(longestPauseInRuns(runs)).toBeLessThanOrEqual(3 * (PROCESSES - 1));
   });
 
-  test('localHandovers bounds how many callers of one process follow each other', async () => {
+  it('localHandovers bounds how many callers of one process follow each other', async () => {
     const localHandovers = 3;
     const { holds } = await race(await start(2, { localHandovers }), { callers: 8, times: 20 });
 
@@ -137,7 +137,7 @@ describe('fairness', () => {
     expect(Math.max(...runs.map((run) => run.holds.length))).toBe(localHandovers + 1);
   });
 
-  test('local hand-overs end a second after another process has asked, however many are allowed', async () => {
+  it('local hand-overs end a second after another process has asked, however many are allowed', async () => {
     const [first, second] = await start(2, { localHandovers: 1_000_000, waitMs: 60_000 });
     const key = uniqueKey();
     const holdMs = 50;
@@ -153,7 +153,7 @@ describe('fairness', () => {
     expect(entered - asked).toBeLessThan(8_000);
   });
 
-  test('alone, a process passes the lock on for as long as it likes', async () => {
+  it('alone, a process passes the lock on for as long as it likes', async () => {
     const [only] = await start(1, { localHandovers: 0 });
     const key = uniqueKey();
     const holder = only!.hold(key);

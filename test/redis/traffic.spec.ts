@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -82,7 +82,7 @@ async function failure(promise: Promise<unknown>, code: string): Promise<void> {
 }
 
 describe('traffic', () => {
-  test('withLock of a free key sends two commands', async () => {
+  it('withLock of a free key sends two commands', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -95,7 +95,7 @@ describe('traffic', () => {
     }
   });
 
-  test('fifty callers of one process follow each other with no command in between', async () => {
+  it('fifty callers of one process follow each other with no command in between', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -119,7 +119,7 @@ describe('traffic', () => {
     expect(await server.admin.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
   });
 
-  test('tryAcquire of a key that is held in the same process sends nothing', async () => {
+  it('tryAcquire of a key that is held in the same process sends nothing', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -133,7 +133,7 @@ describe('traffic', () => {
     });
   });
 
-  test('a hand-over between two processes costs no look at the key', async () => {
+  it('a hand-over between two processes costs no look at the key', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -150,7 +150,7 @@ describe('traffic', () => {
     expect(await sentButPings(monitor)).toEqual(['release', 'release']);
   });
 
-  test('a waiter sends its safety re-checks and nothing else', async () => {
+  it('a waiter sends its safety re-checks and nothing else', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const [held, end] = [makeGate(), makeGate()];
@@ -178,7 +178,7 @@ describe('traffic', () => {
     expect(a.events.concat(b.events)).toEqual([]);
   }, 60_000);
 
-  test('a notice about a token of another process sends nothing', async () => {
+  it('a notice about a token of another process sends nothing', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -197,7 +197,7 @@ describe('traffic', () => {
     });
   });
 
-  test('touches nothing of others, and leaves nothing but fences that have an end', async () => {
+  it('touches nothing of others, and leaves nothing but fences that have an end', async () => {
     const own = await startRedisServer();
     const outside = openAdmin(own.url);
     await outside.set('lock', 'text');
@@ -240,7 +240,7 @@ describe('traffic', () => {
     expect([...a.events, ...b.events]).toEqual([]);
   });
 
-  test('close leaves no lock behind, also if it was just asked for', async () => {
+  it('close leaves no lock behind, also if it was just asked for', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
 
