@@ -38,6 +38,16 @@ export default tseslint.config(
     },
   },
   {
+    name: 'a test begins with `it`',
+    files: ['test/**/*.ts'],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        { name: '@jest/globals', importNames: ['test'], message: 'Tests are `describe` and `it`.' },
+      ],
+    },
+  },
+  {
     name: 'rooms of the library import downwards',
     files: [`${library}/**/*.ts`],
     plugins: { rooms: { rules: { downwards: { create: importsDownwards } } } },

@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { createPool } from 'mysql2/promise';
 import pg from 'pg';
 import { afterTest } from './support/after-test.js';
@@ -9,9 +9,9 @@ describe('usePostgres', () => {
   const database = usePostgres();
   const other = usePostgres();
 
-  test('gives each call an empty database of its own', () => expectTwo(database, other));
+  it('gives each call an empty database of its own', () => expectTwo(database, other));
 
-  test('has settings for pg, and sees what has been committed', async () => {
+  it('has settings for pg, and sees what has been committed', async () => {
     await database.query('CREATE TABLE orders (id int)');
     const pool = new pg.Pool(database.settings);
     afterTest(() => pool.end());
@@ -30,9 +30,9 @@ describeWithMariaDb('useMariaDb', () => {
   const database = useMariaDb();
   const other = useMariaDb();
 
-  test('gives each call an empty database of its own', () => expectTwo(database, other));
+  it('gives each call an empty database of its own', () => expectTwo(database, other));
 
-  test('has settings for mysql2, and sees what has been committed', async () => {
+  it('has settings for mysql2, and sees what has been committed', async () => {
     await database.query('CREATE TABLE orders (id int)');
     const pool = createPool(database.settings);
     afterTest(() => pool.end());

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ afterEach(async () => {
 });
 
 describe('RedisServer', () => {
-  test('starts empty, answers, and leaves neither process nor folder after stop', async () => {
+  it('starts empty, answers, and leaves neither process nor folder after stop', async () => {
     const server = await startRedis();
     const redis = client(server.url);
 
@@ -50,13 +50,13 @@ describe('RedisServer', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  test('several at once get ports of their own', async () => {
+  it('several at once get ports of their own', async () => {
     const servers = await Promise.all([startRedis(), startRedis(), startRedis(), startRedis()]);
 
     expect(new Set(servers.map(({ port }) => port)).size).toBe(4);
   });
 
-  test('restarts empty on the same port', async () => {
+  it('restarts empty on the same port', async () => {
     const server = await startRedis();
     const before = { url: server.url, pid: server.pid };
     await client(server.url).set('key', 'value');
@@ -69,7 +69,7 @@ describe('RedisServer', () => {
     await expect(client(server.url).get('key')).resolves.toBeNull();
   });
 
-  test('restarts after kill', async () => {
+  it('restarts after kill', async () => {
     const server = await startRedis();
     await server.kill();
     expect(isAlive(server.pid)).toBe(false);
@@ -79,7 +79,7 @@ describe('RedisServer', () => {
     await expect(client(server.url).ping()).resolves.toBe('PONG');
   });
 
-  test('keeps its data over a restart in a folder of the caller, and leaves that folder', async () => {
+  it('keeps its data over a restart in a folder of the caller, and leaves that folder', async () => {
     const dir = folder();
     const server = await startRedis({ dir, args: ['--appendonly', 'yes'] });
     await client(server.url).set('key', 'value');
@@ -91,7 +91,7 @@ describe('RedisServer', () => {
     expect(readdirSync(dir)).toContain('appendonlydir');
   });
 
-  test('answers nothing while paused and everything afterwards', async () => {
+  it('answers nothing while paused and everything afterwards', async () => {
     const server = await startRedis();
     const redis = client(server.url);
     await redis.ping();
@@ -104,7 +104,7 @@ describe('RedisServer', () => {
     await expect(answer).resolves.toBe('PONG');
   });
 
-  test('stops while paused', async () => {
+  it('stops while paused', async () => {
     const server = await startRedis();
     server.pause();
 
@@ -113,11 +113,11 @@ describe('RedisServer', () => {
     expect(isAlive(server.pid)).toBe(false);
   });
 
-  test('says what redis-server printed when it does not start', async () => {
+  it('says what redis-server printed when it does not start', async () => {
     await expect(startRedis({ args: ['--no-such-option', '1'] })).rejects.toThrow(/no-such-option/);
   });
 
-  test('says that a port asked for is taken', async () => {
+  it('says that a port asked for is taken', async () => {
     const { port } = await startRedis();
 
     await expect(startRedis({ port })).rejects.toThrow(/Address already in use/);
@@ -125,7 +125,7 @@ describe('RedisServer', () => {
 });
 
 describe('RedisReplicaSet', () => {
-  test('has a master that a replica follows, fails over when told to, and leaves no process behind', async () => {
+  it('has a master that a replica follows, fails over when told to, and leaves no process behind', async () => {
     const set = await RedisReplicaSet.start();
     cleanUps.push(() => set.stop());
     const [first, second] = set.servers;
@@ -146,7 +146,7 @@ describe('RedisReplicaSet', () => {
 });
 
 describe('PostgresServer', () => {
-  test('starts, answers, and leaves neither process nor folder after stop', async () => {
+  it('starts, answers, and leaves neither process nor folder after stop', async () => {
     const server = await startPostgres({ settings: { max_connections: '7' } });
 
     const rows = await query(server.url, 'SHOW max_connections');
@@ -162,7 +162,7 @@ describe('PostgresServer', () => {
     expect(existsSync(join(data, '..'))).toBe(false);
   });
 
-  test('says what postgres printed when it does not start', async () => {
+  it('says what postgres printed when it does not start', async () => {
     await expect(startPostgres({ settings: { no_such_setting: '1' } })).rejects.toThrow(
       /no_such_setting/,
     );
@@ -170,7 +170,7 @@ describe('PostgresServer', () => {
 });
 
 describeWithMariaDbPrograms('MariaDbServer', () => {
-  test('starts, answers, and leaves neither process nor folder after stop', async () => {
+  it('starts, answers, and leaves neither process nor folder after stop', async () => {
     const server = await startMariaDb({ args: ['--max-connections=17'] });
 
     const [row] = await queryMariaDb(
@@ -187,13 +187,13 @@ describeWithMariaDbPrograms('MariaDbServer', () => {
     expect(existsSync(temporary)).toBe(false);
   });
 
-  test('says what mariadbd printed when it does not start', async () => {
+  it('says what mariadbd printed when it does not start', async () => {
     await expect(startMariaDb({ args: ['--no-such-option'] })).rejects.toThrow(/no-such-option/);
   });
 });
 
 describe('provideRedis', () => {
-  test('uses REDIS_URL as it is, and neither empties nor stops that server', async () => {
+  it('uses REDIS_URL as it is, and neither empties nor stops that server', async () => {
     const server = await startRedis();
     await client(server.url).set('key', 'value');
     setEnvironment('REDIS_URL', server.url);
@@ -205,7 +205,7 @@ describe('provideRedis', () => {
     await expect(client(server.url).get('key')).resolves.toBe('value');
   });
 
-  test('starts a server otherwise, and stops it', async () => {
+  it('starts a server otherwise, and stops it', async () => {
     setEnvironment('REDIS_URL', undefined);
 
     const provided = await provideRedis();
@@ -216,7 +216,7 @@ describe('provideRedis', () => {
     await expect(client(provided.url).ping()).rejects.toThrow();
   });
 
-  test('passes over a Docker engine that does not answer, quickly', async () => {
+  it('passes over a Docker engine that does not answer, quickly', async () => {
     setEnvironment('REDIS_URL', undefined);
     const silent = createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -233,7 +233,7 @@ describe('provideRedis', () => {
 });
 
 describe('providePostgres', () => {
-  test.each(['DATABASE_URL', 'POSTGRES_URL'] as const)(
+  it.each(['DATABASE_URL', 'POSTGRES_URL'] as const)(
     'uses %s as it is, and does not stop that server',
     async (variable) => {
       const server = await startPostgres();
@@ -248,7 +248,7 @@ describe('providePostgres', () => {
     },
   );
 
-  test('starts a server otherwise, and stops it', async () => {
+  it('starts a server otherwise, and stops it', async () => {
     setEnvironment('DATABASE_URL', undefined);
     setEnvironment('POSTGRES_URL', undefined);
 
@@ -262,7 +262,7 @@ describe('providePostgres', () => {
 });
 
 describe('provideMariaDb', () => {
-  test.each(['MARIADB_URL', 'MYSQL_URL'] as const)('uses %s as it is', async (variable) => {
+  it.each(['MARIADB_URL', 'MYSQL_URL'] as const)('uses %s as it is', async (variable) => {
     const url = 'mysql://root@127.0.0.1:1';
     setEnvironment('MARIADB_URL', undefined);
     setEnvironment(variable, url);
@@ -272,8 +272,8 @@ describe('provideMariaDb', () => {
   });
 
   // Where this folder has all of MariaDB, as on systems with one folder for programs, PATH hides none.
-  const testWhereHidden = existsSync('/usr/sbin/mariadb-install-db') ? test.skip : test;
-  testWhereHidden('says how to get one where there is none', async () => {
+  const itWhereHidden = existsSync('/usr/sbin/mariadb-install-db') ? it.skip : it;
+  itWhereHidden('says how to get one where there is none', async () => {
     setEnvironment('MARIADB_URL', undefined);
     setEnvironment('MYSQL_URL', undefined);
     setEnvironment('PATH', folder());
@@ -284,7 +284,7 @@ describe('provideMariaDb', () => {
 });
 
 describeWithMariaDbPrograms('provideMariaDb', () => {
-  test('starts a server without either variable, and stops it', async () => {
+  it('starts a server without either variable, and stops it', async () => {
     setEnvironment('MARIADB_URL', undefined);
     setEnvironment('MYSQL_URL', undefined);
 
@@ -299,7 +299,7 @@ describeWithMariaDbPrograms('provideMariaDb', () => {
 });
 
 describe('servers nobody stopped', () => {
-  test.each(['exit', 'throw', 'SIGINT', 'SIGTERM', 'SIGKILL'])(
+  it.each(['exit', 'throw', 'SIGINT', 'SIGTERM', 'SIGKILL'])(
     'are gone with their folders after the process that started them ended by %s',
     async (ending) => {
       const temporary = folder();

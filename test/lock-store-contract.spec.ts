@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { systemClock } from '../libs/nestjs-locked/src/core/time/clock.js';
 import { InMemoryLockStore } from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
@@ -12,6 +11,7 @@ import {
   type ContractStore,
   type ContractStores,
 } from '../libs/nestjs-locked/src/testing/lock-store-contract.js';
+import { useRedis } from './support/shared-redis.js';
 
 const LEASE_MS = 2_000;
 
@@ -35,13 +35,12 @@ describe('InMemoryLockStore', () => {
 });
 
 describe('RedisLockStore', () => {
-  let server: RedisServer;
+  const redis = useRedis();
   let stores: ContractStores;
 
   beforeAll(async () => {
-    server = await RedisServer.start();
     const open = () => {
-      const client = new Redis(server.url);
+      const client = new Redis(redis.url);
       const options = { client, clock: systemClock, keyPrefix: 'lock:', leaseMs: LEASE_MS };
       const closeClient = async (): Promise<void> => client.disconnect();
       return opened(new RedisLockStore({ ...options, closeClient }));
@@ -49,10 +48,7 @@ describe('RedisLockStore', () => {
     stores = { a: await open(), b: await open() };
   });
 
-  afterAll(async () => {
-    await Promise.all([stores.a.store.close(), stores.b.store.close()]);
-    await server.stop();
-  });
+  afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));
 
   it.each(lockStoreContract)('$title', async ({ run }) => run(stores, randomUUID()));
 });

@@ -1,16 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { providePostgres, RedisServer, type ProvidedPostgres } from 'dev-servers';
-import { Redis } from 'ioredis';
+import { providePostgres, type ProvidedPostgres } from 'dev-servers';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ShopDatabase } from '../apps/demo/src/shop-database.js';
 import { StockApiProcess } from '../apps/demo/src/stock-api-process.js';
+import { useRedisServer } from './support/own-redis.js';
 
 const PAUSE_OF_SLOW_MS = 700;
 
 let postgres: ProvidedPostgres;
-let redisServer: RedisServer;
-let redis: Redis;
 let database: ShopDatabase;
 let settings: Record<string, string>;
 const started: StockApiProcess[] = [];
@@ -22,10 +20,16 @@ let second: string;
 let slowProcess: StockApiProcess;
 let slow: string;
 
+afterAll(async () => {
+  await Promise.all(started.map((process) => process.stop()));
+  await database.drop();
+  await postgres.stop();
+}, 30_000);
+
+const redisServer = useRedisServer();
+
 beforeAll(async () => {
-  [postgres, redisServer] = await Promise.all([providePostgres(), RedisServer.start()]);
-  redis = new Redis(redisServer.url);
-  redis.on('error', () => undefined); // the server is stopped on purpose below
+  postgres = await providePostgres();
   database = await ShopDatabase.create(postgres.url, `stock_api_${randomBytes(4).toString('hex')}`);
   settings = { DATABASE_URL: database.url, REDIS_URL: redisServer.url };
 
@@ -37,14 +41,6 @@ beforeAll(async () => {
     slowProcess.ready(),
   ]);
 }, 90_000);
-
-afterAll(async () => {
-  await Promise.all(started.map((process) => process.stop()));
-  redis.disconnect();
-  await database.drop();
-  await redisServer.stop();
-  await postgres.stop();
-}, 30_000);
 
 describe('stock-api', () => {
   it('creates, shows, sells and restocks a product', async () => {
@@ -93,13 +89,13 @@ describe('stock-api', () => {
 
   it('answers 423 with Retry-After while another client holds the lock', async () => {
     await put('shelf', { quantity: 5 });
-    await redis.set('lock:{stock:shelf}', 'another-client', 'PX', 60_000, 'NX');
+    await redisServer.admin.set('lock:{stock:shelf}', 'another-client', 'PX', 60_000, 'NX');
 
     const busy = await take(slow, 'shelf', 1);
     expect(busy).toMatchObject({ status: 423, body: { code: 'LOCK_NOT_ACQUIRED' } });
     expect(Number(busy.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
 
-    await redis.del('lock:{stock:shelf}');
+    await redisServer.admin.del('lock:{stock:shelf}');
     expect(await take(slow, 'shelf', 1)).toMatchObject({ status: 201 });
   });
 
@@ -164,7 +160,7 @@ describe('stock-api', () => {
     expect(await lockState('never-sold')).toMatchObject({ lock: null, fence: null });
 
     const answer = order(slow, [line('rug', 1)]);
-    await until(() => redis.exists('lock:{stock:rug}').then((count) => count === 1));
+    await until(() => redisServer.admin.exists('lock:{stock:rug}').then((count) => count === 1));
     expect(await lockState('rug')).toMatchObject({
       lock: { key: 'stock:rug', holder: { pid: slowProcess.pid }, waiters: 0 },
     });
@@ -226,12 +222,12 @@ describe('stock-api', () => {
   it('finishes a request in flight before it ends on SIGTERM, and frees the lock', async () => {
     await put('sofa', { quantity: 5 });
     const answer = take(slow, 'sofa', 2);
-    await until(() => redis.exists('lock:{stock:sofa}').then((count) => count === 1));
+    await until(() => redisServer.admin.exists('lock:{stock:sofa}').then((count) => count === 1));
     slowProcess.signal('SIGTERM');
 
     expect(await answer).toMatchObject({ status: 201, body: { quantity: 3 } });
     expect(await slowProcess.ended).toBe('SIGTERM');
-    expect(await redis.exists('lock:{stock:sofa}')).toBe(0);
+    expect(await redisServer.admin.exists('lock:{stock:sofa}')).toBe(0);
     expect(await database.books('sofa')).toEqual({ left: 3, purchases: 1, pieces: 2 });
   });
 

@@ -4,7 +4,7 @@
  *
  * - `from`, `to`: the exact text, and what takes its place. `after`: a text before it, where it stands more than once.
  * - `breaks`: the rule.
- * - `specs`: the spec files that are to see it; few, so that it is quick.
+ * - `specs`: the spec files that are to see it, or their folder; few, so that it is quick.
  * - `torture`: commands of which one is to see it within three seeds, for what happens only between processes.
  */
 
@@ -13,8 +13,8 @@ const SOURCES = 'libs/nestjs-locked/src/';
 const LEASES = ['test/core/lease.spec.ts', 'test/core/lease-rules.spec.ts'];
 const OPTIONS = ['test/core/lock-options.spec.ts'];
 const RE_ENTRY = ['test/core/re-entry.spec.ts'];
-const LUA = ['test/redis/scripts.spec.ts'];
-const STORE = ['test/redis/redis-lock-store.spec.ts'];
+const LUA = ['test/redis/scripts/'];
+const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
 const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
 const LOCK_AWARE = ['test/transactions/lock-aware.cjs-spec.ts'];
@@ -330,7 +330,7 @@ export const TABLE = [
     from: "if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end",
     to: "if i == 1 and (value or (waiting[i] and waiting[i][1])) then replies[1] = 'busy' end",
     breaks: 'several keys are taken only if all of them are free',
-    specs: [...LUA, ...STORE],
+    specs: LUA,
     torture: [SEVERAL],
   },
   {
@@ -339,7 +339,7 @@ export const TABLE = [
     from: "if value or (waiting[i] and waiting[i][1]) then replies[1] = 'busy' end",
     to: "if value then replies[1] = 'busy' end",
     breaks: 'several keys are taken only if nobody waits for any of them',
-    specs: [...LUA, ...STORE],
+    specs: LUA,
   },
   {
     name: 'free lock taken from those who wait',
@@ -497,7 +497,7 @@ export const TABLE = [
     from: 'numbers[i] = least()',
     to: 'numbers[i] = 0',
     breaks: 'fencing tokens rise over a clock that was set back',
-    specs: [...LUA, ...STORE],
+    specs: LUA,
   },
 
   // ---- the store ----------------------------------------------------------------------------------------------
@@ -539,7 +539,7 @@ export const TABLE = [
     from: 'listener.reconnected();\n          this.#tellEviction',
     to: 'this.#tellEviction',
     breaks: 'after a reconnect all leases and waiters look at once',
-    specs: STORE,
+    specs: INBOX,
   },
   {
     name: 'script sent whole although nobody waits for it',
@@ -547,7 +547,7 @@ export const TABLE = [
     from: 'if (!isUnknownScript(error) || !(await mayRepeat())) throw error;',
     to: 'if (!isUnknownScript(error)) throw error;',
     breaks: 'a command that was given up is not sent behind its own clean-up',
-    specs: STORE,
+    specs: ['test/redis/redis-lock-store/failures.spec.ts'],
   },
   {
     name: 'inbox that does not notice its silence',
@@ -556,7 +556,7 @@ export const TABLE = [
     from: 'this.reconnect();',
     to: '',
     breaks: 'the inbox is asked whether it lives, and connected again if not',
-    specs: STORE,
+    specs: INBOX,
   },
   // ---- several keys, aborts, clean-up ---------------------------------------------------------------------
   {
@@ -796,7 +796,7 @@ export const TABLE = [
     from: 'this.#hasLeft = true;',
     to: '',
     breaks: 'a closed application leaves no timer behind',
-    specs: STORE,
+    specs: ['test/redis/redis-lock-store/close.spec.ts'],
   },
   {
     name: 'start that goes on after the end',

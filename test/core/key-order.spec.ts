@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { byBytes, inOrder, MAX_KEYS } from '../../libs/nestjs-locked/src/core/keys/key-order.js';
@@ -11,17 +11,17 @@ function names(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `stock:${i}`);
 }
 
-test('are sorted by their bytes, each once', () => {
+it('are sorted by their bytes, each once', () => {
   expect(inOrder(['b', 'é', 'a', 'Z', 'b', 'e'])).toEqual(['Z', 'a', 'b', 'e', 'é']);
   expect(['\u{1F600}', '\uFFFD'].sort(byBytes)).toEqual(['\uFFFD', '\u{1F600}']); // not as UTF-16
 });
 
-test('as many as one script takes without keeping Redis from others are accepted, repeated or not', () => {
+it('as many as one script takes without keeping Redis from others are accepted, repeated or not', () => {
   expect(inOrder(names(MAX_KEYS))).toHaveLength(MAX_KEYS);
   expect(inOrder([...names(MAX_KEYS), ...names(MAX_KEYS)])).toHaveLength(MAX_KEYS);
 });
 
-test.each([MAX_KEYS + 1, 130_000])(
+it.each([MAX_KEYS + 1, 130_000])(
   '%i different keys in one call are refused before anything is asked for',
   async (count) => {
     const locks = new InMemoryLocks();

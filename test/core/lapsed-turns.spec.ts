@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
@@ -10,7 +10,7 @@ const LEASE_MS = 30_000;
 const HOLD_MS = 10;
 const MINUTES_MS = 120_000;
 
-test('processes that let turn after turn pass and ask again from their old place keep nobody out', async () => {
+it('processes that let turn after turn pass and ask again from their old place keep nobody out', async () => {
   const clock = new FakeClock();
   const locks = new InMemoryLocks(clock);
   const healthy = Array.from({ length: 3 }, () => {

@@ -7,6 +7,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { StoreListener } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { settled } from '../support/fake-clock.js';
+import { makeGate } from '../support/gate.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
 
@@ -632,10 +633,9 @@ describe('a single try whose answer lies unread while the event loop is blocked'
 describe('work that asks for another lock while the application closes', () => {
   it('is sent away when the time for it is over', async () => {
     const { clock, store, engine } = await startScripted();
-    let askForMore = (): void => {};
-    const mayAsk = new Promise<void>((resolve) => (askForMore = resolve));
+    const mayAsk = makeGate();
     const work = engine.withLock(KEY, {}, async () => {
-      await mayAsk;
+      await mayAsk.opened;
       await engine.withLock(`${KEY}:x`, { waitMs: Infinity }, () => {});
     });
     const refused = expect(work).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
@@ -643,7 +643,7 @@ describe('work that asks for another lock while the application closes', () => {
     first.reply(granted(first.command.token));
     await settled();
     const closed = engine.close(1_000);
-    askForMore();
+    mayAsk.open();
     const second = await store.next('acquire');
     second.reply(queued(second.command.token));
     await settled();
@@ -707,15 +707,15 @@ describe('a logger that throws', () => {
 describe('a closed service', () => {
   it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed', async () => {
     const { clock, store, engine } = await startScripted();
-    let inside: (() => void) | undefined;
+    const end = makeGate();
     const call = engine.withLock(KEY, {}, async () => {
       for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
-      await new Promise<void>((done) => (inside = done));
+      await end.opened;
     });
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     await settled();
-    inside?.();
+    end.open();
     await call;
     await engine.close(0);
     expect(clock.timers).toBe(0);
@@ -726,17 +726,17 @@ describe('a transaction of which nobody knows whether it was committed', () => {
   it('keeps the key until the lease has run out, even if the hold had been declared lost before', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     let holds: readonly { commitUnknown(): void }[] = [];
-    let finish: (() => void) | undefined;
+    const end = makeGate();
     const call = engine.withLock(KEY, { maxHoldMs: 1_000 }, async () => {
       holds = engine.inTransactions.heldHere();
-      await new Promise<void>((done) => (finish = done));
+      await end.opened;
     });
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     await settled();
     await clock.advance(1_000);
     for (const hold of holds) hold.commitUnknown();
-    finish?.();
+    end.open();
     await call;
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(30_000);

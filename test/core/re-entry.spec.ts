@@ -8,18 +8,12 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
+import { makeGate } from '../support/gate.js';
 
 function start() {
   const clock = new FakeClock();
   const locks = new InMemoryLocks(clock);
   return { clock, engine: inMemoryEngine({}, locks), other: inMemoryEngine({}, locks) };
-}
-
-/** A promise and the function that settles it. */
-function gate() {
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
 }
 
 describe('re-entry', () => {
@@ -79,7 +73,7 @@ describe('re-entry', () => {
 
   it('lets a branch wait for its turn no longer than waitMs, and says who has it', async () => {
     const { clock, engine } = start();
-    const first = gate();
+    const first = makeGate();
     const call = engine.withLock('k', {}, async () => {
       const slow = engine.withLock('k', {}, () => first.opened);
       const late = engine.withLock('k', { waitMs: 100 }, () => 'never');
@@ -99,7 +93,7 @@ describe('re-entry', () => {
     const { engine } = start();
     const controller = new AbortController();
     await engine.withLock('k', {}, async () => {
-      const first = gate();
+      const first = makeGate();
       const slow = engine.withLock('k', {}, () => first.opened);
       const late = engine.withLock('k', { signal: controller.signal }, () => 'never');
       controller.abort();
@@ -111,7 +105,7 @@ describe('re-entry', () => {
 
   it('keeps the lock until a branch that was not awaited has ended', async () => {
     const { engine, other } = start();
-    const branch = gate();
+    const branch = makeGate();
     let ended: Promise<unknown> = Promise.resolve();
     await engine.withLock('k', {}, () => {
       ended = engine.withLock('k', {}, () => branch.opened);
@@ -126,7 +120,7 @@ describe('re-entry', () => {
 
   it('gives work that asks after the hold has ended a hold of its own', async () => {
     const { engine } = start();
-    const later = gate();
+    const later = makeGate();
     let token = 0;
     let late: Promise<number> = Promise.resolve(0);
     await engine.withLock('k', {}, (lock) => {
@@ -179,7 +173,7 @@ describe('run() and current()', () => {
   it('release() waits for the calls that joined', async () => {
     const { engine, other } = start();
     const lock = await engine.acquire('k');
-    const work = gate();
+    const work = makeGate();
     const run = lock.run(() => engine.withLock('k', {}, () => work.opened));
     await settled();
     const released = lock.release();
@@ -226,7 +220,7 @@ describe('nested keys in different orders', () => {
 describe('close()', () => {
   it('still serves work that holds a lock, and nobody else', async () => {
     const { engine } = start();
-    const work = gate();
+    const work = makeGate();
     const call = engine.withLock('a', {}, async () => {
       await work.opened;
       return engine.withLock('b', {}, () => 'finished');
@@ -292,12 +286,13 @@ describe('branches that could wait for each other', () => {
 describe('a branch whose turn comes after the hold was lost', () => {
   it('does not join it: it asks for a hold of its own', async () => {
     const { clock, engine, other } = start();
+    const longWork = makeGate();
     const seen: boolean[] = [];
     const tokens = new Set<number>();
     const call = engine.withLock('k', { renew: false, leaseMs: 1_000 }, (parent) => {
       tokens.add(parent.fencingToken);
       return Promise.all([
-        engine.withLock('k', {}, () => parent.ensure(0).then(() => longWork)),
+        engine.withLock('k', {}, () => parent.ensure(0).then(() => longWork.opened)),
         engine.withLock('k', {}, async (lock) => {
           seen.push(lock.isHeld);
           tokens.add(lock.fencingToken);
@@ -305,11 +300,9 @@ describe('a branch whose turn comes after the hold was lost', () => {
         }),
       ]);
     });
-    let end!: () => void;
-    const longWork = new Promise<void>((done) => (end = done));
     await settled();
     await clock.advance(1_500);
-    end();
+    longWork.open();
     await clock.advance(100);
     await call;
     expect(seen).toEqual([true]);

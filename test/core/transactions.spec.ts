@@ -24,6 +24,7 @@ import type {
 } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
 import type { TransactionDescription } from '../../libs/nestjs-locked/src/transactions/scope/transaction-description.js';
 import { afterTest } from '../support/after-test.js';
+import { makeGate } from '../support/gate.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** A database that answers claims as it is told, and notes what it was asked. */
@@ -123,11 +124,10 @@ describe('a transaction', () => {
 
   it('refuses a lock that was acquired elsewhere after it had begun', async () => {
     const { engine, transaction, key } = await start();
-    let begun: () => void = () => {};
-    const beginning = new Promise<void>((resolve) => (begun = resolve));
-    const elsewhere = beginning.then(() => sleep(2)).then(() => engine.acquire(key));
+    const begun = makeGate();
+    const elsewhere = begun.opened.then(() => sleep(2)).then(() => engine.acquire(key));
     const running = transaction(async () => {
-      begun();
+      begun.open();
       const lock = await elsewhere;
       await lock.run(async () => {});
     });

@@ -1,9 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { LockNotAcquiredError } from 'nestjs-locked';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { fault, type Measure } from '../support/fault-report.js';
@@ -11,6 +9,7 @@ import { expectExclusive, inOrder, type ProcessHold } from '../support/hold-hist
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** A command is waited for a third of it, and so long a waiter relies on messages; acceptance leases take 1 s. */
@@ -23,13 +22,12 @@ const LONG_SAFETY_MS = 5_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 let key: string;
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
   await LockProcess.startMany(6, { redisUrl: server.url }); // they serve all tests
   await LockProcess.closeAll();
 }, 60_000);
@@ -39,12 +37,6 @@ beforeEach(() => {
 });
 
 afterEach(() => LockProcess.closeAll());
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 describe('processes', () => {
   fault(
@@ -111,7 +103,6 @@ describe('during contention, again and again', () => {
     'no waiter waits past its own timers, no grant lost or doubled, no orphan key',
     async (measure) => {
       const proxy = await FaultProxy.start(server.port);
-      afterTest(() => proxy.stop());
       await race(proxy.url, async () => proxy.loseAnswers(), measure);
     },
     60_000,
@@ -141,7 +132,7 @@ describe('a single message lost', () => {
   });
 
   // Today one stays: the one that the re-check introduced, which was answered with the old one.
-  test('the grant: no token stays in the process', async () => {
+  it('the grant: no token stays in the process', async () => {
     const { proxy, near, far } = await nearAndFar();
     const lock = await near.engine.acquire(key);
     const waiting = far.engine.acquire(key, { waitMs: 30_000 });
@@ -311,7 +302,6 @@ describe('a grant crosses', () => {
 /** Two services: `far` reaches Redis only through the proxy. */
 async function nearAndFar({ leaseMs = LEASE_MS, lingerMs = 0 } = {}) {
   const proxy = await FaultProxy.start(server.port);
-  afterTest(() => proxy.stop());
   const options = { leaseMs, lingerMs };
   const near = await openLocks(server.url, options);
   const far = await openLocks(proxy.url, options);
@@ -344,7 +334,7 @@ async function race(
   const holds = inOrder(await races);
   const total = racers.length * order.callers * order.times;
   expect(holds).toHaveLength(total);
-  expect(Number(await observer.redis.get(counter))).toBe(total);
+  expect(Number(await server.admin.get(counter))).toBe(total);
   expect(holds.filter(({ lost }) => lost !== undefined)).toEqual([]);
   expectExclusive(holds);
   expect(cuts).toBeGreaterThanOrEqual(racers.length);

@@ -1,6 +1,6 @@
 /** Failovers that break no connection: behind one address, and with sentinels. */
 import { afterAll, beforeAll, describe, expect } from '@jest/globals';
-import { RedisReplicaSet, RedisServer } from 'dev-servers';
+import { RedisReplicaSet, type RedisServer } from 'dev-servers';
 import { Redis, type RedisOptions } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -14,6 +14,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -135,18 +136,13 @@ describe('one address that leads to another master, with connections left open',
   /** A master, its replica, and an address that leads to the master. */
   async function pair() {
     const args = ['--repl-diskless-sync-delay', '0'];
-    const old = await RedisServer.start({ args });
-    afterTest(() => old.stop());
-    const next = await RedisServer.start({
-      args: [...args, '--replicaof', '127.0.0.1', String(old.port)],
-    });
-    afterTest(() => next.stop());
+    const old = await startRedisServer(...args);
+    const next = await startRedisServer(...args, '--replicaof', '127.0.0.1', String(old.port));
     const admin = openAdmin(next.url);
     await eventually(async () =>
       expect(await admin.info('replication')).toContain('master_link_status:up'),
     );
     const proxy = await TcpProxy.start(old.port);
-    afterTest(() => proxy.stop());
     return { old, next, proxy };
   }
 });

@@ -1,15 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { LockService, RedisLockModule } from 'nestjs-locked';
 import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
+import { makeGate } from '../support/gate.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { startNest } from '../support/nest-app.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_500;
@@ -18,26 +19,16 @@ const SAFE_LEASE_MS = 3_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 let key: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
-});
 
 beforeEach(() => {
   key = uniqueKey();
 });
 
 afterEach(() => LockProcess.closeAll());
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 describe('a holder', () => {
   fault(
@@ -75,7 +66,7 @@ describe('a holder', () => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
 
-      await observer.redis.del(`lock:{${key}}`);
+      await server.admin.del(`lock:{${key}}`);
       const ms = await toldAfter(lock);
 
       expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
@@ -96,14 +87,14 @@ describe('a holder', () => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
 
-      await observer.redis.set(`lock:{${key}}`, 'a stranger', 'PX', 100_000);
+      await server.admin.set(`lock:{${key}}`, 'a stranger', 'PX', 100_000);
       const ms = await toldAfter(lock);
 
       expect(events).toMatchObject([{ type: 'lost', error: { reason: 'stolen' } }]);
       expect(await lock.release()).toBe(false);
       await sleep(SAFE_LEASE_MS / 2);
       expect(await observer.holder(key)).toBe('a stranger');
-      const pttl = await observer.redis.pttl(`lock:{${key}}`);
+      const pttl = await server.admin.pttl(`lock:{${key}}`);
       expect(pttl).toBeGreaterThan(100_000 - 10 * SOON_MS);
       expect(pttl).toBeLessThanOrEqual(100_000);
       expect(ms).toBeLessThan((10 * SAFE_LEASE_MS) / 3);
@@ -272,14 +263,13 @@ describe('the application', () => {
       const keys = Array.from({ length: holds }, () => uniqueKey());
       const order: string[] = [];
       const losses: unknown[] = [];
-      let finish = (): void => {};
-      const mayFinish = new Promise<void>((resolve) => (finish = resolve));
+      const end = makeGate();
       let running = 0;
       const handlers = keys.map((held) =>
         locks.withLock(held, async (lock) => {
           lock.signal.addEventListener('abort', () => losses.push(lock.signal.reason));
           running++;
-          await mayFinish;
+          await end.opened;
           lock.assertHeld();
           order.push('handler ended');
         }),
@@ -296,14 +286,14 @@ describe('the application', () => {
       expect(order).toEqual([]);
 
       const from = sharedNow();
-      finish();
+      end.open();
       await Promise.all(handlers);
       await closing;
       const ms = sharedNow() - from;
 
       expect(losses).toEqual([]);
       expect(order).toEqual([...keys.map(() => 'handler ended'), 'closed']);
-      expect(await observer.redis.exists(...keys.map((held) => `lock:{${held}}`))).toBe(0);
+      expect(await server.admin.exists(...keys.map((held) => `lock:{${held}}`))).toBe(0);
       await eventually(async () => expect(await connections()).toBe(1));
       expect(ms).toBeLessThan(SOON_MS);
       measure('locks kept', `${holds} for ${2 * leaseMs} ms (lease ${leaseMs})`);
@@ -313,7 +303,7 @@ describe('the application', () => {
 });
 
 async function connections(): Promise<number> {
-  return String(await observer.redis.call('CLIENT', 'LIST'))
+  return String(await server.admin.call('CLIENT', 'LIST'))
     .trim()
     .split('\n').length;
 }

@@ -1,6 +1,5 @@
 /** Redis is away or silent for long, and the application does not stop asking. */
 import { describe, expect } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,6 +8,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer } from '../support/own-redis.js';
 
 const WORKER = fileURLToPath(new URL('./outage-worker.mjs', import.meta.url));
 /** A command is waited for 500 ms: an outage of eight seconds is as long for it as 80 s are with the default lease. */
@@ -27,8 +27,7 @@ interface Asked {
 
 /** The calls come from a process of their own, so that its heap shows them alone. */
 async function start() {
-  const server = await RedisServer.start();
-  afterTest(() => server.stop());
+  const server = await startRedisServer();
   const worker = fork(WORKER, [server.url, String(LEASE_MS)], { execArgv: ['--expose-gc'] });
   afterTest(async () => {
     if (worker.exitCode === null && worker.kill()) await once(worker, 'exit');

@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeIf } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
@@ -82,7 +82,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
     60_000,
   );
 
-  test('stepped forward an hour: the lease is over in Redis, the holder is told, tokens rise', async () => {
+  it('stepped forward an hour: the lease is over in Redis, the holder is told, tokens rise', async () => {
     const { server, setClock } = await startSteppedClockRedis();
     const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const lock = await engine.acquire(key);
@@ -97,7 +97,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
     await next.release();
   });
 
-  test('stepped back over a holder that vanished: its unreported tokens are not given again', async () => {
+  it('stepped back over a holder that vanished: its unreported tokens are not given again', async () => {
     const { server, setClock } = await startSteppedClockRedis();
     const admin = openAdmin(server.url);
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { beforeAll, describe, expect } from '@jest/globals';
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { fault } from '../support/fault-report.js';
 import { openAdmin } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
 
 const WORKER = fileURLToPath(new URL('./scale-worker.mjs', import.meta.url));
 const MEGABYTE = 2 ** 20;
@@ -51,7 +51,7 @@ interface Results {
   };
 }
 
-let server: RedisServer;
+const server = useRedisServer();
 /** It takes long and does next to nothing, so the other tests run meanwhile. */
 let waiting: Promise<Results['wait']>;
 
@@ -62,15 +62,12 @@ const TRIES = isLong ? 1_000_000 : 50_000;
 const TRIES_IN_MEMORY = isLong ? 1_000_000 : 20_000;
 
 beforeAll(async () => {
-  server = await RedisServer.start();
   const admin = openAdmin(server.url);
   // Held by one of our own kind who never comes back, so that there is no message but timers only.
   await admin.set('lock:{scale:kept}', `${'0'.repeat(32)}:1`, 'PX', 600_000);
   waiting = run('wait', WAIT_MS);
   waiting.catch(() => {}); // looked at by its test
 });
-
-afterAll(() => server?.stop());
 
 describe('trying', () => {
   const stores = [

@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect } from '@jest/globals';
+import { beforeEach, describe, expect } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
-import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { LockStoreError, RedisLockModule } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { fault } from '../support/fault-report.js';
 import { sharedNow } from '../support/lock-process.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
@@ -17,23 +16,17 @@ const WAIT_MS = 500;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let key: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start({
-    args: [
-      ...['--enable-debug-command', 'yes', '--loading-process-events-interval-bytes', '1024'],
-      ...['--repl-diskless-sync-delay', '0'],
-    ],
-  });
+const server = useRedisServer({
+  args: [
+    ...['--enable-debug-command', 'yes', '--loading-process-events-interval-bytes', '1024'],
+    ...['--repl-diskless-sync-delay', '0'],
+  ],
 });
+let key: string;
 
 beforeEach(() => {
   key = uniqueKey();
 });
-
-afterAll(() => server?.stop());
 
 /** Something that makes Redis refuse commands, until it is taken back. */
 interface Refusal {
@@ -161,10 +154,8 @@ describe('a replica takes over', () => {
     'FAILOVER to a replica',
     'lock kept, waiters served in their order, tokens rise',
     async (measure) => {
-      const replica = await RedisServer.start();
-      afterTest(() => replica.stop());
+      const replica = await startRedisServer();
       const proxy = await FaultProxy.start(server.port);
-      afterTest(() => proxy.stop());
       const admin = openAdmin(server.url);
       const replicaAdmin = openAdmin(replica.url);
       await replicaAdmin.replicaof('127.0.0.1', server.port);
@@ -216,11 +207,9 @@ describe('a replica takes over', () => {
     'the master is lost with what it had not replicated',
     'the holder is told; a new one has a higher token',
     async (measure) => {
-      const master = await RedisServer.start({ args: ['--repl-diskless-sync-delay', '0'] });
-      const replica = await RedisServer.start();
-      afterTest(() => Promise.all([master.stop(), replica.stop()]));
+      const master = await startRedisServer('--repl-diskless-sync-delay', '0');
+      const replica = await startRedisServer();
       const proxy = await FaultProxy.start(master.port);
-      afterTest(() => proxy.stop());
       const replicaAdmin = openAdmin(replica.url);
       await replicaAdmin.replicaof('127.0.0.1', master.port);
       await eventually(async () =>

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect } from '@jest/globals';
+import { describe, expect } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import {
   LockAbortedError,
   LockLostError,
@@ -11,17 +10,12 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-}, 60_000);
-
-afterAll(() => server?.stop());
+const server = useRedisServer();
 
 /** Two keys in the order in which they are taken. */
 function twoKeys(): [string, string] {

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
 import { LockAbortedError, LockNotAcquiredError, type Lock } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { useRedisServer } from '../support/own-redis.js';
 import type { ForeignAcquire, ForeignHold, ForeignLocks } from './foreign-locks.js';
 import { ourLocks } from './our-locks.js';
 
@@ -24,23 +23,15 @@ export interface ForeignLibrary {
 
 /** What holds between us and any library that takes a lock by writing its key if that is not there. */
 export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void {
-  let server: RedisServer;
-  let redis: Redis;
   let foreign: ForeignLocks;
 
-  beforeAll(async () => {
-    server = await RedisServer.start();
-    redis = new Redis(server.url);
+  afterAll(() => foreign?.close());
+  const server = useRedisServer();
+  beforeAll(() => {
     foreign = start(server.url);
   });
 
-  afterAll(async () => {
-    await foreign?.close();
-    redis?.disconnect();
-    await server?.stop();
-  });
-
-  beforeEach(() => redis.flushall());
+  beforeEach(() => server.admin.flushall());
 
   const ours = (options: Parameters<typeof ourLocks>[1] = {}) =>
     ourLocks(server.url, { leaseMs: LEASE_MS, ...options });
@@ -54,9 +45,10 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   }
 
   /** Their value and its absolute end: what we must never change. */
-  const state = () => Promise.all([redis.get(KEY), redis.pexpiretime(KEY)]);
+  const state = () => Promise.all([server.admin.get(KEY), server.admin.pexpiretime(KEY)]);
 
-  const waiting = () => eventually(async () => expect(await redis.zcard(`${KEY}:queue`)).toBe(1));
+  const waiting = () =>
+    eventually(async () => expect(await server.admin.zcard(`${KEY}:queue`)).toBe(1));
 
   async function timed<T>(answer: Promise<T>): Promise<[T, number]> {
     const from = performance.now();
@@ -71,7 +63,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   }
 
   describe('while we hold', () => {
-    test('they do not get in, neither at once nor by retrying', async () => {
+    it('they do not get in, neither at once nor by retrying', async () => {
       const lock = await (await ours({ leaseMs: 30_000 })).acquire(NAME);
 
       expect(await theirTry()).toBeUndefined();
@@ -80,7 +72,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('nor after many renewals', async () => {
+    it('nor after many renewals', async () => {
       const lock = await (await ours()).acquire(NAME);
 
       const [hold, waitedMs] = await timed(theirTry(4 * LEASE_MS));
@@ -90,7 +82,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('nor while it goes from caller to caller and from process to process', async () => {
+    it('nor while it goes from caller to caller and from process to process', async () => {
       const services = [await ours(), await ours()];
       const first = await services[0]!.acquire(NAME);
       const works = services.flatMap((locks) =>
@@ -106,7 +98,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
-    test('nor while the key is kept after a short hold', async () => {
+    it('nor while the key is kept after a short hold', async () => {
       const locks = await ours();
       const lock = await locks.acquire(NAME, { holdAtLeastMs: 1_000 });
       await lock.release();
@@ -115,7 +107,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirTry(SOON_MS)).toBeDefined();
     });
 
-    test('they get in as soon as we have released', async () => {
+    it('they get in as soon as we have released', async () => {
       const lock = await (await ours()).acquire(NAME);
       const theirs = theirTry(SOON_MS);
       await sleep(300);
@@ -125,7 +117,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
-    test('they get in after a lingering lease has ended', async () => {
+    it('they get in after a lingering lease has ended', async () => {
       const locks = await ours({ lingerMs: 300 });
       await locks.withLock(NAME, async () => {});
 
@@ -133,7 +125,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirTry(SOON_MS)).toBeDefined();
     });
 
-    test('their late release and extension do nothing', async () => {
+    it('their late release and extension do nothing', async () => {
       const theirs = await theirHold({ ttlMs: 200 });
       const lock = await (await ours({ leaseMs: LONG_MS })).acquire(NAME);
       const before = await state();
@@ -152,7 +144,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   if (canBeEndless) leases.push(['without a TTL', {}]);
 
   describe.each(leases)('while they hold %s', (_title, lease) => {
-    test('we do not get in, and time out without touching their key', async () => {
+    it('we do not get in, and time out without touching their key', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const before = await state();
@@ -170,7 +162,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs.release()).toBe(true);
     });
 
-    test('we do not get in with several keys at once, nor keep the others', async () => {
+    it('we do not get in with several keys at once, nor keep the others', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
 
@@ -178,11 +170,11 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
         LockNotAcquiredError,
       );
 
-      expect(await redis.exists('lock:{stock:1}')).toBe(0);
+      expect(await server.admin.exists('lock:{stock:1}')).toBe(0);
       expect(await theirs.release()).toBe(true);
     });
 
-    test('waiters that give up, and an application that closes, do not touch their key', async () => {
+    it('waiters that give up, and an application that closes, do not touch their key', async () => {
       const theirs = await theirHold(lease);
       const before = await state();
       afterTest(async () => {
@@ -204,7 +196,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await state()).toEqual(before);
     });
 
-    test('we get in soon after their release, also after a long wait', async () => {
+    it('we get in soon after their release, also after a long wait', async () => {
       const theirs = await theirHold(lease);
       const waiter = (await ours({ waitMs: LONG_MS })).acquire(NAME);
       await sleep(2_000); // the slowest interval has been reached
@@ -216,7 +208,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('all waiters of all our processes get in, one after the other', async () => {
+    it('all waiters of all our processes get in, one after the other', async () => {
       const theirs = await theirHold(lease);
       const services = await Promise.all([ours(), ours()]);
       let inside = 0;
@@ -237,7 +229,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(waitedMs).toBeLessThan(SOON_MS);
     });
 
-    test('inspect() knows no holder, and the queue', async () => {
+    it('inspect() knows no holder, and the queue', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const abort = new AbortController();
@@ -254,7 +246,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await theirs.release();
     });
 
-    test('forceRelease() takes the key, and their release then does nothing', async () => {
+    it('forceRelease() takes the key, and their release then does nothing', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const waiter = locks.acquire(NAME);
@@ -268,11 +260,11 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    test('having got the key after our lease was gone, they keep it: we learn that it is lost', async () => {
+    it('having got the key after our lease was gone, they keep it: we learn that it is lost', async () => {
       const locks = await ours();
       const lock = await locks.acquire(NAME);
       const { signal } = lock;
-      await redis.del(KEY);
+      await server.admin.del(KEY);
       const theirs = await theirHold(lease);
       const before = await state();
 
@@ -285,7 +277,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     });
   });
 
-  test('we get in soon after their TTL has ended, not before', async () => {
+  it('we get in soon after their TTL has ended, not before', async () => {
     const ttlMs = 1_200;
     const locks = await ours();
     await theirHold({ ttlMs });
@@ -297,7 +289,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  test('we wait on when they prolong their TTL', async () => {
+  it('we wait on when they prolong their TTL', async () => {
     const locks = await ours();
     const theirs = await theirHold({ ttlMs: 1_000 });
     const waiter = locks.acquire(NAME);
@@ -311,7 +303,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  test('a counter raced by both ends exact', async () => {
+  it('a counter raced by both ends exact', async () => {
     const services = await Promise.all([1, 2].map(() => ours({ waitMs: LONG_MS })));
     const race = {
       key: KEY,
@@ -325,10 +317,10 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     const caller = async (locks: (typeof services)[number]): Promise<void> => {
       for (let i = 0; i < race.times; i += 1) {
         await locks.withLock(NAME, async () => {
-          const value = Number(await redis.get(race.counter));
+          const value = Number(await server.admin.get(race.counter));
           await sleep(race.pauseMs);
-          await redis.set(race.counter, value + 1);
-          await redis.rpush(race.order, 'ours');
+          await server.admin.set(race.counter, value + 1);
+          await server.admin.rpush(race.order, 'ours');
         });
         await sleep(Math.random() * race.restMs);
       }
@@ -340,11 +332,11 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     ]);
 
     const total = 3 * race.callers * race.times;
-    expect(await redis.get(race.counter)).toBe(String(total));
-    const order = await redis.lrange(race.order, 0, -1);
+    expect(await server.admin.get(race.counter)).toBe(String(total));
+    const order = await server.admin.lrange(race.order, 0, -1);
     expect(order).toHaveLength(total);
     const changes = order.filter((who, i) => i > 0 && who !== order[i - 1]).length;
     expect(changes).toBeGreaterThan(4); // it was a race
-    await eventually(async () => expect(await redis.exists(KEY, `${KEY}:queue`)).toBe(0));
+    await eventually(async () => expect(await server.admin.exists(KEY, `${KEY}:queue`)).toBe(0));
   }, 90_000);
 }

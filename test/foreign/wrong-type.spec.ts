@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockStoreError, type LockService } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { ourLocks } from './our-locks.js';
 
 const NAME = 'stock:42';
@@ -10,31 +9,20 @@ const KEY = `lock:{${NAME}}`;
 /** As Redisson writes it: thread of a client → how often it has entered. */
 const FIELD = 'c7a1f4e2-5d3b-4a96-8a3f-1f6f6d1b2c3d:1';
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  redis = new Redis(server.url);
-});
-
-afterAll(async () => {
-  redis?.disconnect();
-  await server?.stop();
-});
+const server = useRedisServer();
 
 describe("a hash on the key, as Redisson's RLock writes it", () => {
   let locks: LockService;
 
   beforeEach(async () => {
-    await redis.flushall();
+    await server.admin.flushall();
     locks = await ourLocks(server.url, { leaseMs: 600 });
-    await redis.hset(KEY, FIELD, 1);
-    await redis.pexpire(KEY, 30_000);
-    const end = await redis.pexpiretime(KEY);
+    await server.admin.hset(KEY, FIELD, 1);
+    await server.admin.pexpire(KEY, 30_000);
+    const end = await server.admin.pexpiretime(KEY);
     afterTest(async () => {
-      expect(await redis.hgetall(KEY)).toEqual({ [FIELD]: '1' });
-      expect(await redis.pexpiretime(KEY)).toBe(end);
+      expect(await server.admin.hgetall(KEY)).toEqual({ [FIELD]: '1' });
+      expect(await server.admin.pexpiretime(KEY)).toBe(end);
     });
   });
 
@@ -46,7 +34,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     ['forceRelease()', () => locks.forceRelease(NAME)],
   ];
 
-  test.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
+  it.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
     const error = await call().then(
       (result) => result,
       (reason: unknown) => reason,
@@ -58,7 +46,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
   });
 
   // What cannot change by waiting is not retried.
-  test('acquire() fails at once, not after the whole wait', async () => {
+  it('acquire() fails at once, not after the whole wait', async () => {
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), 3_000);
     try {
@@ -71,11 +59,11 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     }
   });
 
-  test('inspect() shows a holder that is not one of us', async () => {
+  it('inspect() shows a holder that is not one of us', async () => {
     expect(await locks.inspect(NAME)).toMatchObject({ key: NAME, holder: undefined, waiters: 0 });
   });
 
-  test('list() still gives the others', async () => {
+  it('list() still gives the others', async () => {
     const lock = await locks.acquire('stock:43');
     afterTest(() => lock.release());
     const keys: string[] = [];

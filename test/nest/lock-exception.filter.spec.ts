@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { ConflictException, Controller, Get, Param } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { RedisServer } from 'dev-servers';
 import {
   LockExceptionFilter,
   LockService,
@@ -12,6 +11,7 @@ import {
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp, type HttpApp } from '../support/nest-app.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 let waiting = false;
@@ -37,13 +37,7 @@ class StockController {
   }
 }
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-});
-
-afterAll(() => server.stop());
+const server = useRedisServer();
 
 function startShop(options?: LockExceptionFilterOptions): Promise<HttpApp> {
   return startHttp({

@@ -12,7 +12,6 @@ import {
 } from '@nestjs/microservices';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { RedisServer } from 'dev-servers';
 import { Locked, LockExceptionFilter, LockService, RedisLockModule } from 'nestjs-locked';
 import { EventEmitter, once } from 'node:events';
 import type { Server } from 'node:net';
@@ -22,6 +21,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { MessageLog } from '../support/message-log.js';
 import { startHttp, startNest } from '../support/nest-app.js';
+import { startRedisServer } from '../support/own-redis.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -154,8 +154,7 @@ describe('LockExceptionFilter in a microservice', () => {
   });
 
   it('answers while Redis does not, with the time of its options', async () => {
-    const server = await RedisServer.start();
-    afterTest(() => server.stop());
+    const server = await startRedisServer();
     const filter = new LockExceptionFilter({ retryAfterSeconds: 7 });
     const providers = [{ provide: APP_FILTER, useValue: filter }];
     const { client } = await startService(StockController, providers, server.url);

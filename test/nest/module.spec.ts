@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Module, Scope } from '@nestjs/common';
-import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import {
@@ -18,6 +17,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { startNest } from '../support/nest-app.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** A number that comes out right only if nobody interferes between reading and writing it. */
@@ -53,20 +53,7 @@ class BillingService {
   keys: () => Promise<string[]> = () => Promise.resolve([]);
 }
 
-let server: RedisServer;
-let redis: Redis;
-let connection: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  connection = server.url;
-  redis = new Redis(connection);
-});
-
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+const server = useRedisServer();
 
 /** Options that never arrive: for applications that cannot start and would leave a connection open. */
 function never(): Promise<RedisLockModuleOptions> {
@@ -87,7 +74,7 @@ describe('RedisLockModule', () => {
     const apps = await Promise.all(
       [1, 2].map(() =>
         startNest({
-          imports: [RedisLockModule.forRoot({ connection })],
+          imports: [RedisLockModule.forRoot({ connection: server.url })],
           providers: [StockService, { provide: Counter, useValue: counter }],
         }),
       ),
@@ -106,7 +93,7 @@ describe('RedisLockModule', () => {
   it('forRootAsync() takes useFactory, useClass and useExisting', async () => {
     @Injectable()
     class Settings implements RedisLockOptionsFactory {
-      readonly redis: RedisLockModuleOptions = { connection, keyPrefix: 'settings:' };
+      readonly redis: RedisLockModuleOptions = { connection: server.url, keyPrefix: 'settings:' };
 
       createRedisLockOptions(): RedisLockModuleOptions {
         return this.redis;
@@ -125,7 +112,7 @@ describe('RedisLockModule', () => {
       const app = await startNest({ imports: [lockModule] });
       const key = uniqueKey();
       await app.get(LockService).withLock(key, async () => {
-        expect(await redis.exists(`settings:{${key}}`)).toBe(1);
+        expect(await server.admin.exists(`settings:{${key}}`)).toBe(1);
       });
     }
   });
@@ -133,13 +120,15 @@ describe('RedisLockModule', () => {
   it('is global unless isGlobal is false', async () => {
     @Module({ providers: [StockService, Counter] })
     class StockModule {}
-    await startNest({ imports: [RedisLockModule.forRoot({ connection }), StockModule] });
+    await startNest({
+      imports: [RedisLockModule.forRoot({ connection: server.url }), StockModule],
+    });
 
     const elsewhere = RedisLockModule.forRootAsync({ isGlobal: false, useFactory: never });
     await expect(startNest({ imports: [elsewhere, StockModule] })).rejects.toThrow(
       'RedisLockModule.forRoot() (import it in the root module',
     );
-    const here = RedisLockModule.forRoot({ connection, isGlobal: false });
+    const here = RedisLockModule.forRoot({ connection: server.url, isGlobal: false });
     await startNest({ imports: [{ module: StockModule, imports: [here] }] });
   });
 
@@ -156,20 +145,20 @@ describe('RedisLockModule', () => {
   it('gives each name a service of its own', async () => {
     const app = await startNest({
       imports: [
-        RedisLockModule.forRoot({ connection }),
-        RedisLockModule.forRoot({ name: 'billing', connection, keyPrefix: 'billing:' }),
+        RedisLockModule.forRoot({ connection: server.url }),
+        RedisLockModule.forRoot({ name: 'billing', connection: server.url, keyPrefix: 'billing:' }),
       ],
       providers: [BillingService],
     });
     const billing = app.get(BillingService);
     expect(billing.locks).not.toBe(app.get(LockService));
     const id = uniqueKey();
-    billing.keys = () => redis.keys(`*{bill:${id}}`);
+    billing.keys = () => server.admin.keys(`*{bill:${id}}`);
     expect(await billing.bill(id)).toEqual([`billing:{bill:${id}}`]);
   });
 
   it('refuses two modules with the same name', async () => {
-    const twice = [1, 2].map(() => RedisLockModule.forRoot({ connection }));
+    const twice = [1, 2].map(() => RedisLockModule.forRoot({ connection: server.url }));
     const outcome = await startNest({ imports: twice }).then(
       () => 'started',
       (error: unknown) => error,
@@ -180,7 +169,7 @@ describe('RedisLockModule', () => {
   it('services exclude each other if they have the same prefix, also under different names', async () => {
     const app = await startNest({
       imports: ['same:', 'same:', 'other:'].map((keyPrefix, index) =>
-        RedisLockModule.forRoot({ name: `service-${index}`, connection, keyPrefix }),
+        RedisLockModule.forRoot({ name: `service-${index}`, connection: server.url, keyPrefix }),
       ),
     });
     const [one, two, three] = [0, 1, 2].map((index) =>
@@ -204,7 +193,7 @@ describe('instances that Nest makes in other ways', () => {
     class Transient extends StockService {}
     const counter = new Counter();
     const app = await startNest({
-      imports: [RedisLockModule.forRoot({ connection })],
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
       providers: [PerRequest, Transient, { provide: Counter, useValue: counter }],
     });
     const services = await Promise.all([
@@ -219,7 +208,7 @@ describe('instances that Nest makes in other ways', () => {
   it('instances made by useFactory and useValue are locked', async () => {
     const counter = new Counter();
     const app = await startNest({
-      imports: [RedisLockModule.forRoot({ connection })],
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
       providers: [
         { provide: 'made', useFactory: () => new StockService(counter) },
         { provide: 'given', useValue: new StockService(counter) },
@@ -241,8 +230,8 @@ describe('connection', () => {
   const name = uniqueKey('client');
 
   it.each([
-    ['ioredis 6', () => new Redis(connection, { connectionName: name })],
-    ['ioredis 5', () => new Redis5(connection, { connectionName: name })],
+    ['ioredis 6', () => new Redis(server.url, { connectionName: name })],
+    ['ioredis 5', () => new Redis5(server.url, { connectionName: name })],
   ])('uses a client of %s and leaves it as it was', async (_, connect) => {
     const client = connect();
     afterTest(() => client.disconnect());
@@ -257,7 +246,7 @@ describe('connection', () => {
     const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: client })] });
     const key = uniqueKey();
     await app.get(LockService).withLock(key, async () => {
-      expect(await redis.exists(`lock:{${key}}`)).toBe(1);
+      expect(await server.admin.exists(`lock:{${key}}`)).toBe(1);
     });
     await app.close();
 
@@ -270,7 +259,7 @@ describe('connection', () => {
     const options = { host: '127.0.0.1', port: server.port, connectionName };
     const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: options })] });
     const list = async (): Promise<string[]> =>
-      String(await redis.call('CLIENT', 'LIST'))
+      String(await server.admin.call('CLIENT', 'LIST'))
         .split('\n')
         .filter(
           (line) => line.includes(`name=${connectionName} `) || line.includes('name=lock:inbox:'),
@@ -283,7 +272,7 @@ describe('connection', () => {
 
 describe('LockService', () => {
   it('withLock() gives a lock that is held, fenced, and over afterwards', async () => {
-    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
+    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: server.url })] });
     const locks = app.get(LockService);
     const seen: Lock[] = [];
     const key = uniqueKey();
@@ -313,7 +302,7 @@ describe('LockService', () => {
     }
     const counter = new Counter();
     const app = await startNest({
-      imports: [RedisLockModule.forRoot({ connection })],
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
       providers: [Outer, StockService, { provide: Counter, useValue: counter }],
     });
     const id = uniqueKey();

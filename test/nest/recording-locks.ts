@@ -12,6 +12,7 @@ import {
   lockServiceToken,
 } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { LockedInstances } from '../../libs/nestjs-locked/src/nest/decorator/locked-instances.js';
+import { makeGate } from '../support/gate.js';
 
 /** A lock service without Redis: excludes for real, inside this process, and writes down what it did. */
 export class RecordingLocks implements HasLockRunner {
@@ -49,15 +50,10 @@ export class RecordingLocks implements HasLockRunner {
 
   async #enter(key: string): Promise<() => void> {
     const before = this.#tails.get(key);
-    let release = (): void => {};
-    this.#tails.set(
-      key,
-      new Promise((resolve) => {
-        release = resolve;
-      }),
-    );
+    const { opened, open } = makeGate();
+    this.#tails.set(key, opened);
     await before;
-    return release;
+    return open;
   }
 
   /** What was asked for, call by call. */

@@ -1,6 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
 import { execFile } from 'node:child_process';
 import { createServer, type AddressInfo } from 'node:net';
@@ -10,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const run = promisify(execFile);
@@ -21,7 +20,7 @@ const COMMAND_LIMIT_MS = 300;
 /** For a busy machine. */
 const SLACK_MS = 500;
 
-let server: RedisServer;
+const server = useRedisServer();
 /** It takes the full ten seconds to give up, so it begins while the other tests run. */
 let startWithoutRedis: Promise<{ stdout: string; stderr: string }>;
 
@@ -30,10 +29,7 @@ beforeAll(async () => {
     timeout: 25_000,
   });
   startWithoutRedis.catch(() => {}); // looked at by its test
-  server = await RedisServer.start();
 });
-
-afterAll(() => server.stop());
 
 async function startLocks(leaseMs = LEASE_MS): Promise<LockService> {
   const lockModule = RedisLockModule.forRoot({ connection: server.url, leaseMs });
@@ -51,8 +47,7 @@ async function timed(action: () => Promise<unknown>): Promise<{ error: unknown; 
 
 describe('Redis that is not as it should be', () => {
   it('without channel rights: the application does not start, and the rule that is missing is named', async () => {
-    const admin = new Redis(server.url);
-    afterTest(() => admin.disconnect());
+    const { admin } = server;
     const rules = ['on', '>secret', '~lock:*', 'resetchannels', '+@all'];
     await admin.call('ACL', 'SETUSER', 'no-channels', ...rules);
 

@@ -1,30 +1,15 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger, type INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { RedisServer } from 'dev-servers';
 import { RedisLockModule } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
+import { useRedis } from '../support/shared-redis.js';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'];
 
-let server: RedisServer;
+const redis = useRedis();
 let warnings: unknown[];
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-});
-
-afterAll(() => server.stop());
 
 beforeEach(() => {
   warnings = [];
@@ -53,7 +38,7 @@ function listen(): void {
 }
 
 function lockModules() {
-  const connection = server.url;
+  const connection = redis.url;
   return [
     RedisLockModule.forRoot({ connection }),
     RedisLockModule.forRoot({ connection, name: 'billing' }),

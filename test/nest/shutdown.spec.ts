@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Controller, Get, Injectable, Module, type INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Locked, LockService, RedisLockModule, type Lock } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,28 +8,16 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { startHttp, startNest } from '../support/nest-app.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** Short, so that a lock that is not renewed while the application closes would be noticed. */
 const LEASE_MS = 600;
 
-let server: RedisServer;
-let redis: Redis;
-let connection: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  connection = server.url;
-  redis = new Redis(connection);
-});
-
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+const server = useRedisServer();
 
 async function connections(): Promise<number> {
-  return String(await redis.call('CLIENT', 'LIST'))
+  return String(await server.admin.call('CLIENT', 'LIST'))
     .trim()
     .split('\n').length;
 }
@@ -39,8 +26,7 @@ describe('an application that closes', () => {
   it('lets a request in flight finish under its lock, sends waiters away, closes Redis last', async () => {
     const events: string[] = [];
     const key = uniqueKey();
-    let finish = (): void => {};
-    const mayFinish = new Promise<void>((resolve) => (finish = resolve));
+    const mayFinish = makeGate();
 
     @Controller()
     class SlowController {
@@ -48,15 +34,17 @@ describe('an application that closes', () => {
       @Locked(() => key)
       async slow(): Promise<string> {
         events.push('begins');
-        await mayFinish;
+        await mayFinish.opened;
         events.push('ends');
         return 'finished';
       }
     }
-    const other = await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
+    const other = await startNest({
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
+    });
     const before = await connections();
     const { app, url } = await startHttp({
-      imports: [RedisLockModule.forRoot({ connection, leaseMs: LEASE_MS })],
+      imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: LEASE_MS })],
       controllers: [SlowController],
     });
     const locks = app.get(LockService);
@@ -72,7 +60,7 @@ describe('an application that closes', () => {
     await sleep(LEASE_MS * 2);
     expect(events).toEqual(['begins']);
 
-    finish();
+    mayFinish.open();
     expect(await (await answer).text()).toBe('finished');
     await Promise.all([closing, successor]);
     expect(events.slice(0, 2)).toEqual(['begins', 'ends']);
@@ -81,21 +69,21 @@ describe('an application that closes', () => {
 
   it('after shutdownMs tells work that does not end, and leaves its lease to run out', async () => {
     const app = await startNest({
-      imports: [RedisLockModule.forRoot({ connection, shutdownMs: 50 })],
+      imports: [RedisLockModule.forRoot({ connection: server.url, shutdownMs: 50 })],
     });
     const key = uniqueKey();
     const held: Lock[] = [];
-    let finish = (): void => {};
+    const end = makeGate();
     const work = app.get(LockService).withLock(key, (lock) => {
       held.push(lock);
       lock.signal.throwIfAborted();
-      return new Promise<void>((resolve) => (finish = resolve));
+      return end.opened;
     });
     await eventually(() => expect(held).toHaveLength(1));
     await app.close();
     expect(held[0]?.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
-    expect(await redis.pttl(`lock:{${key}}`)).toBeGreaterThan(0);
-    finish();
+    expect(await server.admin.pttl(`lock:{${key}}`)).toBeGreaterThan(0);
+    end.open();
     await work;
   });
 
@@ -104,7 +92,7 @@ describe('an application that closes', () => {
     @Injectable()
     class Idle {}
     const app = await startNest({
-      imports: [RedisLockModule.forRoot({ connection })],
+      imports: [RedisLockModule.forRoot({ connection: server.url })],
       providers: [Idle],
     });
     expect(await connections()).toBe(before + 2);
@@ -115,7 +103,7 @@ describe('an application that closes', () => {
 
 describe('an application that closes before it has started', () => {
   async function notStarted(): Promise<INestApplication> {
-    const imports = [RedisLockModule.forRoot({ connection })];
+    const imports = [RedisLockModule.forRoot({ connection: server.url })];
     const root = { module: class Root {}, imports };
     return NestFactory.create(root, { logger: false, abortOnError: false });
   }
@@ -157,7 +145,7 @@ describe('an application whose Redis client another module closes', () => {
     'in %s (%s): what has ended is free at once, waiters are sent away',
     async (hook, place) => {
       const before = await connections();
-      const client = new Redis(connection);
+      const client = new Redis(server.url);
       const closed = makeGate();
       const [inRequest, outside, lingering] = [uniqueKey(), uniqueKey(), uniqueKey()];
 
@@ -211,5 +199,5 @@ describe('an application whose Redis client another module closes', () => {
 
 /** How many of these keys somebody holds. */
 function taken(...keys: string[]): Promise<number> {
-  return redis.exists(keys.map((key) => `lock:{${key}}`));
+  return server.admin.exists(keys.map((key) => `lock:{${key}}`));
 }

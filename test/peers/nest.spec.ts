@@ -1,9 +1,9 @@
 /** Defects seen in lock libraries for Nest, looked for here in real applications. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { ConflictException, Controller, Get, Injectable, Param } from '@nestjs/common';
-import { RedisServer } from 'dev-servers';
 import { Locked, LockKey, LockService, RedisLockModule } from 'nestjs-locked';
 import { startHttp, startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 @Controller('orders')
@@ -23,17 +23,11 @@ class StockService {
   }
 }
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-});
-
-afterAll(() => server.stop());
+const redis = useRedis();
 
 function start() {
   return startNest({
-    imports: [RedisLockModule.forRoot({ connection: server.url })],
+    imports: [RedisLockModule.forRoot({ connection: redis.url })],
     providers: [StockService],
   });
 }
@@ -41,7 +35,7 @@ function start() {
 describe('@Locked', () => {
   it('an HttpException of the work keeps its status and body', async () => {
     const { url } = await startHttp({
-      imports: [RedisLockModule.forRoot({ connection: server.url })],
+      imports: [RedisLockModule.forRoot({ connection: redis.url })],
       controllers: [OrderController],
     });
     const response = await fetch(`${url}/orders/7`);

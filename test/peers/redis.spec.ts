@@ -1,24 +1,17 @@
 /** Defects seen in other lock libraries, looked for here on a real server. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 4_000;
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-});
-
-afterAll(() => server.stop());
+const server = useRedisServer();
 
 function waiters(redis: Redis, key: string, count: number): Promise<void> {
   return eventually(async () => expect(await redis.zcard(`lock:{${key}}:queue`)).toBe(count));
@@ -61,7 +54,6 @@ describe('whose lock it is', () => {
     const lock = await engine.acquire(key);
     await redis.del(`lock:{${key}}`);
     const monitor = await RedisMonitor.start(server.port);
-    afterTest(() => monitor.stop());
     const from = performance.now();
     expect(await lock.release()).toBe(false);
     expect(performance.now() - from).toBeLessThan(SOON_MS);
@@ -75,8 +67,7 @@ describe('whose lock it is', () => {
 
 describe('the work', () => {
   it('a failed release hides neither its result nor its error', async () => {
-    const own = await RedisServer.start();
-    afterTest(() => own.stop());
+    const own = await startRedisServer();
     const { engine, events } = await openLocks(own.url, { leaseMs: 900 });
     const failure = new Error('out of stock');
     let holding = 0;

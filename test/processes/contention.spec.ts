@@ -1,5 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import {
   contendedRuns,
@@ -10,31 +9,25 @@ import {
 } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, type LockProcessOptions } from '../support/lock-process.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 2_000;
 const PROCESSES = 8;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
   await start(PROCESSES); // they serve all tests
   await LockProcess.closeAll();
 }, 60_000);
 
 afterEach(() => LockProcess.closeAll());
 
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
-
 describe('a counter raced under the lock', () => {
-  test.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
+  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
     const racers = await start(count);
 
     const { holds, total, counted } = await race(racers, {
@@ -48,7 +41,7 @@ describe('a counter raced under the lock', () => {
     expectExclusive(holds);
   });
 
-  test('leaves nothing in Redis but the fence, and nothing in the processes', async () => {
+  it('leaves nothing in Redis but the fence, and nothing in the processes', async () => {
     const racers = await start(3);
     const { key } = await race(racers, { callers: 4, times: 20 });
 
@@ -60,7 +53,7 @@ describe('a counter raced under the lock', () => {
     }
   });
 
-  test('by holders of many keys at once: keys do not disturb each other', async () => {
+  it('by holders of many keys at once: keys do not disturb each other', async () => {
     const racers = await start(3);
 
     const races = await Promise.all(
@@ -75,7 +68,7 @@ describe('a counter raced under the lock', () => {
 });
 
 describe('order', () => {
-  test('with localHandovers 0, processes enter in the order in which they asked', async () => {
+  it('with localHandovers 0, processes enter in the order in which they asked', async () => {
     const all = await start(PROCESSES, { localHandovers: 0 });
     const key = uniqueKey();
     const holder = all[0]!.hold(key);
@@ -94,7 +87,7 @@ describe('order', () => {
     expectExclusive([await holder.ended, ...holds]);
   });
 
-  test('with localHandovers 0, processes with many callers take turns, one hold each', async () => {
+  it('with localHandovers 0, processes with many callers take turns, one hold each', async () => {
     const { holds } = await race(await start(2, { localHandovers: 0 }), {
       callers: 3,
       times: 30,
@@ -106,7 +99,7 @@ describe('order', () => {
     expect(runs.filter((run) => run.holds.length > 1)).toEqual([]);
   });
 
-  test('the callers of one process enter in the order in which they asked', async () => {
+  it('the callers of one process enter in the order in which they asked', async () => {
     const [only] = await start(1);
     const key = uniqueKey();
     const holder = only!.hold(key);
@@ -121,7 +114,7 @@ describe('order', () => {
 });
 
 describe('fairness', () => {
-  test('with the defaults no process starves: between two turns of one, every other has at most a few', async () => {
+  it('with the defaults no process starves: between two turns of one, every other has at most a few', async () => {
     const { holds } = await race(await start(PROCESSES), {
       callers: 4,
       times: 30,
@@ -135,7 +128,7 @@ describe('fairness', () => {
     expect(longestPauseInRuns(runs)).toBeLessThanOrEqual(3 * (PROCESSES - 1));
   });
 
-  test('localHandovers bounds how many callers of one process follow each other', async () => {
+  it('localHandovers bounds how many callers of one process follow each other', async () => {
     const localHandovers = 3;
     const { holds } = await race(await start(2, { localHandovers }), { callers: 8, times: 20 });
 
@@ -144,7 +137,7 @@ describe('fairness', () => {
     expect(Math.max(...runs.map((run) => run.holds.length))).toBe(localHandovers + 1);
   });
 
-  test('local hand-overs end a second after another process has asked, however many are allowed', async () => {
+  it('local hand-overs end a second after another process has asked, however many are allowed', async () => {
     const [first, second] = await start(2, { localHandovers: 1_000_000, waitMs: 60_000 });
     const key = uniqueKey();
     const holdMs = 50;
@@ -160,7 +153,7 @@ describe('fairness', () => {
     expect(entered - asked).toBeLessThan(8_000);
   });
 
-  test('alone, a process passes the lock on for as long as it likes', async () => {
+  it('alone, a process passes the lock on for as long as it likes', async () => {
     const [only] = await start(1, { localHandovers: 0 });
     const key = uniqueKey();
     const holder = only!.hold(key);
@@ -211,7 +204,7 @@ async function race(
   return {
     key,
     total: racers.length * callers * times,
-    counted: Number(await observer.redis.get(counter)),
+    counted: Number(await server.admin.get(counter)),
     holds: inOrder(records),
   };
 }

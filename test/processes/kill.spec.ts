@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { expectExclusive, inOrder } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_000;
@@ -12,20 +12,10 @@ const LONG_LEASE_MS = 60_000;
 /** Bounds on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
 
-let server: RedisServer;
-let observer: LockObserver;
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
 let key: string;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  observer = new LockObserver(server.url);
-});
-
-afterAll(async () => {
-  await LockProcess.endAll();
-  observer?.close();
-  await server?.stop();
-});
 
 beforeEach(() => {
   key = uniqueKey();
@@ -37,7 +27,7 @@ afterEach(async () => {
 });
 
 describe('the holder is killed', () => {
-  test('the next waiter enters after the lease has ended, not before', async () => {
+  it('the next waiter enters after the lease has ended, not before', async () => {
     const [holder, waiter] = await start(2);
     const { token } = await holder!.hold(key).entered;
     const waiting = waiter!.hold(key);
@@ -55,7 +45,7 @@ describe('the holder is killed', () => {
     expect(next.token).toBeGreaterThan(token);
   });
 
-  test('and with it the head of the queue: the waiter behind enters', async () => {
+  it('and with it the head of the queue: the waiter behind enters', async () => {
     const [holder, head, behind] = await start(3);
     const { token } = await holder!.hold(key).entered;
     head!.hold(key);
@@ -72,7 +62,7 @@ describe('the holder is killed', () => {
     expect(next.token).toBeGreaterThan(token);
   });
 
-  test('with several waiters in several processes: all enter, processes in their order', async () => {
+  it('with several waiters in several processes: all enter, processes in their order', async () => {
     const [holder, ...waiters] = await start(4);
     await holder!.hold(key).entered;
     const attempts: Attempt[][] = [];
@@ -92,7 +82,7 @@ describe('the holder is killed', () => {
     expect(holds).toHaveLength(30);
   });
 
-  test('and its lease has ended: who comes then does not overtake the queue', async () => {
+  it('and its lease has ended: who comes then does not overtake the queue', async () => {
     const [holder, waiter, late] = await start(3, 20_000);
     const { token } = await holder!.hold(key).entered;
     const [waiting] = await queueUp([waiter!]);
@@ -111,7 +101,7 @@ describe('the holder is killed', () => {
 });
 
 describe('a waiter is killed or paused', () => {
-  test.each(['head', 'middle', 'tail'])(
+  it.each(['head', 'middle', 'tail'])(
     'the %s of the queue is killed: the others enter in turn, at once',
     async (which) => {
       const [holder, ...waiters] = await start(4, LONG_LEASE_MS);
@@ -130,7 +120,7 @@ describe('a waiter is killed or paused', () => {
     },
   );
 
-  test('the head of the queue is paused: the others wait for the acceptance lease, no longer', async () => {
+  it('the head of the queue is paused: the others wait for the acceptance lease, no longer', async () => {
     const leaseMs = 20_000;
     const acceptMs = 2_000;
     const [holder, head, behind] = await start(3, leaseMs);
@@ -153,7 +143,7 @@ describe('a waiter is killed or paused', () => {
     expectExclusive([next, await paused!.ended]);
   });
 
-  test('a paused waiter that wakes while another holds the lock does not enter', async () => {
+  it('a paused waiter that wakes while another holds the lock does not enter', async () => {
     const [holder, head, behind] = await start(3, LEASE_MS);
     const holding = holder!.hold(key);
     await holding.entered;
@@ -171,7 +161,7 @@ describe('a waiter is killed or paused', () => {
     expectExclusive([first, second, await paused.release()]);
   });
 
-  test('a waiter paused and continued before its turn loses nothing', async () => {
+  it('a waiter paused and continued before its turn loses nothing', async () => {
     const [holder, waiter] = await start(2, LONG_LEASE_MS);
     const holding = holder!.hold(key);
     await holding.entered;
@@ -189,7 +179,7 @@ describe('a waiter is killed or paused', () => {
 });
 
 describe('the holder is paused past its lease, then continued', () => {
-  test('a successor has entered, the paused one learns it, and its release touches nothing', async () => {
+  it('a successor has entered, the paused one learns it, and its release touches nothing', async () => {
     const [holder, successor] = await start(2);
     const paused = holder!.hold(key);
     const { token } = await paused.entered;
@@ -218,7 +208,7 @@ describe('the holder is paused past its lease, then continued', () => {
     await expect(following.release()).resolves.toMatchObject({ released: true });
   });
 
-  test('callers of the paused process wait for their turn behind the successor', async () => {
+  it('callers of the paused process wait for their turn behind the successor', async () => {
     const [holder, successor] = await start(2);
     const paused = holder!.hold(key);
     await paused.entered;
@@ -238,7 +228,7 @@ describe('the holder is paused past its lease, then continued', () => {
 });
 
 describe('the event loop of the holder is blocked for longer than the lease', () => {
-  test.each([
+  it.each([
     ['asked by the blocking code itself', true],
     ['asked by what runs next', false],
   ])('nobody is told that the lock is held: %s', async (_, askAtOnce) => {
@@ -266,7 +256,7 @@ describe('the event loop of the holder is blocked for longer than the lease', ()
     await expect(blocked.release()).resolves.toMatchObject({ released: false });
   });
 
-  test('nor that another lock of the same process is', async () => {
+  it('nor that another lock of the same process is', async () => {
     const [holder] = await start(1);
     const attempts = [holder!.hold(key), holder!.hold(uniqueKey()), holder!.hold(uniqueKey())];
     await Promise.all(attempts.map(({ entered }) => entered));
@@ -280,7 +270,7 @@ describe('the event loop of the holder is blocked for longer than the lease', ()
 });
 
 describe('Redis', () => {
-  test('SCRIPT FLUSH during contention goes unnoticed', async () => {
+  it('SCRIPT FLUSH during contention goes unnoticed', async () => {
     const racers = await start(3);
     const counter = `counter:${key}`;
     const order = { key, counter, callers: 3, times: 50, pauseMs: 1 };
@@ -290,7 +280,7 @@ describe('Redis', () => {
     );
     let flushes = 0;
     for (; racing; flushes += 1) {
-      await observer.redis.script('FLUSH');
+      await server.admin.script('FLUSH');
       await sleep(20);
     }
 
@@ -298,10 +288,10 @@ describe('Redis', () => {
     expect(flushes).toBeGreaterThan(10);
     expectExclusive(holds);
     expect(holds.filter(({ lost }) => lost)).toEqual([]);
-    expect(await observer.redis.get(counter)).toBe(String(3 * 3 * 50));
+    expect(await server.admin.get(counter)).toBe(String(3 * 3 * 50));
   });
 
-  test('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise', async () => {
+  it('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise', async () => {
     const [holder, ...waiters] = await start(4, LONG_LEASE_MS);
     const holding = holder!.hold(key);
     const { token } = await holding.entered;
@@ -319,7 +309,7 @@ describe('Redis', () => {
     await expect(holding.release()).resolves.toMatchObject({ released: false });
   });
 
-  test('restarted empty during a race: every caller gets its turns, tokens rise', async () => {
+  it('restarted empty during a race: every caller gets its turns, tokens rise', async () => {
     const racers = await start(3);
     const order = { key, counter: `counter:${key}`, callers: 3, times: 100, pauseMs: 1 };
     const races = Promise.all(racers.map((racer) => racer.call('race', order)));
@@ -339,7 +329,7 @@ describe('Redis', () => {
     expectExclusive(after);
   });
 
-  test('paused while a lock is held: the signal aborts at the local deadline', async () => {
+  it('paused while a lock is held: the signal aborts at the local deadline', async () => {
     const [holder] = await start(1);
     const holding = holder!.hold(key);
     await holding.entered;
@@ -361,7 +351,7 @@ describe('Redis', () => {
     await holder!.hold(key).entered;
   });
 
-  test('paused for less than the lease: the lock is kept', async () => {
+  it('paused for less than the lease: the lock is kept', async () => {
     const leaseMs = 3_000;
     const [holder] = await start(1, leaseMs);
     const holding = holder!.hold(key);

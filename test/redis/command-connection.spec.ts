@@ -1,6 +1,6 @@
 /** When commands of the Redis store are sent, and in which order, while connections and scripts come and go. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { describe, expect, it } from '@jest/globals';
+import type { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -17,6 +17,7 @@ import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { StoreEvents } from '../support/store-events.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -55,12 +56,6 @@ async function openStore(connection: string | RedisOptions, clock = new Counting
   };
 }
 
-async function startServer(...args: string[]): Promise<RedisServer> {
-  const server = await RedisServer.start({ args });
-  afterTest(() => server.stop());
-  return server;
-}
-
 /** Kills the server, and waits until the store knows that its connections are gone. */
 async function killed(
   server: RedisServer,
@@ -83,12 +78,12 @@ function wasAsked(admin: Redis, name: string): Promise<number> {
 
 describe('while there is no connection', () => {
   it('nothing is sent, and nothing later whose time limit has passed', async () => {
-    const server = await startServer();
-    const it = await openStore(server.url);
-    await killed(server, it);
+    const server = await startRedisServer();
+    const peer = await openStore(server.url);
+    await killed(server, peer);
 
     const before = performance.now();
-    const reply = await it.acquire('late');
+    const reply = await peer.acquire('late');
     expect(performance.now() - before).toBeLessThan(10 * LIMIT_MS);
     expect(reply).toMatchObject({ kind: 'unknown', neverRan: true });
     const { cause } = reply as { cause: LockStoreError };
@@ -99,7 +94,7 @@ describe('while there is no connection', () => {
 
     await server.restart();
     await eventually(async () =>
-      expect(await it.acquire('next')).toMatchObject({ kind: 'granted' }),
+      expect(await peer.acquire('next')).toMatchObject({ kind: 'granted' }),
     );
     const admin = openAdmin(server.url);
     expect(await wasAsked(admin, 'next')).toBe(1);
@@ -107,17 +102,17 @@ describe('while there is no connection', () => {
   });
 
   it('a command waits for it within its time limit, and commands keep their order', async () => {
-    const server = await startServer();
-    const it = await openStore(server.url, new PatientClock());
-    const token = it.token();
+    const server = await startRedisServer();
+    const peer = await openStore(server.url, new PatientClock());
+    const token = peer.token();
     await server.kill();
-    expect(await it.events.next()).toBe('inboxLost');
+    expect(await peer.events.next()).toBe('inboxLost');
 
     const replies = Promise.all([
-      it.acquire('x', token),
-      it.leave('x', token),
-      it.acquire('x'),
-      it.acquire('x'),
+      peer.acquire('x', token),
+      peer.leave('x', token),
+      peer.acquire('x'),
+      peer.acquire('x'),
     ]);
     await server.restart();
 
@@ -130,12 +125,12 @@ describe('while there is no connection', () => {
   });
 
   it('a thousand commands wait, and the others are told at once', async () => {
-    const server = await startServer();
-    const it = await openStore(server.url);
-    await killed(server, it);
+    const server = await startRedisServer();
+    const peer = await openStore(server.url);
+    await killed(server, peer);
 
     const before = performance.now();
-    const replies = Array.from({ length: MOST + 500 }, (_, i) => it.acquire(`many:${i}`));
+    const replies = Array.from({ length: MOST + 500 }, (_, i) => peer.acquire(`many:${i}`));
     const refused = await Promise.all(replies.slice(MOST));
     expect(performance.now() - before).toBeLessThan(LIMIT_MS);
     for (const reply of refused) {
@@ -155,28 +150,28 @@ describe('while there is no connection', () => {
   });
 
   it('close() ends within the time limit of what waits, and later commands are told', async () => {
-    const server = await startServer();
-    const it = await openStore(server.url);
-    await killed(server, it);
+    const server = await startRedisServer();
+    const peer = await openStore(server.url);
+    await killed(server, peer);
 
-    const asked = it.acquire('x');
-    await it.store.close();
+    const asked = peer.acquire('x');
+    await peer.store.close();
     expect(await asked).toMatchObject({ kind: 'unknown' });
-    expect(await it.acquire('x')).toMatchObject({
+    expect(await peer.acquire('x')).toMatchObject({
       kind: 'unknown',
       neverRan: true,
       cause: { message: "Cannot acquire 'x': the locks are not open" },
     });
-    expect(it.clock.timers).toBe(0);
+    expect(peer.clock.timers).toBe(0);
   });
 });
 
 describe('while the server is silent', () => {
   it('nothing is sent after the first command that was not answered, and what waited is never sent', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const admin = openAdmin(server.url);
-    const it = await openStore(server.url);
-    await it.acquire('warm');
+    const peer = await openStore(server.url);
+    await peer.acquire('warm');
 
     server.pause();
     const replies: Promise<unknown>[] = [];
@@ -184,14 +179,16 @@ describe('while the server is silent', () => {
     const from = performance.now();
     while (performance.now() - from < 5 * LIMIT_MS) {
       names.push(`silent:${names.length}`);
-      replies.push(it.acquire(names.at(-1) as string));
+      replies.push(peer.acquire(names.at(-1) as string));
       await sleep(10);
     }
     for (const reply of await Promise.all(replies))
       expect(reply).toMatchObject({ kind: 'unknown' });
     server.resume();
 
-    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+    await eventually(async () =>
+      expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' }),
+    );
     const asked = await Promise.all(names.map((name) => wasAsked(admin, name)));
     const settled = (await Promise.all(replies)) as { neverRan?: boolean }[];
     expect(asked.map((wasRun, i) => wasRun === 1 && settled[i]!.neverRan === true)).not.toContain(
@@ -206,16 +203,19 @@ describe('while the server is silent', () => {
 
 describe('a connection that breaks', () => {
   it('what was not answered is sent again in its order, and "not yours" to a repeated release is no loss', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
-    afterTest(() => proxy.stop());
     const admin = openAdmin(server.url);
-    const it = await openStore(proxy.url);
-    const [first, second] = [it.token(), it.token()];
-    await it.acquire('x', first);
+    const peer = await openStore(proxy.url);
+    const [first, second] = [peer.token(), peer.token()];
+    await peer.acquire('x', first);
 
     proxy.swallowAnswersOfOldest();
-    const replies = Promise.all([it.release('x', first), it.acquire('x', second), it.acquire('x')]);
+    const replies = Promise.all([
+      peer.release('x', first),
+      peer.acquire('x', second),
+      peer.acquire('x'),
+    ]);
     await eventually(async () => expect(await admin.get('lock:{x}')).toBe(second)); // carried out
     proxy.cut();
 
@@ -227,15 +227,14 @@ describe('a connection that breaks', () => {
   });
 
   it("an operator's release that was not answered is not sent again: somebody else may have the lock", async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
-    afterTest(() => proxy.stop());
     const admin = openAdmin(server.url);
-    const it = await openStore(proxy.url);
-    await it.acquire('x');
+    const peer = await openStore(proxy.url);
+    await peer.acquire('x');
 
     proxy.swallowAnswersOfOldest();
-    const failure = expect(it.store.directory.revoke('x')).rejects.toThrow(
+    const failure = expect(peer.store.directory.revoke('x')).rejects.toThrow(
       /^Cannot revoke 'x': the connection to Redis broke/,
     );
     await eventually(async () => expect(await admin.get('lock:{x}')).toMatch(/^revoked/)); // carried out
@@ -243,16 +242,16 @@ describe('a connection that breaks', () => {
     proxy.cut();
 
     await failure;
-    await eventually(async () => expect(await it.acquire('x')).toMatchObject({ kind: 'busy' }));
+    await eventually(async () => expect(await peer.acquire('x')).toMatchObject({ kind: 'busy' }));
     expect(await admin.get('lock:{x}')).toBe('somebody');
   });
 
   it('a script that drops the dead in several rounds is not overtaken between them', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const admin = openAdmin(server.url);
-    const it = await openStore(server.url);
-    const token = it.token();
-    await it.acquire('x', token);
+    const peer = await openStore(server.url);
+    const token = peer.token();
+    await peer.acquire('x', token);
     const dead = Array.from({ length: 30_000 }, (_, i) => `${i.toString(16).padStart(32, '0')}:1`);
     for (let i = 0; i < dead.length; i += 1_000)
       await admin.zadd(
@@ -260,9 +259,9 @@ describe('a connection that breaks', () => {
         ...dead.slice(i, i + 1_000).flatMap((member) => [i, member]),
       );
 
-    const released = it.release('x', token);
+    const released = peer.release('x', token);
     await eventually(async () => expect(await admin.zcard('lock:{x}:queue')).toBeLessThan(28_000));
-    const next = it.acquire('x');
+    const next = peer.acquire('x');
 
     expect(await admin.zcard('lock:{x}:queue')).toBeGreaterThan(0); // it was asked for in between
     expect(await released).toEqual({ kind: 'released' });
@@ -271,62 +270,59 @@ describe('a connection that breaks', () => {
 });
 
 describe('scripts', () => {
-  let server: RedisServer;
+  const server = useRedisServer();
   let admin: Redis;
-  beforeAll(async () => {
-    server = await RedisServer.start();
-  });
-  afterAll(() => server.stop());
 
   it('are known to every server before it gets a command', async () => {
-    const own = await startServer();
-    const it = await openStore(own.url);
+    const own = await startRedisServer();
+    const peer = await openStore(own.url);
     admin = openAdmin(own.url);
     for (let round = 1; round <= 2; round++) {
-      await it.acquire(`round:${round}`);
+      await peer.acquire(`round:${round}`);
       expect(await calls(admin, 'eval')).toBe(0);
       expect(await admin.info('commandstats')).toMatch(/cmdstat_evalsha:.*failed_calls=0/);
       if (round === 2) break;
       await own.restart();
-      await eventually(() => expect(it.store.inboxReady).toBe(true));
+      await eventually(() => expect(peer.store.inboxReady).toBe(true));
     }
   });
 
   it('after a restart a try is not refused because of the release that it follows', async () => {
-    const own = await startServer();
-    const it = await openStore(own.url);
+    const own = await startRedisServer();
+    const peer = await openStore(own.url);
     await own.restart();
     admin = openAdmin(own.url);
     const keys = ['a', 'b', 'c', 'd'];
     await admin.eval(acquireScript.lua, 4, ...keys, 'lock:inbox:', 500, 0, 'somebody', 1, 1, '');
-    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+    await eventually(async () =>
+      expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' }),
+    );
 
-    const token = it.token();
-    expect(await it.acquire('x', token)).toMatchObject({ kind: 'granted' });
-    expect(await Promise.all([it.release('x', token), it.acquire('x')])).toMatchObject([
+    const token = peer.token();
+    expect(await peer.acquire('x', token)).toMatchObject({ kind: 'granted' });
+    expect(await Promise.all([peer.release('x', token), peer.acquire('x')])).toMatchObject([
       { kind: 'released' },
       { kind: 'granted' },
     ]);
   });
 
   it('that the server has forgotten are sent whole in the order of the commands', async () => {
-    const it = await openStore(server.url);
+    const peer = await openStore(server.url);
     admin = openAdmin(server.url);
     const name = uniqueKey();
-    const tokens = Array.from({ length: 4 }, () => it.token());
+    const tokens = Array.from({ length: 4 }, () => peer.token());
     const [a, b, c, d] = tokens as [string, string, string, string];
     const monitor = await RedisMonitor.start(server.port);
-    afterTest(() => monitor.stop());
 
     await admin.script('FLUSH');
     const replies = Promise.all([
-      it.acquire(name, a),
-      it.release(name, a),
-      it.acquire(name, b),
-      it.leave(name, b),
-      it.acquire(name, c),
-      it.acquire(uniqueKey()),
-      it.acquire(name, d),
+      peer.acquire(name, a),
+      peer.release(name, a),
+      peer.acquire(name, b),
+      peer.leave(name, b),
+      peer.acquire(name, c),
+      peer.acquire(uniqueKey()),
+      peer.acquire(name, d),
     ]);
     expect(await replies).toMatchObject([
       { kind: 'granted', token: a },
@@ -347,17 +343,17 @@ describe('scripts', () => {
   });
 
   it('a command whose script was forgotten is not sent behind a later one for the same lock', async () => {
-    const it = await openStore(server.url);
+    const peer = await openStore(server.url);
     admin = openAdmin(server.url);
     const name = uniqueKey();
-    const token = it.token();
+    const token = peer.token();
 
     await admin.script('FLUSH');
     await admin.script('LOAD', leaveScript.lua);
     const [acquired, left, other] = await Promise.all([
-      it.acquire(name, token),
-      it.leave(name, token),
-      it.acquire(uniqueKey()),
+      peer.acquire(name, token),
+      peer.leave(name, token),
+      peer.acquire(uniqueKey()),
     ]);
 
     expect(left).toEqual({ kind: 'left' });
@@ -378,18 +374,18 @@ describe('scripts', () => {
     await admin.call('ACL', 'SETUSER', 'no-scripts', 'on', '>secret', ...rights);
     const { port } = server;
     const user = { port, username: 'no-scripts', password: 'secret', enableReadyCheck: false };
-    const it = await openStore(user);
+    const peer = await openStore(user);
     await admin.script('FLUSH');
     const name = uniqueKey();
-    const token = it.token();
-    expect(await it.acquire(name, token)).toMatchObject({ kind: 'granted' });
-    expect(await it.release(name, token)).toEqual({ kind: 'released' });
+    const token = peer.token();
+    expect(await peer.acquire(name, token)).toMatchObject({ kind: 'granted' });
+    expect(await peer.release(name, token)).toEqual({ kind: 'released' });
   });
 });
 
 describe('a server that is a replica', () => {
   it('gets no command at the start', async () => {
-    const server = await startServer('--replicaof', '127.0.0.1', '1');
+    const server = await startRedisServer('--replicaof', '127.0.0.1', '1');
     await expect(openStore(server.url, new CountingClock(1_000))).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringMatching(/^Cannot connect within .* is a READONLY replica/),
@@ -400,16 +396,16 @@ describe('a server that is a replica', () => {
     ['READONLY', 'yes'],
     ['MASTERDOWN', 'no'],
   ])('is left when it says %s, and used again when it is a master again', async (says, stale) => {
-    const server = await startServer('--replica-serve-stale-data', stale);
+    const server = await startRedisServer('--replica-serve-stale-data', stale);
     const admin = openAdmin(server.url);
-    const it = await openStore(server.url);
+    const peer = await openStore(server.url);
     const id = async (): Promise<string | undefined> =>
       /id=(\d+).*name=lock:commands/.exec(String(await admin.client('LIST')))?.[1];
     const before = await id();
 
     await admin.replicaof('127.0.0.1', 1);
     await expect(admin.eval("return redis.call('SET', 'a', 'b')", 1, 'a')).rejects.toThrow(says);
-    expect(await it.acquire('x')).toMatchObject({
+    expect(await peer.acquire('x')).toMatchObject({
       kind: 'unknown',
       neverRan: true,
       cause: { message: expect.stringMatching(/is a READONLY replica/) },
@@ -417,7 +413,9 @@ describe('a server that is a replica', () => {
     expect(await id()).not.toBe(before);
 
     await admin.replicaof('NO', 'ONE');
-    await eventually(async () => expect(await it.acquire('y')).toMatchObject({ kind: 'granted' }));
+    await eventually(async () =>
+      expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' }),
+    );
   });
 });
 
@@ -430,7 +428,7 @@ class PatientClock extends CountingClock {
 
 describe('two connections that lead to different servers', () => {
   it('are refused at the start, and are not made anew in a tight loop', async () => {
-    const servers = [await startServer(), await startServer()] as const;
+    const servers = [await startRedisServer(), await startRedisServer()] as const;
     const clients = servers.map(({ url }) => new Redis(url, { lazyConnect: true }));
     const [commands, inbox] = clients as [Redis, Redis];
     let made = 0;

@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { hostname } from 'node:os';
 import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -11,21 +10,11 @@ import {
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-  redis = new Redis(server.url);
-});
-
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+const server = useRedisServer();
 
 /** A lock service that was not opened. */
 function newLocks({
@@ -70,17 +59,19 @@ describe('processes', () => {
     await engine.open();
     const key = `lock:process:${store.processId}`;
     const self = JSON.stringify({ host: hostname(), pid: process.pid });
-    expect(await redis.get(key)).toBe(self);
-    expect(await redis.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS);
+    expect(await server.admin.get(key)).toBe(self);
+    expect(await server.admin.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS);
 
-    await redis.pexpire(key, 60_000);
+    await server.admin.pexpire(key, 60_000);
     expect(refreshes).toHaveLength(1);
     refreshes[0]!();
-    await eventually(async () => expect(await redis.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS));
+    await eventually(async () =>
+      expect(await server.admin.pttl(key)).toBeGreaterThan(HALF_AN_HOUR_MS),
+    );
     expect(refreshes).toHaveLength(2);
 
     await engine.close(0);
-    expect(await redis.exists(key)).toBe(0);
+    expect(await server.admin.exists(key)).toBe(0);
   });
 });
 
@@ -101,7 +92,6 @@ describe('the inbox', () => {
 
   it('is subscribed before the first lock is asked for, also without a start', async () => {
     const monitor = await RedisMonitor.start(server.port);
-    afterTest(() => monitor.stop());
     const { engine, store } = newLocks();
     const key = uniqueKey();
     const locks = await Promise.all([engine.acquire(key), engine.acquire(uniqueKey())]);
@@ -128,16 +118,16 @@ describe('a queue full of the dead', () => {
       `${i.toString(16).padStart(32, '0')}:1`,
     ]);
     for (let i = 0; i < dead.length; i += 1_000)
-      await redis.zadd(queue, ...dead.slice(i, i + 1_000).flat());
+      await server.admin.zadd(queue, ...dead.slice(i, i + 1_000).flat());
     const waiting = b.engine.acquire(key, { waitMs: 20_000 });
-    await eventually(async () => expect(await redis.zcard(queue)).toBe(dead.length + 1));
+    await eventually(async () => expect(await server.admin.zcard(queue)).toBe(dead.length + 1));
 
     const from = performance.now();
     expect(await lock.release()).toBe(true);
     const next = await waiting;
 
     expect(performance.now() - from).toBeLessThan(2_500); // half of what a waiter waits before it looks for itself
-    expect(await redis.zcard(queue)).toBe(0);
+    expect(await server.admin.zcard(queue)).toBe(0);
     await next.release();
   });
 });
@@ -150,12 +140,12 @@ describe('a fencing number', () => {
     const fence = `lock:{${key}}:fence`;
 
     const lock = await engine.acquire(key);
-    expect(await redis.pttl(fence)).toBeGreaterThan(600_000);
-    expect(await redis.pttl(fence)).toBeLessThanOrEqual(630_000);
+    expect(await server.admin.pttl(fence)).toBeGreaterThan(600_000);
+    expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(630_000);
     await lock.release();
 
-    expect(await redis.pttl(fence)).toBeLessThanOrEqual(600_000);
-    expect(await redis.pttl(fence)).toBeGreaterThan(580_000);
+    expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(600_000);
+    expect(await server.admin.pttl(fence)).toBeGreaterThan(580_000);
   });
 });
 
@@ -168,11 +158,11 @@ describe('a key that is kept after short work', () => {
     const lock = await a.engine.acquire(key, { holdAtLeastMs: keptMs });
     const from = performance.now();
     const waiting = b.engine.acquire(key, { waitMs: 20_000 });
-    await eventually(async () => expect(await redis.zcard(`lock:{${key}}:queue`)).toBe(1));
-    const holder = await redis.get(`lock:{${key}}`);
+    await eventually(async () => expect(await server.admin.zcard(`lock:{${key}}:queue`)).toBe(1));
+    const holder = await server.admin.get(`lock:{${key}}`);
 
     expect(await lock.release()).toBe(true);
-    expect(await redis.get(`lock:{${key}}`)).toBe(`kept:${holder}`);
+    expect(await server.admin.get(`lock:{${key}}`)).toBe(`kept:${holder}`);
     const next = await waiting;
     const ms = performance.now() - from;
     expect(ms).toBeGreaterThan(keptMs - 100);

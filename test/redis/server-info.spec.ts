@@ -1,6 +1,5 @@
 /** What a server says about itself, at the start and after every reconnect. */
 import { describe, expect, it } from '@jest/globals';
-import { RedisServer } from 'dev-servers';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   openRedis,
@@ -11,6 +10,7 @@ import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/se
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
 
 /** Notes the policies that it is told. */
@@ -20,12 +20,6 @@ class Listener extends StoreEvents {
   override mayEvict(policy?: string): void {
     this.policies.push(policy ?? '');
   }
-}
-
-async function startServer(...args: string[]): Promise<RedisServer> {
-  const server = await RedisServer.start({ args });
-  afterTest(() => server.stop());
-  return server;
 }
 
 async function openStore(connection: string | RedisOptions) {
@@ -48,7 +42,7 @@ describe('a node of a Redis Cluster', () => {
     /^The server in 'connection' is a node of a Redis Cluster.*not supported yet; name a server with cluster-enabled no, or sentinels$/;
 
   it('is refused at the start', async () => {
-    const node = await startServer('--cluster-enabled', 'yes');
+    const node = await startRedisServer('--cluster-enabled', 'yes');
     await openAdmin(node.url).call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
 
     const error = await openStore(node.url).catch((reason: unknown) => reason);
@@ -57,7 +51,7 @@ describe('a node of a Redis Cluster', () => {
   });
 
   it('is refused by what it answers if the user may not ask what it is', async () => {
-    const node = await startServer('--cluster-enabled', 'yes');
+    const node = await startRedisServer('--cluster-enabled', 'yes');
     const admin = openAdmin(node.url);
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
 
@@ -72,7 +66,7 @@ describe('a node of a Redis Cluster', () => {
 
 describe('the eviction policy', () => {
   it('is read again after a reconnect, and told when it has changed', async () => {
-    const server = await startServer();
+    const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const { listener } = await openStore(server.url);
     const reconnected = async (maxmemory: string, policy: string): Promise<void> => {
@@ -97,7 +91,12 @@ describe('the eviction policy', () => {
   });
 
   it('is told at the start', async () => {
-    const server = await startServer('--maxmemory', '100mb', '--maxmemory-policy', 'volatile-ttl');
+    const server = await startRedisServer(
+      '--maxmemory',
+      '100mb',
+      '--maxmemory-policy',
+      'volatile-ttl',
+    );
     const { listener } = await openStore(server.url);
     expect(listener.policies).toEqual(['volatile-ttl']);
   });

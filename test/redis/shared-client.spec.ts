@@ -1,7 +1,6 @@
 /** A Redis client that the application uses for other things as well, and passes to the locks. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
 import { Redis, type RedisOptions } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -12,6 +11,7 @@ import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-st
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -26,13 +26,7 @@ const versions: readonly (readonly [string, Connect])[] = [
   ['ioredis 6', (url, options = {}) => new Redis(url, options)],
 ];
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await RedisServer.start();
-});
-
-afterAll(() => server.stop());
+const server = useRedisServer();
 
 function storeOn(client: Client, clock = systemClock): RedisLockStore {
   const closeClient = async (): Promise<void> => {};
@@ -180,8 +174,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
   });
 
   it('may change its password: the locks reconnect with the new one', async () => {
-    const own = await RedisServer.start();
-    afterTest(() => own.stop());
+    const own = await startRedisServer();
     const admin = openAdmin(own.url);
     await admin.config('SET', 'requirepass', 'old');
     const client = clientOf(connect, own.url, { password: 'old' });

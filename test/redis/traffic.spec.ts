@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RedisServer } from 'dev-servers';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
@@ -16,24 +15,19 @@ import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/releas
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
+import { openAdmin } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const scripts = [acquireScript, recheckScript, renewScript, releaseScript, leaveScript];
 
-let server: RedisServer;
-/** Looks at the server from outside. */
-let redis: Redis;
+const server = useRedisServer();
 
 beforeAll(async () => {
-  server = await RedisServer.start();
-  redis = new Redis(server.url);
   // What the server has seen once is sent by its hash from then on.
-  for (const { lua } of scripts) await redis.script('LOAD', lua);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
+  for (const { lua } of scripts) await server.admin.script('LOAD', lua);
 });
 
 /** A process with locks. */
@@ -68,21 +62,10 @@ async function sentButPings(monitor: RedisMonitor): Promise<string[]> {
   return (await sentBy(monitor)).filter((name) => name !== 'ping');
 }
 
-async function startMonitor(): Promise<RedisMonitor> {
-  const monitor = await RedisMonitor.start(server.port);
-  afterTest(() => monitor.stop());
-  return monitor;
-}
+const startMonitor = (): Promise<RedisMonitor> => RedisMonitor.start(server.port);
 
 function waitersOf(key: string): Promise<number> {
-  return redis.zcard(`lock:{${key}}:queue`);
-}
-
-/** A gate that holders wait at. */
-function gate() {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { open, opened };
+  return server.admin.zcard(`lock:{${key}}:queue`);
 }
 
 /** Every key with its value, and whether it has an end. */
@@ -99,7 +82,7 @@ async function failure(promise: Promise<unknown>, code: string): Promise<void> {
 }
 
 describe('traffic', () => {
-  test('withLock of a free key sends two commands', async () => {
+  it('withLock of a free key sends two commands', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -112,7 +95,7 @@ describe('traffic', () => {
     }
   });
 
-  test('fifty callers of one process follow each other with no command in between', async () => {
+  it('fifty callers of one process follow each other with no command in between', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -133,10 +116,10 @@ describe('traffic', () => {
     expect(await sentButPings(monitor)).toEqual(['acquire', 'release']);
     const [first = 0] = fences;
     expect(fences).toEqual(Array.from({ length: 50 }, (_, i) => first + i));
-    expect(await redis.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
+    expect(await server.admin.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
   });
 
-  test('tryAcquire of a key that is held in the same process sends nothing', async () => {
+  it('tryAcquire of a key that is held in the same process sends nothing', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -150,30 +133,28 @@ describe('traffic', () => {
     });
   });
 
-  test('a hand-over between two processes costs no look at the key', async () => {
+  it('a hand-over between two processes costs no look at the key', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
-    const { open, opened } = gate();
-    const held = gate();
-    const first = a.engine.withLock(key, {}, () => (held.open(), opened));
+    const [held, end] = [makeGate(), makeGate()];
+    const first = a.engine.withLock(key, {}, () => (held.open(), end.opened));
     await held.opened;
     const second = b.engine.withLock(key, {}, () => {});
     await eventually(async () => expect(await waitersOf(key)).toBe(1));
     await sentBy(monitor);
 
-    open();
+    end.open();
     await Promise.all([first, second]);
 
     expect(await sentButPings(monitor)).toEqual(['release', 'release']);
   });
 
-  test('a waiter sends its safety re-checks and nothing else', async () => {
+  it('a waiter sends its safety re-checks and nothing else', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
-    const { open, opened } = gate();
-    const held = gate();
-    const first = a.engine.withLock(key, {}, () => (held.open(), opened));
+    const [held, end] = [makeGate(), makeGate()];
+    const first = a.engine.withLock(key, {}, () => (held.open(), end.opened));
     await held.opened;
     const second = b.engine.withLock(key, { waitMs: 60_000 }, () => {});
     await eventually(async () => expect(await waitersOf(key)).toBe(1));
@@ -190,34 +171,35 @@ describe('traffic', () => {
     expect(count('renew')).toBeLessThanOrEqual(Math.ceil(seconds / 10));
     expect(count('ping')).toBeLessThanOrEqual(2 * Math.ceil(seconds / 5));
 
-    open();
+    end.open();
     await Promise.all([first, second]);
     const handOver = await sentButPings(monitor); // the grant may be confirmed by a renewal
     expect(handOver.filter((name) => name !== 'renew')).toEqual(['release', 'release']);
     expect(a.events.concat(b.events)).toEqual([]);
   }, 60_000);
 
-  test('a notice about a token of another process sends nothing', async () => {
+  it('a notice about a token of another process sends nothing', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
 
     await b.engine.withLock(key, {}, async () => {
-      const token = await redis.get(`lock:{${key}}`);
+      const token = await server.admin.get(`lock:{${key}}`);
       await sentBy(monitor);
-      await redis.publish(`lock:inbox:${a.store.processId}`, `w ${token} ${key}`);
-      await redis.publish(`lock:inbox:${a.store.processId}`, `w ${a.store.processId}:999 ${key}`);
+      await server.admin.publish(`lock:inbox:${a.store.processId}`, `w ${token} ${key}`);
+      await server.admin.publish(
+        `lock:inbox:${a.store.processId}`,
+        `w ${a.store.processId}:999 ${key}`,
+      );
       await eventually(async () => expect(await sentBy(monitor)).toContain('release'));
 
-      expect(await redis.get(`lock:{${key}}`)).toBe(token);
+      expect(await server.admin.get(`lock:{${key}}`)).toBe(token);
     });
   });
 
-  test('touches nothing of others, and leaves nothing but fences that have an end', async () => {
-    const own = await RedisServer.start();
-    afterTest(() => own.stop());
-    const outside = new Redis(own.url);
-    afterTest(() => outside.disconnect());
+  it('touches nothing of others, and leaves nothing but fences that have an end', async () => {
+    const own = await startRedisServer();
+    const outside = openAdmin(own.url);
     await outside.set('lock', 'text');
     await outside.set('lock:stock', 'text', 'PX', 3_600_000);
     await outside.set('lock:{stock}:other', 'text');
@@ -258,7 +240,7 @@ describe('traffic', () => {
     expect([...a.events, ...b.events]).toEqual([]);
   });
 
-  test('close leaves no lock behind, also if it was just asked for', async () => {
+  it('close leaves no lock behind, also if it was just asked for', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
 
@@ -266,6 +248,6 @@ describe('traffic', () => {
     await engine.close(1_000);
 
     expect(await asked).toMatchObject({ code: 'LOCK_ABORTED' });
-    expect(await redis.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
+    expect(await server.admin.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
   });
 });

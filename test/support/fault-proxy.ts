@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { afterTest } from './after-test.js';
 
 /** The kinds of messages in an inbox that can get lost: grant, wanted, head. */
 export type MessageKind = 'g' | 'w' | 'h';
@@ -17,10 +18,12 @@ export class FaultProxy {
     this.#server = createServer((client) => this.#accept(client));
   }
 
+  /** Stopped after the test. */
   static async start(port: number): Promise<FaultProxy> {
     const proxy = new FaultProxy(port);
     proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
+    afterTest(() => proxy.#stop());
     return proxy;
   }
 
@@ -47,7 +50,7 @@ export class FaultProxy {
     return links.length;
   }
 
-  async stop(): Promise<void> {
+  async #stop(): Promise<void> {
     for (const link of this.#links) link.cut();
     this.#server.close();
     await once(this.#server, 'close');

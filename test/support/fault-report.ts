@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { appendFileSync } from 'node:fs';
 
 /** One line of the file that the environment variable FAULTS_REPORT names. */
@@ -20,7 +20,7 @@ export function fault(
   run: (measure: Measure) => Promise<void>,
   limitMs = 30_000,
 ): void {
-  test(
+  it(
     `${what}: ${must}`,
     async () => {
       const figures: string[] = [];

@@ -1,22 +1,18 @@
 import { expect } from '@jest/globals';
-import { Redis } from 'ioredis';
 import { eventually } from './eventually.js';
 import { sharedNow } from './lock-process.js';
+import type { OwnRedis } from './own-redis.js';
 
 /** Looks at locks from outside: what Redis itself says, beside what the processes say. */
 export class LockObserver {
-  readonly redis: Redis;
-  private readonly prefix: string;
-
-  constructor(url: string, prefix = 'lock:') {
-    this.redis = new Redis(url, { maxRetriesPerRequest: null });
-    this.redis.on('error', () => {}); // tests take the server away
-    this.prefix = prefix;
-  }
+  constructor(
+    private readonly server: Pick<OwnRedis, 'admin'>,
+    private readonly prefix = 'lock:',
+  ) {}
 
   /** The lease token in Redis; null when the lock is free. */
   holder(key: string): Promise<string | null> {
-    return this.redis.get(this.redisKey(key));
+    return this.server.admin.get(this.redisKey(key));
   }
 
   /**
@@ -25,30 +21,26 @@ export class LockObserver {
    */
   async leaseEnd(key: string): Promise<{ earliest: number; latest: number }> {
     const asked = sharedNow();
-    const pttl = await this.redis.pttl(this.redisKey(key));
+    const pttl = await this.server.admin.pttl(this.redisKey(key));
     if (pttl < 0) throw new Error(`'${key}' has no lease with an end (PTTL ${pttl})`);
     return { earliest: asked + pttl - 2, latest: sharedNow() + pttl + 2 };
   }
 
   /** Lets the present lease end now, as if its time were over. */
   async endLease(key: string): Promise<void> {
-    await this.redis.del(this.redisKey(key));
+    await this.server.admin.del(this.redisKey(key));
   }
 
   /** Waits until so many processes stand in the queue of the key. */
   async waiting(key: string, processes: number): Promise<void> {
     const queue = `${this.redisKey(key)}:queue`;
-    await eventually(async () => expect(await this.redis.zcard(queue)).toBe(processes));
+    await eventually(async () => expect(await this.server.admin.zcard(queue)).toBe(processes));
   }
 
   /** Waits until nothing of the key is left but its fence. */
   async nothingLeft(key: string): Promise<void> {
     const keys = [this.redisKey(key), `${this.redisKey(key)}:queue`];
-    await eventually(async () => expect(await this.redis.exists(...keys)).toBe(0));
-  }
-
-  close(): void {
-    this.redis.disconnect();
+    await eventually(async () => expect(await this.server.admin.exists(...keys)).toBe(0));
   }
 
   private redisKey(key: string): string {

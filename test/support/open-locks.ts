@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
@@ -9,6 +9,7 @@ import {
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
+import { connectAdmin } from './connect-admin.js';
 
 export interface OpenedLocks {
   readonly engine: LockEngine;
@@ -40,8 +41,7 @@ export async function openLocks(
 
 /** A connection for looking on and for meddling. Closed after the test. */
 export function openAdmin(url: string): Redis {
-  const redis = new Redis(url, { maxRetriesPerRequest: null });
-  redis.on('error', () => {}); // tests take the server away
+  const redis = connectAdmin(url);
   afterTest(() => redis.disconnect());
   return redis;
 }

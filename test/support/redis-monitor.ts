@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { afterTest } from './after-test.js';
 
 /** One line of MONITOR. */
 export interface MonitoredCommand {
@@ -24,6 +25,7 @@ export class RedisMonitor {
     this.#port = port;
   }
 
+  /** Stopped after the test. */
   static async start(port: number): Promise<RedisMonitor> {
     const socket = connect(port, '127.0.0.1');
     const monitor = new RedisMonitor(socket, port);
@@ -31,6 +33,7 @@ export class RedisMonitor {
     socket.write('MONITOR\r\n');
     await once(lines, 'line');
     lines.on('line', (line: string) => monitor.#read(line));
+    afterTest(() => monitor.#stop());
     return monitor;
   }
 
@@ -46,7 +49,7 @@ export class RedisMonitor {
     return commands;
   }
 
-  stop(): void {
+  #stop(): void {
     this.#socket.destroy();
   }
 

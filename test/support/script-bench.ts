@@ -25,14 +25,12 @@ export class ScriptBench {
   readonly fence: string;
   readonly lapsed: string;
   readonly inboxPrefix: string;
-  readonly #redis: Redis;
 
   constructor(
-    redis: Redis,
+    readonly redis: Redis,
     readonly name = 'stock:42',
     readonly prefix = `${uniqueKey('scripts')}:`,
   ) {
-    this.#redis = redis;
     this.lock = `${prefix}{${name}}`;
     this.queue = `${this.lock}:queue`;
     this.fence = `${this.lock}:fence`;
@@ -56,7 +54,7 @@ export class ScriptBench {
 
   /** A process whose inbox is subscribed. */
   async peer(): Promise<Peer> {
-    const peer = new Peer(this.#redis.duplicate(), this.inboxPrefix);
+    const peer = new Peer(this.redis, this.inboxPrefix);
     await peer.subscribe();
     return peer;
   }
@@ -100,7 +98,7 @@ export class ScriptBench {
     leases: readonly { bench: ScriptBench; token: string; used: number; leaseMs?: number }[],
   ): Promise<Reply[]> {
     const replies = await renewScript.run(
-      this.#redis,
+      this.redis,
       leases.flatMap(({ bench }) => bench.keys),
       [
         ...this.settings,
@@ -117,7 +115,7 @@ export class ScriptBench {
     leaseMs = LEASE_MS,
   ): Promise<[string, ...Reply[]]> {
     const reply = await acquireTogetherScript.run(
-      this.#redis,
+      this.redis,
       asked.flatMap(({ bench }) => bench.keys),
       [...this.settings, leaseMs, ...asked.map(({ token }) => token)],
       () => true,
@@ -133,33 +131,33 @@ export class ScriptBench {
   /** What Redis keeps of the key; lifetimes and the time of writing aside. */
   async state(): Promise<{ lock: string | null; queue: string[]; fence: string | null }> {
     const [lock, queue, fence] = await Promise.all([
-      this.#redis.get(this.lock),
-      this.#redis.zrange(this.queue, '0', '-1', 'WITHSCORES'),
-      this.#redis.get(this.fence),
+      this.redis.get(this.lock),
+      this.redis.zrange(this.queue, '0', '-1', 'WITHSCORES'),
+      this.redis.get(this.fence),
     ]);
     return { lock, queue, fence: fence?.replace(/(?<=^\d+) \d+$/, '') ?? null };
   }
 
   /** The waiting tokens in order. */
   async waiting(): Promise<string[]> {
-    return this.#redis.zrange(this.queue, '0', '-1');
+    return this.redis.zrange(this.queue, '0', '-1');
   }
 
   async lockLifeMs(): Promise<number> {
-    return this.#redis.pttl(this.lock);
+    return this.redis.pttl(this.lock);
   }
 
   /** Puts tokens into the queue behind everybody. */
   async enqueue(...tokens: string[]): Promise<void> {
-    const [, last = '1000'] = await this.#redis.zrange(this.queue, '-1', '-1', 'WITHSCORES');
+    const [, last = '1000'] = await this.redis.zrange(this.queue, '-1', '-1', 'WITHSCORES');
     let score = Number(last);
-    await this.#redis.zadd(this.queue, ...tokens.flatMap((token) => [++score, token]));
-    await this.#redis.pexpire(this.queue, 60_000);
+    await this.redis.zadd(this.queue, ...tokens.flatMap((token) => [++score, token]));
+    await this.redis.pexpire(this.queue, 60_000);
   }
 
   async assertEverythingEnds(): Promise<void> {
     for (const key of this.keys) {
-      if ((await this.#redis.pttl(key)) === -1 && !this.#endless.has(key)) {
+      if ((await this.redis.pttl(key)) === -1 && !this.#endless.has(key)) {
         throw new Error(`'${key}' has no end`);
       }
     }
@@ -170,13 +168,13 @@ export class ScriptBench {
   /** A key of the test's own making, which may stay for ever. */
   async setEndless(key: string, value: string): Promise<void> {
     this.#endless.add(key);
-    await this.#redis.set(key, value);
+    await this.redis.set(key, value);
   }
 
   async #run(script: RedisScript, args: readonly (string | number)[]): Promise<Reply> {
     const all = [...this.settings, ...args];
     const { keys } = this;
-    const reply = await script.run(this.#redis, keys, all, () => true);
+    const reply = await script.run(this.redis, keys, all, () => true);
     await this.assertEverythingEnds();
     return reply as Reply;
   }
@@ -187,23 +185,25 @@ export class Peer {
   readonly id = randomBytes(16).toString('hex');
   readonly channel: string;
   readonly #redis: Redis;
+  readonly #subscriber: Redis;
   #count = 0;
   #heard: string[] = [];
   #onEnd: (() => void) | undefined;
 
   constructor(redis: Redis, inboxPrefix: string) {
     this.#redis = redis;
+    this.#subscriber = redis.duplicate();
     this.channel = inboxPrefix + this.id;
-    afterTest(() => redis.disconnect());
+    afterTest(() => this.#subscriber.disconnect());
   }
 
   async subscribe(): Promise<void> {
-    this.#redis.on('message', (channel: string, message: string) => {
+    this.#subscriber.on('message', (channel: string, message: string) => {
       if (channel !== this.channel) return;
       if (message === 'end') this.#onEnd?.();
       else this.#heard.push(message);
     });
-    await this.#redis.subscribe(this.channel);
+    await this.#subscriber.subscribe(this.channel);
   }
 
   token(): string {
@@ -211,9 +211,9 @@ export class Peer {
   }
 
   /** Every message that was published before this call, and not told by an earlier one. */
-  async heard(through: Redis): Promise<string[]> {
+  async heard(): Promise<string[]> {
     const end = new Promise<void>((resolve) => (this.#onEnd = resolve));
-    await through.publish(this.channel, 'end');
+    await this.#redis.publish(this.channel, 'end');
     await end;
     return this.#heard.splice(0);
   }

@@ -1,7 +1,10 @@
 import { fetchAgain } from './fetch-again.js';
 import { beforeAll } from '@jest/globals';
 
-/** The Redis of this test run. Use keys that nobody else uses: other specs share it. Call it where `beforeAll` may be called. */
+/**
+ * The Redis of this test run. Use keys that nobody else uses: other specs share it. Whoever does more with a server than
+ * that takes `useRedisServer`. Call it where `beforeAll` may be called.
+ */
 export function useRedis(): { readonly url: string } {
   let url: string | undefined;
   beforeAll(async () => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { afterTest } from './after-test.js';
 
 /** A way to a server that can fall silent without closing anything, as a broken network does. */
 export class TcpProxy {
@@ -17,10 +18,12 @@ export class TcpProxy {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
   }
 
+  /** Stopped after the test. */
   static async start(targetPort: number): Promise<TcpProxy> {
     const proxy = new TcpProxy(targetPort);
     proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
+    afterTest(() => proxy.#stop());
     return proxy;
   }
 
@@ -81,7 +84,7 @@ export class TcpProxy {
     [...this.#links].at(-1)?.cut();
   }
 
-  async stop(): Promise<void> {
+  async #stop(): Promise<void> {
     this.cut();
     this.#server.close();
     await once(this.#server, 'close');

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockService } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import type { DataSource, EntitySubscriberInterface } from 'typeorm';
-import { useMariaDb, usePostgres } from '../support/databases.js';
+import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
+import { useMariaDb, usePostgres, type TestDatabase } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
@@ -10,45 +9,59 @@ import { isHeld, startLocks } from './locks.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
+
+/** A shop on a database of its own. */
+function useShop(type: 'postgres' | 'mysql', database: TestDatabase) {
+  const stock = useStock(database, type);
+  return {
+    stock,
+    /** Whether the lock is held, and what is left of the product. */
+    state: async () => [await isHeld(redis.url, stock.key), await stock.quantity()],
+    /** Opens it, with a subscriber of the application. */
+    open: async (subscriber: EntitySubscriberInterface, poolSize?: number) => {
+      const dataSource = lockAware(await openDataSource(type, database.settings, poolSize));
+      dataSource.subscribers.push(subscriber);
+      const { locks } = await startLocks(redis.url, { fence: {} });
+      return {
+        dataSource,
+        locks,
+        /** Sells one in a transaction under the lock. */
+        sell: () =>
+          locks.withLock(stock.key, () =>
+            dataSource.transaction((manager) => stock.takeOne(manager)),
+          ),
+        /** Sells one up to the COMMIT, for which the lock waits. */
+        sellByHand: (runner: QueryRunner) =>
+          locks.withLock(stock.key, async () => {
+            await runner.startTransaction();
+            await stock.takeOne(runner);
+          }),
+      };
+    },
+  };
+}
+
 const postgres = usePostgres();
-const stock = useStock(postgres);
-
-const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
-
-/** A data source with a subscriber of the application. */
-const start = async (
-  subscriber: EntitySubscriberInterface,
-): Promise<{ dataSource: DataSource; locks: LockService }> => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
-  dataSource.subscribers.push(subscriber);
-  const { locks } = await startLocks(redis.url, { fence: {} });
-  return { dataSource, locks };
-};
+const { stock, state, open } = useShop('postgres', postgres);
 
 const fail = (): Promise<never> => Promise.reject(new Error('no mail server'));
 
 describe('a subscriber that throws', () => {
   it('before the COMMIT has rolled the transaction back: the lock is released at once', async () => {
-    const { dataSource, locks } = await start({ beforeTransactionCommit: fail });
-    const sale = locks.withLock(stock.key, () =>
-      dataSource.transaction((manager) => stock.takeOne(manager)),
-    );
-    await expect(sale).rejects.toThrow('no mail server');
-    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    const { sell } = await open({ beforeTransactionCommit: fail });
+    await expect(sell()).rejects.toThrow('no mail server');
+    expect(await state()).toEqual([false, 100]);
   });
 
   it('after the COMMIT does not put it in doubt: the lock is released at once', async () => {
-    const { dataSource, locks } = await start({ afterTransactionCommit: fail });
-    const sale = locks.withLock(stock.key, () =>
-      dataSource.transaction((manager) => stock.takeOne(manager)),
-    );
-    await expect(sale).rejects.toThrow('no mail server');
-    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    const { sell } = await open({ afterTransactionCommit: fail });
+    await expect(sell()).rejects.toThrow('no mail server');
+    expect(await state()).toEqual([false, 99]);
   });
 
   /** TypeORM rolls back once more then: the transaction around the savepoint. */
   it('after a savepoint has rolled the transaction back: the lock is released at once', async () => {
-    const { dataSource, locks } = await start({
+    const { dataSource, locks } = await open({
       afterTransactionCommit: ({ queryRunner }) =>
         queryRunner.isTransactionActive ? fail() : undefined,
     });
@@ -59,7 +72,7 @@ describe('a subscriber that throws', () => {
       }),
     );
     await expect(sale).rejects.toThrow('not started');
-    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    expect(await state()).toEqual([false, 100]);
   });
 });
 
@@ -92,68 +105,57 @@ describe('a subscriber that throws before the rollback', () => {
     const subscriber = {
       beforeTransactionRollback: () => (calls++ === 0 ? fail() : undefined),
     };
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
-    dataSource.subscribers.push(subscriber);
-    const { locks } = await startLocks(redis.url);
+    const { dataSource, locks } = await open(subscriber, 1);
 
     await locks.withLock(stock.key, () => sell(dataSource));
     await dataSource.transaction((manager) => manager.query('SELECT 1')); // over the same connection
 
     expect(calls).toBe(1);
-    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    expect(await state()).toEqual([false, 100]);
   });
 });
 
 describe('a subscriber whose own statement fails in the middle of the COMMIT', () => {
   it('does not make it a refused one: the lock is kept', async () => {
     const other = await openDataSource('postgres', postgres.settings);
-    const { dataSource, locks } = await start({
+    const { sell } = await open({
       afterQuery: async ({ query }) => {
         if (query === 'COMMIT') await other.query('INSERT INTO no_such_table VALUES (1)');
       },
     });
-    const sale = locks.withLock(stock.key, () =>
-      dataSource.transaction((manager) => stock.takeOne(manager)),
-    );
-    await expect(sale).rejects.toThrow('no_such_table');
-    expect([await held(), await stock.quantity()]).toEqual([true, 99]);
+    await expect(sell()).rejects.toThrow('no_such_table');
+    expect(await state()).toEqual([true, 99]);
   });
 });
 
 describe('a subscriber that throws at a query runner that is driven by hand', () => {
   it('before the COMMIT leaves the transaction open, and its lock held', async () => {
     let calls = 0;
-    const { dataSource, locks } = await start({
+    const { dataSource, sellByHand } = await open({
       beforeTransactionCommit: () => (calls++ === 0 ? fail() : undefined),
     });
     const runner = dataSource.createQueryRunner();
-    await locks.withLock(stock.key, async () => {
-      await runner.startTransaction();
-      await stock.takeOne(runner);
-    });
+    await sellByHand(runner);
     await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
-    expect([await held(), await stock.quantity()]).toEqual([true, 100]);
+    expect(await state()).toEqual([true, 100]);
     await runner.commitTransaction();
     await runner.release();
-    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    expect(await state()).toEqual([false, 99]);
   });
 
   it('before the COMMIT, and is rolled back', async () => {
-    const { dataSource, locks } = await start({ beforeTransactionCommit: fail });
+    const { dataSource, sellByHand } = await open({ beforeTransactionCommit: fail });
     const runner = dataSource.createQueryRunner();
-    await locks.withLock(stock.key, async () => {
-      await runner.startTransaction();
-      await stock.takeOne(runner);
-    });
+    await sellByHand(runner);
     await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
     await runner.rollbackTransaction();
     await runner.release();
-    expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    expect(await state()).toEqual([false, 100]);
   });
 
   it('after the COMMIT: the lock is released at once, and the runner can begin again', async () => {
     let calls = 0;
-    const { dataSource, locks } = await start({
+    const { dataSource, locks, sellByHand } = await open({
       afterTransactionCommit: () => (calls++ === 0 ? fail() : undefined),
     });
     const runner = dataSource.createQueryRunner();
@@ -162,33 +164,24 @@ describe('a subscriber that throws at a query runner that is driven by hand', ()
       await stock.takeOne(runner);
       await expect(runner.commitTransaction()).rejects.toThrow('no mail server');
     });
-    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
-    await locks.withLock(stock.key, async () => {
-      await runner.startTransaction();
-      await stock.takeOne(runner);
-    });
-    expect(await held()).toBe(true);
+    expect(await state()).toEqual([false, 99]);
+    await sellByHand(runner);
+    expect(await state()).toEqual([true, 99]);
     await runner.commitTransaction();
     await runner.release();
-    expect([await held(), await stock.quantity()]).toEqual([false, 98]);
+    expect(await state()).toEqual([false, 98]);
   });
 });
 
 describeWithMariaDb('on MariaDB', () => {
-  const mariaDb = useMariaDb();
-  const sold = useStock(mariaDb, 'mysql');
+  const shop = useShop('mysql', useMariaDb());
 
   it.each([
     ['before the COMMIT has rolled the transaction back', 'beforeTransactionCommit', 100],
     ['after the COMMIT does not put it in doubt', 'afterTransactionCommit', 99],
   ] as const)('a subscriber that throws %s', async (_, hook, quantity) => {
-    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings));
-    dataSource.subscribers.push({ [hook]: fail });
-    const { locks } = await startLocks(redis.url, { fence: {} });
-    const sale = locks.withLock(sold.key, () =>
-      dataSource.transaction((manager) => sold.takeOne(manager)),
-    );
-    await expect(sale).rejects.toThrow('no mail server');
-    expect([await isHeld(redis.url, sold.key), await sold.quantity()]).toEqual([false, quantity]);
+    const { sell } = await shop.open({ [hook]: fail });
+    await expect(sell()).rejects.toThrow('no mail server');
+    expect(await shop.state()).toEqual([false, quantity]);
   });
 });

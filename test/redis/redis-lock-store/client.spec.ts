@@ -1,0 +1,106 @@
+import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { afterTest } from '../../support/after-test.js';
+import { eventually } from '../../support/eventually.js';
+import { connectTo, versions } from '../../support/ioredis-versions.js';
+import { connectionsNamed, LEASE_MS, openRedisStore } from '../../support/open-redis-store.js';
+import { useRedisServer } from '../../support/own-redis.js';
+import { uniqueKey } from '../../support/unique-key.js';
+
+const server = useRedisServer();
+
+describe.each(versions)('the client of the user, %s', (_version, connect) => {
+  it('is left as it was: open, with its options, members and listeners', async () => {
+    const client = connectTo(connect, server.url);
+    await client.ping();
+    const look = () => ({
+      status: client.status,
+      options: { ...client.options },
+      members: Object.getOwnPropertyNames(client).sort(),
+      methods: Object.getOwnPropertyNames(Object.getPrototypeOf(client)).sort(),
+      listeners: client.eventNames().map((name) => [name, client.listenerCount(name)]),
+    });
+    const before = look();
+
+    const peer = await openRedisStore(client);
+    await peer.store.acquire({ key: 'x', token: peer.token(), leaseMs: LEASE_MS, nowait: false });
+    const during = look();
+    await peer.store.close();
+
+    expect(during).toEqual(before);
+    expect(look()).toEqual(before);
+    expect(await client.ping()).toBe('PONG');
+    await eventually(async () =>
+      expect(await connectionsNamed(peer.channel, server.admin)).toEqual([]),
+    );
+  });
+
+  it('may have a key prefix: keys have it, channels have not', async () => {
+    const prefix = `${uniqueKey('app')}:`;
+    const a = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }));
+    const b = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }), a);
+    const without = await openRedisStore(connectTo(connect, server.url), a);
+    const ask = { key: 'x', leaseMs: LEASE_MS, nowait: false };
+    const [token, waiting, other] = [a.token(), b.token(), without.token()];
+
+    expect(await a.store.acquire({ ...ask, token })).toMatchObject({ kind: 'granted' });
+    expect(await server.admin.get(`${prefix}${a.lockOf('x')}`)).toBe(token);
+    expect(await b.store.acquire({ ...ask, token: waiting })).toMatchObject({ kind: 'queued' });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key: 'x', token });
+    await a.store.release({ key: 'x', token, used: 0 });
+    expect(await b.events.next()).toMatchObject({ kind: 'grant', key: 'x', token: waiting });
+    expect(await server.admin.pubsub('NUMSUB', a.channel)).toEqual([a.channel, 1]);
+    expect(await without.store.acquire({ ...ask, token: other })).toMatchObject({
+      kind: 'granted',
+    });
+  });
+
+  it('may use another database', async () => {
+    const peer = await openRedisStore(connectTo(connect, server.url, { db: 3 }));
+    const token = peer.token();
+
+    await peer.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false });
+
+    const look = new Redis(server.url, { db: 3 });
+    afterTest(() => look.disconnect());
+    expect(await look.get(peer.lockOf('x'))).toBe(token);
+    expect(await server.admin.exists(peer.lockOf('x'))).toBe(0);
+  });
+
+  it.each([
+    ['no off-line queue', { enableOfflineQueue: false }],
+    ['no retries', { maxRetriesPerRequest: 0 }],
+    ['auto-pipelining', { enableAutoPipelining: true }],
+  ])('may have %s', async (_option, options) => {
+    const peer = await openRedisStore(connectTo(connect, server.url, options));
+
+    const token = peer.token();
+    const ask = { key: 'x', token, leaseMs: LEASE_MS, nowait: false };
+    expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'granted' });
+  });
+
+  it('need not be connected, and is not connected by us', async () => {
+    const client = connectTo(connect, server.url, { lazyConnect: true });
+    const peer = await openRedisStore(client);
+
+    const ask = { key: 'x', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
+    expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'granted' });
+    await peer.store.close();
+    expect(client.status).toBe('wait');
+  });
+
+  it('that does not reconnect by itself does not keep the connections of the locks from doing so', async () => {
+    const peer = await openRedisStore(
+      connectTo(connect, server.url, { retryStrategy: () => null }),
+    );
+    for (const name of [peer.channel, peer.commands]) {
+      const [id = ''] = await connectionsNamed(name, server.admin);
+      await server.admin.client('KILL', 'ID', id);
+    }
+
+    expect(await peer.events.next()).toBe('inboxLost');
+    expect(await peer.events.next(5_000)).toBe('reconnected');
+    const ask = { key: 'x', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
+    expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'granted' });
+  });
+});

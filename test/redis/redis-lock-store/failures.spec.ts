@@ -1,0 +1,182 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockStore } from '../../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { CountingClock } from '../../support/counting-clock.js';
+import { eventually } from '../../support/eventually.js';
+import { connectTo, versions } from '../../support/ioredis-versions.js';
+import { openAdmin } from '../../support/open-locks.js';
+import { LEASE_MS, openRedisStore } from '../../support/open-redis-store.js';
+import { startRedisServer, useRedisServer } from '../../support/own-redis.js';
+import { RedisMonitor } from '../../support/redis-monitor.js';
+import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
+import { TcpProxy } from '../../support/tcp-proxy.js';
+import { uniqueKey } from '../../support/unique-key.js';
+
+const server = useRedisServer();
+
+/** One of each command, for keys that nobody else uses. */
+function everyCommand(
+  store: LockStore,
+  token: () => string,
+): Record<string, () => Promise<unknown>> {
+  const key = uniqueKey();
+  return {
+    acquire: () => store.acquire({ key, token: token(), leaseMs: LEASE_MS, nowait: false }),
+    recheck: () =>
+      store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
+    renew: () =>
+      store
+        .renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1 }])
+        .then((replies) => replies[0]),
+    release: () => store.release({ key, token: token(), used: 1 }),
+    requeue: () =>
+      store.requeue({ key, token: token(), used: 1, newToken: token(), leaseMs: LEASE_MS }),
+    leave: () => store.leave({ key, tokens: [token()], take: false, leaseMs: LEASE_MS }),
+  };
+}
+
+describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
+  it('answers unknown within its time limit while Redis hangs, and works again afterwards', async () => {
+    const own = await startRedisServer();
+    const client = connectTo(connect, own.url);
+    const peer = await openRedisStore(client, { leaseMs: 1_500 });
+    expect(peer.store.commandTimeoutMs).toBe(500);
+
+    own.pause();
+    const before = performance.now();
+    const commands = Object.entries(everyCommand(peer.store, peer.token));
+    const replies = await Promise.all(commands.map(([, send]) => send()));
+
+    expect(performance.now() - before).toBeLessThan(5_000);
+    for (const [i, [kind]] of commands.entries()) {
+      const cause = expect.objectContaining({
+        code: 'LOCK_STORE_FAILED',
+        message: expect.stringMatching(
+          new RegExp(
+            `^Cannot ${kind === 'requeue' ? 'release' : kind} .* did not answer within 500 ms$`,
+          ),
+        ),
+      });
+      expect(replies[i]).toEqual({ kind: 'unknown', cause });
+      expect((replies[i] as { cause: unknown }).cause).toBeInstanceOf(LockStoreError);
+    }
+
+    own.resume();
+    await eventually(async () => {
+      const ask = { key: uniqueKey(), token: peer.token(), leaseMs: LEASE_MS, nowait: false };
+      expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'granted' });
+    });
+  });
+
+  it('carries out what was asked while Redis hung, before the clean-up that was asked later', async () => {
+    const own = await startRedisServer();
+    const peer = await openRedisStore(connectTo(connect, own.url), { leaseMs: 1_500 });
+    const look = openAdmin(own.url);
+    const [warm, token] = [peer.token(), peer.token()];
+    const ask = { key: 'x', leaseMs: LEASE_MS, nowait: false };
+    await peer.store.acquire({ ...ask, token: warm });
+    await peer.store.release({ key: 'x', token: warm, used: 0 });
+
+    own.pause();
+    expect(await peer.store.acquire({ ...ask, token })).toMatchObject({ kind: 'unknown' });
+    const leave = { key: 'x', tokens: [token] as const, take: false, leaseMs: 0 };
+    expect(await peer.store.leave(leave)).toMatchObject({ kind: 'unknown' });
+    own.resume();
+
+    await eventually(async () =>
+      expect(await peer.store.leave(leave)).toMatchObject({ kind: 'left' }),
+    );
+    expect(await look.exists(peer.lockOf('x'), `${peer.lockOf('x')}:queue`)).toBe(0);
+    expect(await look.exists(`${peer.lockOf('x')}:fence`)).toBe(1);
+  });
+
+  it('answers unknown with the reason when Redis refuses', async () => {
+    const peer = await openRedisStore(connectTo(connect, server.url));
+    await server.admin.hset(peer.lockOf('x'), 'owner', '1');
+    await server.admin.pexpire(peer.lockOf('x'), 20_000);
+
+    const reply = await peer.store.acquire({
+      key: 'x',
+      token: peer.token(),
+      leaseMs: LEASE_MS,
+      nowait: false,
+    });
+
+    expect(reply).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        code: 'LOCK_STORE_FAILED',
+        message: expect.stringMatching(/^Cannot acquire 'x': WRONGTYPE/),
+      },
+    });
+  });
+
+  it('acquire answers unknown and release still works when Redis is out of memory', async () => {
+    const own = await startSmallRedis();
+    const peer = await openRedisStore(connectTo(connect, own.url));
+    const look = openAdmin(own.url);
+    const [held, tried] = [peer.token(), peer.token()];
+    const ask = { leaseMs: LEASE_MS, nowait: false };
+    await peer.store.acquire({ ...ask, key: 'held', token: held });
+    const release = { key: 'held', token: held, used: 0 };
+    await peer.store.release({ ...release, token: tried }); // the server knows the script
+    await fillMemory(look);
+
+    expect(await peer.store.acquire({ ...ask, key: 'free', token: tried })).toMatchObject({
+      kind: 'unknown',
+      cause: { message: expect.stringContaining('OOM') },
+    });
+    expect(await peer.store.release(release)).toEqual({ kind: 'released' });
+  });
+
+  it('works through SCRIPT FLUSH as if nothing had happened', async () => {
+    const own = await startRedisServer();
+    const peer = await openRedisStore(connectTo(connect, own.url));
+    const look = openAdmin(own.url);
+    for (let round = 1; round <= 2; round++) {
+      for (const send of Object.values(everyCommand(peer.store, peer.token))) {
+        await look.script('FLUSH');
+        expect(await send()).not.toMatchObject({ kind: 'unknown' });
+      }
+    }
+  });
+
+  it('does not send a script whole when its caller has stopped waiting', async () => {
+    const own = await startRedisServer();
+    const client = connectTo(connect, own.url);
+    const peer = await openRedisStore(client, { clock: new CountingClock(300) });
+    const look = openAdmin(own.url);
+    const monitor = await RedisMonitor.start(own.port);
+
+    await look.script('FLUSH');
+    own.pause();
+    const ask = { key: 'x', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
+    expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'unknown' });
+    own.resume();
+
+    // Answered after the EVALSHA, and after an EVAL that followed it.
+    for (let i = 0; i < 2; i++) {
+      await eventually(async () =>
+        expect(await peer.store.directory.inspect('y').then(() => 'answered')).toBe('answered'),
+      );
+    }
+    const sent = (await monitor.commands()).filter(({ args }) => args.includes(peer.lockOf('x')));
+    expect(sent.map(({ name }) => name)).toEqual(['evalsha']);
+    expect(await look.exists(peer.lockOf('x'))).toBe(0);
+  });
+
+  it('release is released, not lost, when its answer was lost with the connection', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    const peer = await openRedisStore(connectTo(connect, proxy.url, { lazyConnect: true }));
+    const token = peer.token();
+    await peer.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false });
+
+    proxy.swallowAnswersOfOldest();
+    const release = peer.store.release({ key: 'x', token, used: 0 });
+    await eventually(async () => expect(await server.admin.exists(peer.lockOf('x'))).toBe(0));
+    proxy.cut();
+
+    expect(await release).toEqual({ kind: 'released' });
+    expect(await peer.store.release({ key: 'x', token, used: 0 })).toEqual({ kind: 'lost' });
+  });
+});

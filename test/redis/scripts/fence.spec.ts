@@ -1,0 +1,131 @@
+import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FENCE_KEEP_MS, LEASE_MS } from '../../support/script-bench.js';
+import { BLOCK, expectLife, granted } from '../../support/script-replies.js';
+import { useScripts } from '../../support/use-scripts.js';
+
+/** A block in milliseconds of the server's clock, which counts the same microseconds. */
+const BLOCK_MS = BLOCK / 1_000;
+
+const { newBench, heldBench, serverMicros } = useScripts();
+
+describe('the fence', () => {
+  it('is above the stored number when the clock of the server is behind', async () => {
+    const bench = newBench();
+    const stored = (await serverMicros()) + 3_600_000_000;
+    await bench.redis.set(bench.fence, String(stored), 'PX', FENCE_KEEP_MS);
+    const token = bench.deadToken();
+
+    expect(granted(await bench.acquire(token), token).fence).toBe(stored + 1);
+  });
+
+  it('rises from lease to lease, also when a whole block was used', async () => {
+    const bench = newBench();
+    let highest = 0;
+    for (let i = 0; i < 20; i++) {
+      const token = bench.deadToken();
+      const { fence, blockEnd } = granted(await bench.acquire(token), token);
+      expect(fence).toBeGreaterThan(highest);
+      highest = i % 2 === 0 ? blockEnd : fence;
+      await bench.release(token, highest);
+    }
+  });
+
+  it('rises over a holder that vanished without saying what it used', async () => {
+    const { bench, fence } = await heldBench();
+    await bench.redis.del(bench.lock);
+    const token = bench.deadToken();
+
+    expect(granted(await bench.acquire(token), token).fence).toBeGreaterThan(fence + BLOCK);
+  });
+
+  it('rises over what a failover has lost, also when it is ahead of the clock', async () => {
+    const bench = newBench();
+    const clock = await serverMicros();
+    const replicated = `${clock + 60_000_000} ${clock}`;
+    let highest = clock + 60_000_000;
+    for (let i = 0; i < 3; i++) {
+      await bench.redis.del(bench.lock);
+      await bench.redis.set(bench.fence, replicated, 'PX', FENCE_KEEP_MS);
+      const token = bench.deadToken();
+      const { fence } = granted(await bench.acquire(token), token);
+      expect(fence).toBeGreaterThan(highest);
+      highest = fence;
+    }
+  });
+
+  it('that is ahead of the clock grows more slowly than that', async () => {
+    const bench = newBench();
+    const clock = await serverMicros();
+    const stored = clock + 60_000_000;
+    await bench.redis.set(bench.fence, `${stored} ${clock}`, 'PX', FENCE_KEEP_MS);
+    await sleep(100);
+    const token = bench.deadToken();
+
+    const { fence } = granted(await bench.acquire(token), token);
+    expect(fence - stored).toBeGreaterThan(50_000 - 1);
+    expect(fence - stored).toBeLessThan(((await serverMicros()) - clock) * 0.75);
+  });
+
+  it('rises although it was wiped', async () => {
+    const { bench, token, fence } = await heldBench();
+    await bench.release(token, fence);
+    await bench.redis.del(bench.fence);
+    const next = bench.deadToken();
+
+    expect(granted(await bench.acquire(next), next).fence).toBeGreaterThan(fence);
+  });
+
+  it.each(['nonsense', ''])('starts from the clock when %j is stored', async (stored) => {
+    const bench = newBench();
+    await bench.redis.set(bench.fence, stored, 'PX', FENCE_KEEP_MS);
+    const token = bench.deadToken();
+
+    const before = await serverMicros();
+    expect(granted(await bench.acquire(token), token).fence).toBeGreaterThanOrEqual(before);
+  });
+
+  it('is kept until the clock of the server has passed it, and for fenceKeepMs more', async () => {
+    const AHEAD_MS = 7_200_000;
+    const bench = newBench();
+    const stored = (await serverMicros()) + AHEAD_MS * 1_000;
+    await bench.redis.set(bench.fence, String(stored), 'PX', FENCE_KEEP_MS);
+    const token = bench.deadToken();
+
+    const { fence } = granted(await bench.acquire(token), token);
+    expectLife(await bench.redis.pttl(bench.fence), AHEAD_MS + BLOCK_MS + 1 + FENCE_KEEP_MS);
+    await bench.renew(token, fence + 2 * BLOCK);
+    expectLife(await bench.redis.pttl(bench.fence), AHEAD_MS + 3 * BLOCK_MS + 1 + FENCE_KEEP_MS);
+    await bench.release(token, fence);
+    expectLife(await bench.redis.pttl(bench.fence), AHEAD_MS + 1 + FENCE_KEEP_MS);
+  });
+
+  it('is kept for fenceKeepMs longer than the lease of whoever may be using it', async () => {
+    const HOURS_MS = 36_000_000;
+    const bench = newBench();
+    const [token, fresh] = [bench.deadToken(), bench.deadToken()];
+
+    const { fence } = granted(await bench.acquire(token, { leaseMs: HOURS_MS }), token);
+    expectLife(await bench.redis.pttl(bench.fence), HOURS_MS + FENCE_KEEP_MS);
+    await bench.renew(token, fence, 1);
+    expectLife(await bench.redis.pttl(bench.fence), HOURS_MS + FENCE_KEEP_MS);
+    granted(await bench.acquire(token, { leaseMs: 1 }), token);
+    expectLife(await bench.redis.pttl(bench.fence), HOURS_MS + FENCE_KEEP_MS);
+    granted(await bench.release(token, fence, fresh), fresh);
+    expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + FENCE_KEEP_MS);
+  });
+
+  it('is written in digits up to the largest whole number', async () => {
+    const bench = newBench();
+    const largest = Number.MAX_SAFE_INTEGER;
+    const stored = largest - 2 * BLOCK;
+    await bench.redis.set(bench.fence, String(stored), 'PX', FENCE_KEEP_MS);
+    const token = bench.deadToken();
+
+    const { fence } = granted(await bench.acquire(token), token);
+    expect(fence).toBe(stored + 1);
+    expect(await bench.renew(token, largest - BLOCK)).toEqual([String(largest), 0]);
+    expect(await bench.release(token, largest)).toEqual(['released']);
+    expect((await bench.state()).fence).toBe('9007199254740991');
+  });
+});

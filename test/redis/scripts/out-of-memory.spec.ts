@@ -1,0 +1,55 @@
+import { describe, expect, it } from '@jest/globals';
+import { openAdmin } from '../../support/open-locks.js';
+import { ScriptBench } from '../../support/script-bench.js';
+import { BLOCK, granted } from '../../support/script-replies.js';
+import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
+
+describe('out of memory', () => {
+  it('acquire is refused and writes nothing; held locks are renewed, handed over and released', async () => {
+    const full = openAdmin((await startSmallRedis()).url);
+    const [free, held] = [new ScriptBench(full), new ScriptBench(full)];
+    const [token, waiter] = [held.deadToken(), await held.peer()];
+    const { fence } = granted(await held.acquire(token), token);
+    const waiting = waiter.token();
+    await held.acquire(waiting);
+    await fillMemory(full);
+
+    await expect(free.acquire(free.deadToken())).rejects.toThrow(/OOM/);
+    expect(await full.exists(free.lock, free.queue, free.fence)).toBe(0);
+
+    expect(await held.renew(token, fence)).toEqual([String(fence + BLOCK), 1]);
+    expect(await held.release(token, fence)).toEqual(['released']);
+    expect(await held.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+    const fresh = waiter.token();
+    granted(await held.release(waiting, fence, fresh), fresh);
+    expect(await held.leave(fresh)).toEqual(['left']);
+    expect(await held.state()).toMatchObject({ lock: null, queue: [] });
+  });
+
+  it('held locks are kept for a while, taken away, found again, and handed on among the dead', async () => {
+    const full = openAdmin((await startSmallRedis()).url);
+    const [kept, revoked, found, crowd] = Array.from(
+      { length: 4 },
+      () => new ScriptBench(full),
+    ) as [ScriptBench, ScriptBench, ScriptBench, ScriptBench];
+    const tokens = new Map<ScriptBench, string>();
+    for (const bench of [kept, revoked, found, crowd]) {
+      const token = bench.deadToken();
+      granted(await bench.acquire(token), token);
+      tokens.set(bench, token);
+    }
+    const waiter = await crowd.peer();
+    const waiting = waiter.token();
+    await crowd.enqueue(...crowd.deadTokens(300), waiting);
+    await fillMemory(full);
+
+    expect(await kept.release(tokens.get(kept)!, 1, '', 50_000)).toEqual(['released']);
+    expect((await kept.state()).lock).toBe(`kept:${tokens.get(kept)}`);
+    expect(await revoked.revoke('x')).toBe(1);
+    expect((await revoked.state()).lock).not.toBe(tokens.get(revoked));
+    granted(await found.acquire(tokens.get(found)!), tokens.get(found)!);
+    expect(await crowd.release(tokens.get(crowd)!, 1)).toEqual(['released']);
+    expect(await crowd.state()).toMatchObject({ lock: waiting, queue: [] });
+  });
+});

@@ -1,0 +1,83 @@
+import { describe, expect, it } from '@jest/globals';
+import { expectLife, granted, queued } from '../../support/script-replies.js';
+import { useScripts } from '../../support/use-scripts.js';
+
+const { contendedBench } = useScripts();
+
+describe('a place in the queue', () => {
+  it('is not claimed back while a lapsed lease is remembered: who left it may have had its turn', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    const next = await bench.peer();
+    const second = next.token();
+    const place = queued(await bench.acquire(second), second).score;
+    await bench.redis.zrem(bench.queue, waiting); // its turn has come,
+    await bench.redis.del(bench.lock); // and passed unused
+    const fresh = next.token();
+    granted(await bench.recheck(second, fresh, place), fresh);
+    const later = bench.deadToken();
+    const last = queued(await bench.acquire(later), later).score;
+    const back = bench.deadToken();
+
+    expect(Number(queued(await bench.recheck(waiting, back, score), back).score)).toBeGreaterThan(
+      Number(last),
+    );
+
+    const again = bench.deadToken();
+    queued(await bench.acquire(again, { score }), again);
+    expect(await bench.waiting()).toEqual([later, back, again]);
+    expectLife(await bench.redis.pttl(bench.lapsed), 60_000);
+  });
+
+  it('is not claimed back by the one who finds that the lock has lapsed', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    const next = await bench.peer();
+    const second = next.token();
+    await bench.acquire(second);
+    await bench.redis.zrem(bench.queue, waiting);
+    await bench.redis.del(bench.lock);
+    const back = bench.deadToken();
+
+    queued(await bench.recheck(waiting, back, score), back);
+
+    expect(await bench.state()).toMatchObject({ lock: second });
+    expect(await bench.waiting()).toEqual([back]);
+  });
+
+  it.each(['a single try', 'a try of several keys', 'a last try'])(
+    'is not claimed back when %s has found that the lock has lapsed',
+    async (what) => {
+      const { bench, waiting, score } = await contendedBench();
+      const next = await bench.peer();
+      const second = next.token();
+      await bench.acquire(second);
+      await bench.redis.zrem(bench.queue, waiting);
+      await bench.redis.del(bench.lock);
+      const token = bench.deadToken();
+      if (what === 'a single try') await bench.acquire(token, { nowait: true });
+      else if (what === 'a last try') await bench.leave(token, { take: true });
+      else await bench.acquireTogether([{ bench, token }]);
+      const later = bench.deadToken();
+      await bench.acquire(later);
+      const back = bench.deadToken();
+
+      queued(await bench.recheck(waiting, back, score), back);
+
+      expect(await bench.state()).toMatchObject({ lock: second });
+      expect(await bench.waiting()).toEqual([later, back]);
+    },
+  );
+
+  it('is kept by whoever still stands in it, also after a lease has lapsed', async () => {
+    const { bench, waiter, waiting, score } = await contendedBench();
+    await bench.acquire(bench.deadToken(), { score: Number(score) + 5 });
+    await bench.redis.del(bench.lock);
+    granted(await bench.acquire(waiting), waiting);
+    const behind = waiter.token();
+    const place = queued(await bench.acquire(behind), behind).score;
+    const last = bench.deadToken();
+    await bench.acquire(last);
+    const fresh = waiter.token();
+
+    expect(queued(await bench.recheck(behind, fresh, place), fresh).score).toBe(place);
+  });
+});

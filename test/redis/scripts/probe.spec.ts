@@ -1,0 +1,30 @@
+import { describe, expect, it } from '@jest/globals';
+import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
+import { useScripts } from '../../support/use-scripts.js';
+
+const { newBench } = useScripts();
+
+describe('probe', () => {
+  it('publishes to the inbox, tells how many listen, and leaves nothing', async () => {
+    const bench = newBench();
+    const peer = await bench.peer();
+    const keys = [bench.lock, bench.queue, bench.fence];
+
+    for (const attempt of ['first', 'repeated']) {
+      const reply = await probeScript.run(bench.redis, keys, [peer.channel, 'probe'], () => true);
+
+      expect([attempt, reply]).toEqual([attempt, 1]);
+      expect(await peer.heard()).toEqual(['probe']);
+      expect(await bench.redis.exists(...keys)).toBe(0);
+    }
+  });
+
+  it('tells that nobody listens', async () => {
+    const bench = newBench();
+    const keys = [bench.lock, bench.queue, bench.fence];
+
+    expect(
+      await probeScript.run(bench.redis, keys, [`${bench.inboxPrefix}x`, 'probe'], () => true),
+    ).toBe(0);
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, it } from '@jest/globals';
+import { ACCEPT_MS, LEASE_MS } from '../../support/script-bench.js';
+import { expectLife, granted, queued } from '../../support/script-replies.js';
+import { useScripts } from '../../support/use-scripts.js';
+
+const { contendedBench } = useScripts();
+
+describe('recheck', () => {
+  it('puts the new token in the place of the old one, and asks again', async () => {
+    const { bench, holder, token, waiter, waiting, score } = await contendedBench();
+    const behind = bench.deadToken();
+    await bench.acquire(behind);
+    await holder.heard();
+    const fresh = waiter.token();
+
+    for (const attempt of ['first', 'repeated']) {
+      const reply = queued(await bench.recheck(waiting, fresh, score), fresh);
+
+      expect([attempt, reply.score]).toEqual([attempt, score]);
+      expectLife(reply.pttl, LEASE_MS);
+      expect(await bench.waiting()).toEqual([fresh, behind]);
+      expect(await holder.heard()).toEqual([`w ${token} stock:42`]);
+    }
+  });
+
+  it('puts a dropped waiter back at its old place', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    const behind = bench.deadToken();
+    await bench.acquire(behind);
+    await bench.redis.zrem(bench.queue, waiting);
+    const fresh = bench.deadToken();
+
+    expect(queued(await bench.recheck(waiting, fresh, score), fresh).score).toBe(score);
+
+    expect(await bench.waiting()).toEqual([fresh, behind]);
+  });
+
+  it('keeps the place that Redis knows, not the one it was told', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    const fresh = bench.deadToken();
+
+    expect(queued(await bench.recheck(waiting, fresh, 1), fresh).score).toBe(score);
+  });
+
+  it('renews the life of the queue', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    await bench.redis.pexpire(bench.queue, 30_000);
+
+    await bench.recheck(waiting, bench.deadToken(), score);
+
+    expectLife(await bench.redis.pttl(bench.queue), 60_000);
+  });
+
+  it('finds a grant whose message was lost: the old token, prolonged to the full lease', async () => {
+    const { bench, token, fence, waiting, score } = await contendedBench();
+    await bench.release(token, fence);
+    expectLife(await bench.lockLifeMs(), ACCEPT_MS);
+    const fresh = bench.deadToken();
+
+    for (const attempt of ['first', 'repeated']) {
+      granted(await bench.recheck(waiting, fresh, score), waiting);
+
+      expect([attempt, await bench.state()]).toEqual([
+        attempt,
+        expect.objectContaining({ lock: waiting, queue: [] }),
+      ]);
+      expectLife(await bench.lockLifeMs(), LEASE_MS);
+    }
+  });
+
+  it('finds a grant of its new token when it is repeated', async () => {
+    const { bench, token, fence, waiter, waiting, score } = await contendedBench();
+    const fresh = waiter.token();
+    await bench.recheck(waiting, fresh, score);
+    await bench.release(token, fence);
+
+    granted(await bench.recheck(waiting, fresh, score), fresh);
+    expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
+  });
+
+  it('takes a lock whose holder has gone', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    await bench.redis.del(bench.lock);
+    const fresh = bench.deadToken();
+
+    granted(await bench.recheck(waiting, fresh, score), fresh);
+    granted(await bench.recheck(waiting, fresh, score), fresh);
+
+    expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
+    expectLife(await bench.lockLifeMs(), LEASE_MS);
+  });
+
+  it('repeated after its new token has joined takes a lock whose holder has gone', async () => {
+    const { bench, waiter, waiting, score } = await contendedBench();
+    const fresh = waiter.token();
+    queued(await bench.recheck(waiting, fresh, score), fresh);
+    await bench.redis.del(bench.lock);
+
+    granted(await bench.recheck(waiting, fresh, score), fresh);
+
+    expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
+    expect(await waiter.heard()).toEqual([]);
+  });
+
+  it('gives a lock whose holder has gone to whoever stands before', async () => {
+    const { bench, waiter, waiting } = await contendedBench();
+    const behind = bench.deadToken();
+    const { score } = queued(await bench.acquire(behind), behind);
+    await bench.redis.del(bench.lock);
+    const fresh = bench.deadToken();
+
+    const reply = queued(await bench.recheck(behind, fresh, score), fresh);
+
+    expect(reply.score).toBe(score);
+    expectLife(reply.pttl, ACCEPT_MS);
+    expect(await bench.state()).toMatchObject({ lock: waiting, queue: [fresh, score] });
+    expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+});

@@ -1,0 +1,50 @@
+import { expect } from '@jest/globals';
+import type { Reply } from './script-bench.js';
+
+/** So many numbers are reserved with every grant and renewal. */
+export const BLOCK = 10_000;
+/** How much of a lifetime a slow machine may use up between a script and the look at it. */
+const SLACK_MS = 20_000;
+
+/** Asserts a grant for the token and gives back its numbers. */
+export function granted(
+  reply: Reply,
+  token: string,
+  ...behind: 'lost'[]
+): { fence: number; blockEnd: number; waiters: number } {
+  expect(reply).toEqual([
+    'granted',
+    token,
+    expect.stringMatching(/^\d{16}$/),
+    expect.stringMatching(/^\d{16}$/),
+    expect.any(Number),
+    ...behind,
+  ]);
+  const [fence, blockEnd, waiters] = reply.slice(2).map(Number) as [number, number, number];
+  expect(blockEnd).toBe(fence + BLOCK);
+  return { fence, blockEnd, waiters };
+}
+
+/** Asserts a place in the queue for the token and gives it back. */
+export function queued(
+  reply: Reply,
+  token: string,
+  ...behind: 'lost'[]
+): { score: string; pttl: number; foreign: number } {
+  expect(reply).toEqual([
+    'queued',
+    token,
+    expect.stringMatching(/^\d+$/),
+    expect.any(Number),
+    expect.any(Number),
+    ...behind,
+  ]);
+  const [score, pttl, foreign] = reply.slice(2) as [string, number, number];
+  return { score, pttl, foreign };
+}
+
+/** Asserts that a lifetime has just been set to `whole` milliseconds. */
+export function expectLife(ms: number, whole: number): void {
+  expect(ms).toBeGreaterThan(whole - SLACK_MS);
+  expect(ms).toBeLessThanOrEqual(whole);
+}

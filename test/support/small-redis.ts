@@ -1,0 +1,21 @@
+import type { RedisServer } from 'dev-servers';
+import type { Redis } from 'ioredis';
+import { startRedisServer } from './own-redis.js';
+
+/** A server whose memory is soon full, for the present test alone. */
+export function startSmallRedis(): Promise<RedisServer> {
+  return startRedisServer('--maxmemory', '4mb', '--maxmemory-policy', 'noeviction');
+}
+
+/** Writes until the server refuses even what is small. */
+export async function fillMemory(redis: Redis): Promise<void> {
+  for (const size of [100_000, 1_000, 10]) {
+    for (let i = 0; ; i++) {
+      const isRefused = await redis.set(`fill:${size}:${i}`, 'x'.repeat(size)).then(
+        () => false,
+        () => true,
+      );
+      if (isRefused) break;
+    }
+  }
+}

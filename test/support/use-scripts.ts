@@ -1,0 +1,55 @@
+import { Redis } from 'ioredis';
+import { afterTest } from './after-test.js';
+import { useRedisServer } from './own-redis.js';
+import { ScriptBench } from './script-bench.js';
+import { granted, queued } from './script-replies.js';
+import { uniqueKey } from './unique-key.js';
+
+/** A server on which scripts run, and keys in the states from which they begin. Call it where `beforeAll` may be called. */
+export function useScripts() {
+  const server = useRedisServer();
+
+  /** A key that nobody has used. */
+  const newBench = (name?: string): ScriptBench => new ScriptBench(server.admin, name);
+
+  /** A key whose lock somebody holds. */
+  const heldBench = async (name?: string) => {
+    const bench = newBench(name);
+    const holder = await bench.peer();
+    const token = holder.token();
+    const { fence } = granted(await bench.acquire(token), token);
+    return { bench, holder, token, fence };
+  };
+
+  /** A key with a holder and one live waiter. */
+  const contendedBench = async (name?: string) => {
+    const held = await heldBench(name);
+    const waiter = await held.bench.peer();
+    const waiting = waiter.token();
+    const { score } = queued(await held.bench.acquire(waiting), waiting);
+    await held.holder.heard();
+    return { ...held, waiter, waiting, score };
+  };
+
+  /** A further connection to the server. Closed after the test. */
+  const connect = (user: { username?: string; password?: string } = {}): Redis => {
+    const other = new Redis(server.url, user);
+    afterTest(() => other.disconnect());
+    return other;
+  };
+
+  /** A connection of a user who may use every key and has these further rights. */
+  const connectAs = async (...rights: string[]): Promise<Redis> => {
+    const username = uniqueKey('user');
+    await server.admin.acl('SETUSER', username, 'on', '>secret', '~*', ...rights);
+    return connect({ username, password: 'secret' });
+  };
+
+  /** The clock that the scripts read. */
+  const serverMicros = async (): Promise<number> => {
+    const [seconds, micros] = await server.admin.time();
+    return Number(seconds) * 1_000_000 + Number(micros);
+  };
+
+  return { newBench, heldBench, contendedBench, connect, connectAs, serverMicros };
+}
