@@ -43,8 +43,7 @@ describe('the page of the engine', () => {
     for (const [, names = '', links = ''] of handled) {
       for (const [, file = ''] of links.matchAll(/\(([^)]+)\)/g)) {
         const source = readFileSync(join(ROOT, core, file), 'utf8');
-        for (const [, name = ''] of names.matchAll(/`([^`]+)`/g))
-          expect(source).toContain(name);
+        for (const [, name = ''] of names.matchAll(/`([^`]+)`/g)) expect(source).toContain(name);
       }
     }
   });
