@@ -24,7 +24,9 @@ export interface Document {
 /** The documents of the repository that people read: those at the top, of the library, and below docs/. */
 export function readDocuments(): Document[] {
   const top = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'];
-  const library = ['README.md', 'src/core/README.md'].map((name) => `libs/nestjs-locked/${name}`);
+  const library = ['README.md', 'src/core/README.md', 'src/transactions/README.md'].map(
+    (name) => `libs/nestjs-locked/${name}`,
+  );
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.md'))
     .map((path) => `docs/${path.replaceAll('\\', '/')}`);

@@ -92,7 +92,7 @@ export class Acquisition {
         if (parent === undefined) others.push(key);
         else this.#sections.push(await this.#join(parent, 0));
       }
-      for (const key of others) this.#assertServed(key);
+      for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
         const holds = await this.#queues.takeTogether(others, this.#options);
         this.#sections.push(...holds.map((hold) => new Section(hold)));
@@ -144,7 +144,7 @@ export class Acquisition {
     const later = this.#laterKeyHeld(key);
     const waitMs = this.#cappedWaitMs(key, later);
     try {
-      this.#assertServed(key);
+      this.#assertNotClosing(key);
       const hold = await this.#queues.enter(key, { ...this.#options, waitMs }, this.#isSeveral);
       return new Section(hold);
     } catch (error) {
@@ -185,7 +185,7 @@ export class Acquisition {
   }
 
   /** While the application closes, work that holds a lock may still take another one to be able to finish. */
-  #assertServed(key: string): void {
+  #assertNotClosing(key: string): void {
     if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
     throw new LockAbortedError(
       `Lock '${key}' was not asked for: the application is shutting down`,
