@@ -160,7 +160,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     for (const onEnd of this.#endings) onEnd();
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
-    for (const closed of closing) closed.catch(() => {}); // reported
+    for (const closed of closing) closed.catch(() => {}); // already reported
     // Work that was not awaited may use some of them still; nobody waits for that here.
     await Promise.allSettled(ended.map(({ section }) => section.close()));
   }
