@@ -98,7 +98,7 @@ export class WaitingCall implements Scheduled {
             waitedMs,
           )
         : new LockStoreError(
-            `Cannot lock '${this.#key}': the lock store has failed for the ${waitedMs} ms that were waited: ${failure.message}`,
+            `Cannot lock '${this.#key}': the lock store failed during the ${waitedMs} ms of waiting: ${failure.message}`,
             this.#key,
             { cause: failure },
           ),
