@@ -4,9 +4,7 @@ import type { LockLostError, LockStoreError } from './lock.errors.js';
 export type LockEvent =
   /** A hold ended before its work; its signal has aborted. */
   | { readonly type: 'lost'; readonly key: string; readonly error: LockLostError }
-  /**
-   * A renewal was refused or not answered; it is tried again while the lease lasts. Told once in a series of failures.
-   */
+  /** A renewal was refused or not answered; it is repeated while the lease lasts. Told once per series of failures. */
   | {
       readonly type: 'renewal-unknown';
       readonly key: string;
@@ -20,7 +18,7 @@ export type LockEvent =
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease runs out. */
   | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
   /**
-   * A time-out of the database would end the process: nothing listens to a connection's clients. Told once, at start.
+   * A time-out of the database would end the process: nothing listens to the clients of a connection. Told at start.
    */
   | { readonly type: 'unguarded-clients'; readonly connection: string }
   /** The store may drop leases: it is set to evict keys when its memory is full. */

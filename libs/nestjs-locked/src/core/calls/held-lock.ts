@@ -122,7 +122,7 @@ export class HeldLock implements Lock {
     await this.release().catch(() => {});
   }
 
-  /** This code is part of what the hold still waits for, a call or a transaction: waiting here would be for itself. */
+  /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */
   get #isKeptByThisCode(): boolean {
     return (
       this.#ambient.isInsideCallThatJoined(this.#sections) ||

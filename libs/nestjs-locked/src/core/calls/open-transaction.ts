@@ -22,7 +22,7 @@ export interface TransactionalLocks {
   fenceKey(key: string): string;
   /** The holds that the present async context has got itself, without those that its transaction keeps. */
   heldHere(): readonly Hold[];
-  /** The holds that are known to have come from `acquire()` in it and not to be released; none of them is current. */
+  /** The holds that it is known to have got from `acquire()` and not to have released; none of them is current. */
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;

@@ -47,7 +47,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** A logger that throws must not keep their answers from the calls that come next. */
+/** If the logger throws, the calls that come next must get their answers all the same. */
 function reportSafely(report: ReportLockEvent): ReportLockEvent {
   return (event) => {
     try {

@@ -25,8 +25,7 @@ export class EngineInbox implements StoreListener {
     if (owner !== undefined) {
       owner.onMessage(message);
     } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
-      // The token is ours, but no request or lease uses it: a clean-up was lost. Others must not wait until it runs
-      // out.
+      // The token is ours, but no request or lease uses it: a clean-up was lost. Others must not wait for its end.
       void store.release({ key, token, used: 0 });
     }
   }

@@ -175,8 +175,7 @@ export class Hold {
   }
 
   /**
-   * The database has seen a higher number than ours. Continues from there, if the store confirms that we are the
-   * holder.
+   * The database has seen a higher number than ours. Continues from there if the store confirms that we hold the key.
    * @throws LockLostError if we are not · LockStoreError if it does not answer
    */
   async raiseFence(seen: number): Promise<void> {

@@ -64,7 +64,7 @@ export class LeaseDeadline {
     return !this.isSuspect && leftMs > 0 && leftMs >= leaseMs * share;
   }
 
-  /** Whether a fixed lease may begin at `now`: with its whole length, apart from what the store took to answer. */
+  /** Whether a fixed lease may begin at `now` with its whole length; what the store took to answer does not count. */
   isWholeFor(leaseMs: number, now: number): boolean {
     return this.#promisedMs >= leaseMs || this.atWorst - now >= leaseMs - driftMarginMs(leaseMs);
   }

@@ -19,7 +19,7 @@ import type { Renewable } from './watchdog.js';
 /**
  * confirming  ours, but too short or too far spent to be handed out: it is renewed first, then offered to the queue
  * held        a call has it, or has just ended, and the queue decides what comes next
- * idle        no call has it; it is kept for a moment in case one of this process wants the key again
+ * idle        no call has it; it is kept for a moment in case another call here wants the key
  * doubtful    nobody knows whether a transaction under it was committed: no call gets it, and it runs out
  * over        released, handed over or lost; only a lost one can still become doubtful, when its work has ended
  */
@@ -128,7 +128,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#before !== undefined) this.#handovers.spend();
     this.#before = undefined;
     this.#parts.noticeSuspend();
-    if (this.#state === 'over') return undefined; // it was idle, and this look gave it up: the key is asked for again
+    if (this.#state === 'over') return undefined; // it was idle, and the suspend has ended it: the key is asked for again
     if (!this.#isGoodFor(options)) {
       this.#confirm(options.leaseMs);
       return undefined;
@@ -146,7 +146,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return hold;
   }
 
-  /** Whether the work may begin without asking the store first. How short a fresh grant may be, `start` has checked. */
+  /** Whether the work may begin without asking the store first; `start` has judged the length of a fresh grant. */
   #isGoodFor({ leaseMs, renew }: ResolvedLockOptions): boolean {
     if (this.#numbers.areSpent) return false;
     const now = this.#parts.clock.now();
@@ -290,9 +290,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     else this.#schedule();
   }
 
-  /**
-   * Nobody knows whether it was renewed. A held lease stays ours until its deadline, and the renewal is tried again.
-   */
+  /** Nobody knows whether it was renewed. A held lease stays ours until its deadline, and the renewal is repeated. */
   #notRenewed(unknown: Unknown): void {
     const isConfirming = this.#state === 'confirming';
     if (isConfirming && this.remainingMs() === 0) return this.#failToConfirm(unknown);

@@ -46,8 +46,7 @@ export class QueuesByKey {
     for (const key of keys) this.#assertFreeHere(key);
     const joint = new JointAcquire();
     const holds = keys.map((key) => {
-      // An idle lease would stand in the way of the new one. The store carries out its release first, because it is
-      // sent first.
+      // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
       this.#queues.get(key)?.lease?.giveUp();
       return this.#queueOf(key).enter({ options: once, isPart: true }, joint);
     });
