@@ -578,7 +578,7 @@ export const TABLE = [
   {
     name: 'abort in the tick of a hand-over not seen',
     file: `${SOURCES}core/calls/acquisition.ts`,
-    from: "throw this.#aborted('was given back: the signal aborted', this.#firstKey);",
+    from: "throw this.#aborted('was released again: the signal aborted', this.#firstKey);",
     to: '',
     breaks: 'an abort is seen until the work starts',
     specs: ['test/core/several-keys.spec.ts'],
@@ -785,7 +785,7 @@ export const TABLE = [
   {
     name: 'wait that outlives the application',
     file: `${SOURCES}core/engine/engine-lifetime.ts`,
-    from: 'this.#queues.close(); // those who came because they held another lock',
+    from: 'this.#queues.close(); // calls that came because their work held another lock',
     to: '',
     breaks: 'a closed application leaves nobody waiting',
     specs: LEASES,

@@ -285,7 +285,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     await expect(failing).rejects.toThrow('over');
     over.open();
     await expect(late).rejects.toThrow(
-      /It is rolled back, because another branch of it has failed/,
+      /It is being rolled back, because another branch of it has failed/,
     );
     expect(await stock.quantity()).toBe(100);
   });

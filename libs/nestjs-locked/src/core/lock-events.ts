@@ -1,23 +1,25 @@
 import type { LockLostError, LockStoreError } from './lock.errors.js';
 
-/** What happened besides the results of calls, for the log. None of these is thrown over anybody's work. */
+/** What happens besides the results of calls, for the log. None of these is thrown into anybody's work. */
 export type LockEvent =
   /** A hold ended before its work; its signal has aborted. */
   | { readonly type: 'lost'; readonly key: string; readonly error: LockLostError }
-  /** A renewal was not answered, or refused; it is tried again while the lease lasts. Once per series of failures. */
+  /** A renewal was refused or not answered; it is repeated while the lease lasts. Told once per series of failures. */
   | {
       readonly type: 'renewal-unknown';
       readonly key: string;
       readonly remainingMs: number;
       readonly cause: LockStoreError;
     }
-  /** A release was not answered; it is tried again, and the lease ends by itself at the latest. */
+  /** A release was not answered; it is tried again, and the lease ends on its own at the latest. */
   | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError }
   /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
   | { readonly type: 'outlived'; readonly key: string }
-  /** A transaction's COMMIT was not answered: its lock is not released, its lease runs out. */
+  /** A transaction's COMMIT was not answered: its lock is not released, and the lease runs out. */
   | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
-  /** Time-outs of the database would end the process: nothing listens to the clients of a connection. Once, at start. */
+  /**
+   * A time-out of the database would end the process: nothing listens to the clients of a connection. Told at start.
+   */
   | { readonly type: 'unguarded-clients'; readonly connection: string }
   /** The store may drop leases: it is set to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };

@@ -3,7 +3,7 @@ export interface LockInfo {
   readonly key: string;
   /** Undefined if a client of another kind holds it, or if nobody does and the key is only kept (`holdAtLeastMs`). */
   readonly holder: LockHolder | undefined;
-  /** When this process got the lease, by Redis' clock; its callers may have passed it on since. */
+  /** When the holder's process got the lease, by Redis' clock; its calls may have passed it on since. */
   readonly since: Date | undefined;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it has no end. */
   readonly remainingMs: number;

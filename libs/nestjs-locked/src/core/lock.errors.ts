@@ -67,13 +67,13 @@ export class LockAbortedError extends LockError {
   readonly code = 'LOCK_ABORTED';
 }
 
-/** Why a hold has ended before its work did; 'released': because it was given back, and used after that. */
+/** Why a hold ended before its work did; 'released' means that it was released, and used after that. */
 export type LockLostReason =
   'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
 
 /**
- * We held the lock and no longer do. Work done since may overlap with that of another holder, also if it was we who
- * gave it back.
+ * We held the lock and no longer do. Work done since may overlap with that of another holder, even if we released the
+ * lock ourselves.
  */
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
@@ -83,9 +83,9 @@ export class LockLostError extends LockError {
     key: string,
     /**
      * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
-     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed ·
-     * `transaction-ended`: the transaction that kept the lock is over, and its body still runs · `released`: nothing was
-     * lost, but it is used after its release; only from `assertHeld`, `ensure` and `run`, never on the signal.
+     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed · `transaction-ended`: the
+     * transaction that kept the lock is over, and its body still runs · `released`: nothing was lost, but the lock was
+     * used after its release; only from `assertHeld`, `ensure` and `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,
@@ -117,7 +117,7 @@ export class LockInTransactionError extends LockError {
   readonly code = 'LOCK_IN_TRANSACTION';
 }
 
-/** The store (Redis) did not answer or refused. Whether the lock is held is **unknown**. `cause` has the reason. */
+/** The store (Redis) did not answer, or refused. Whether the lock is held is **unknown**. `cause` has the reason. */
 export class LockStoreError extends LockError {
   readonly code = 'LOCK_STORE_FAILED';
 }

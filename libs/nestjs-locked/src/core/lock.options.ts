@@ -16,14 +16,14 @@ export interface LockOptions {
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
   readonly waitMs?: number;
   /**
-   * How long the lock outlives a crash, in milliseconds, at least 500. While the work runs it is renewed, so the
-   * work may take longer. Shorter: a dead holder's key is free sooner; longer: a slow Redis does less harm.
+   * How long the lock outlives a crash, in milliseconds, at least 500. It is renewed while the work runs, so the work
+   * may take longer. A shorter lease frees a dead holder's key sooner; with a longer one, a slow Redis does less harm.
    * @default 30_000
    */
   readonly leaseMs?: number;
   /**
-   * How long the work may hold the lock at most, in milliseconds, `Infinity` allowed. Then the signal aborts with
-   * reason 'max-hold', and the lease is not renewed any more: a wedged handler does not keep a key for ever.
+   * How long the work may hold the lock at most, in milliseconds, `Infinity` allowed. After that, the signal aborts
+   * with reason 'max-hold', and the lease is not renewed any more: a handler that hangs does not keep a key for ever.
    * @default 600_000
    */
   readonly maxHoldMs?: number;
@@ -33,19 +33,19 @@ export interface LockOptions {
    */
   readonly renew?: boolean;
   /**
-   * Keeps the key taken until this long after the lock was acquired, in milliseconds, also if the work is done
-   * sooner: for jobs that every replica starts at about the same time, and one should run. A crash ends it with
-   * the lease. @default 0
+   * Keeps the key taken until this long after the lock was acquired, in milliseconds, even if the work is done sooner:
+   * for jobs that every replica starts at about the same time and only one should run. After a crash, the key is free
+   * when the lease ends. @default 0
    */
   readonly holdAtLeastMs?: number;
   /** Shown by `inspect`, for an hour: which job or request has the lock. At most 200 characters. */
   readonly label?: string;
   /**
-   * false: ask for a lock of its own even where this async context holds the key already (and wait for ever, if
-   * the holder waits for this call). @default true
+   * false: ask for a lock of its own even where this async context holds the key already (and wait for ever if the
+   * holder waits for this call). @default true
    */
   readonly reentrant?: boolean;
-  /** What to do if this is asked inside an open transaction. @default the module's, 'reject' */
+  /** What to do if the lock is asked for inside an open transaction. @default the module's, 'reject' */
   readonly insideTransaction?: InsideTransaction;
   /** Cancels the wait (not the work): the call rejects with `LockAbortedError`. */
   readonly signal?: AbortSignal;
@@ -65,14 +65,15 @@ export interface WithLockOptions extends LockOptions {
    * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
    * work starts: an error inside of it never counts as busy.
    *
-   * Where `@Locked` gives an Observable or an async iterable, 'skip' ends it without a value. What
-   * a function gives is emitted: one of the same kind as it is, any other value as the only one, undefined as none.
+   * Where `@Locked` gives an Observable or an async iterable, 'skip' ends it without a value. The result of a function
+   * takes its place: an Observable or iterable of the same kind is passed through, any other value is emitted as the
+   * only one, and undefined as none.
    * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((busy: BusyContext) => unknown);
 }
 
-/** The options of a whole `LockService`: defaults for every call, and what only makes sense once. */
+/** The options of a whole `LockService`: defaults for every call, and what can only be set for all of them. */
 export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 10_000 */
   readonly waitMs?: number;
@@ -81,18 +82,18 @@ export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 600_000 */
   readonly maxHoldMs?: number;
   /**
-   * How many callers of this process may follow each other without Redis once another process waits for the key.
-   * 0 = strict order of arrival across processes. At most one second's worth in any case. @default 32
+   * How many calls of this process may follow each other without asking Redis once another process waits for the key.
+   * 0 = strict order of arrival across processes. After one second they may not in any case. @default 32
    */
   readonly localHandovers?: number;
   /**
-   * Keeps an unused lease for so long, in milliseconds, in case the same key is wanted again here; given up at once
-   * when another process asks. Saves both round trips of a key that one process uses often. Meanwhile a single try
-   * (`waitMs: 0`) of another process finds the key busy. @default 0
+   * Keeps an unused lease for this long, in milliseconds, in case this process wants the same key again; it is released
+   * at once when another process asks. This saves both round trips of a key that one process uses often. Meanwhile, a
+   * single try (`waitMs: 0`) of another process finds the key busy. @default 0
    */
   readonly lingerMs?: number;
   /**
-   * false: `withLock` and `@Locked` give their result one round trip earlier, before Redis has answered the release.
+   * false: `withLock` and `@Locked` return one round trip earlier, before Redis has answered the release.
    * @default true
    */
   readonly awaitRelease?: boolean;
@@ -105,12 +106,14 @@ export interface ResolvedLockOptions {
   readonly maxHoldMs: number;
   readonly renew: boolean;
   readonly holdAtLeastMs: number;
-  /** Whether the lease may be kept for the next caller when this one is done. */
+  /** Whether the lease may be kept for the next call when this one is done. */
   readonly linger: boolean;
   readonly label: string | undefined;
   readonly reentrant: boolean;
   readonly insideTransaction: InsideTransaction;
-  /** Nobody but the caller of the whole transaction needs to know that the lock was not free in time. */
+  /**
+   * A lock that is not free in time ends the whole transaction: the call that asks has no answer of its own to that.
+   */
   readonly isBusyFatal: boolean;
   readonly signal: AbortSignal | undefined;
 }

@@ -20,8 +20,8 @@ export interface Lock extends AsyncDisposable {
    */
   readonly signal: AbortSignal;
   /**
-   * Reads the clock, no round trip: true while the lease is certainly ours. After a suspend of the machine it can be
-   * false for a moment and true again, when Redis has confirmed the lease.
+   * Reads the clock, no round trip: true while the lease is certainly ours. After the machine was suspended, it can be
+   * false for a moment, and true again when Redis has confirmed the lease.
    */
   readonly isHeld: boolean;
   /** Milliseconds for which the lease is certainly ours if it is not renewed any more; 0 when it is not. */
@@ -37,18 +37,18 @@ export interface Lock extends AsyncDisposable {
    */
   ensure(ms: number): Promise<void>;
   /**
-   * Runs the work with this hold as one of its async context: calls in it that ask for the same key join the hold
-   * instead of waiting for it, and `LockService.current()` finds it. What `withLock` does by itself.
+   * Runs the work with this lock as the current one of its async context: calls in it that ask for the same key join
+   * the hold instead of waiting for it, and `LockService.current()` finds the lock. `withLock` does this on its own.
    * @throws LockLostError if it is no longer held · LockInTransactionError if it was acquired after the open
    * transaction had begun, which may have read before
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
   /**
    * Ends the hold, once the calls that joined it and the transactions under it have ended. Idempotent:
-   * later calls give the first one's answer. Inside of such a call or transaction the answer does not wait for that.
+   * later calls give the first one's answer. Inside such a call or transaction, the answer does not wait for its end.
    * @returns false if the lock is known to have been ours no longer. A key that somebody has deleted in Redis is
    * noticed by a renewal or by the release itself, not when the lock is only passed on to the next caller here.
-   * @throws LockStoreError if Redis did not answer: the lease then ends by itself.
+   * @throws LockStoreError if Redis did not answer: the lease then ends on its own.
    */
   release(): Promise<boolean>;
 }

@@ -5,9 +5,9 @@ import { invalidOption } from './lock.errors.js';
  *
  * - 'reject': LockInTransactionError on the first call, contended or not.
  * - 'restart': roll back, wait with no transaction open, and run the transaction again from its beginning with the
- *   lock held, even if it is free: the same as the lock around the transaction. The body runs twice, or more often.
+ *   lock held, even if it is free: the same as the lock around the transaction. The body runs twice or more.
  * - 'join': wait inside the transaction, for at most half of the time that it has left. What the transaction has read
- *   before is not protected: it may be older than the lock.
+ *   before that is not protected: it may be older than the lock.
  */
 export type InsideTransaction = 'reject' | 'restart' | 'join';
 
@@ -23,8 +23,8 @@ export interface FenceOptions {
 }
 
 /**
- * How long the database lets a transaction under a lock be. Milliseconds, 0 = as the database has it. A stricter limit
- * of the role or session stays.
+ * How long the database allows a transaction under a lock to take. In milliseconds; 0 = as the database has it. A
+ * stricter limit of the role or session stays in force.
  */
 export interface TransactionTimeouts {
   /** Between two statements. @default from the lease: 8 s of 30 s */
@@ -44,8 +44,8 @@ export interface TransactionOptions {
   /** Turns the fence on. The table must exist: `nestjs-locked/fence` makes it. @default off */
   readonly fence?: FenceOptions;
   /**
-   * Lets PostgreSQL end a transaction whose holder is paused, before its lease ends: sizes taken from the lease, or
-   * given. MySQL and MariaDB have nothing for one transaction. @default true with a fence, else false
+   * Lets PostgreSQL end a transaction whose holder is paused, before its lease ends. The limits are derived from the
+   * lease, or given. MySQL and MariaDB have no limits for a single transaction. @default true with a fence, else false
    */
   readonly transactionTimeouts?: boolean | TransactionTimeouts;
 }
@@ -54,7 +54,7 @@ export interface TransactionOptions {
 export interface ResolvedTransactionOptions {
   readonly insideTransaction: InsideTransaction;
   readonly fence: (Required<Pick<FenceOptions, 'table'>> & FenceOptions) | undefined;
-  /** Undefined: off. */
+  /** Undefined if they are off. */
   readonly timeouts: TransactionTimeouts | undefined;
 }
 

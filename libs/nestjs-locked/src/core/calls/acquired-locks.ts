@@ -8,15 +8,15 @@ interface Place {
 }
 
 /**
- * The locks of `acquire`, by the async context that asked for them. Nothing joins them there and nothing is guarded by
- * them; it is only known that they were acquired before what comes later in the same context.
+ * The locks of `acquire()`, by the async context that asked for them. No call joins them and no transaction is guarded
+ * by them; it is only known that they were acquired before what comes later in the same context.
  */
 export class AcquiredLocks {
   readonly #storage = new AsyncLocalStorage<readonly Place[]>();
 
   /**
-   * Notes the lock for the context of the caller. To be called before the first `await`: what comes after it is in a
-   * context of its own.
+   * Notes the lock for the context of the caller. It must be called before the first `await`, because what comes after
+   * that runs in a context of its own.
    */
   note(acquiring: Promise<HeldLock | null>): void {
     const place: Place = { lock: undefined, isEmpty: false };

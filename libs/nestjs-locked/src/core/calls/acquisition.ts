@@ -11,13 +11,13 @@ import {
 import type { ResolvedLockOptions } from '../lock.options.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
 
-/** A wait that could be one half of a deadlock is not longer than this. */
+/** A wait that could be one half of a deadlock lasts no longer than this. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
 
 /** A renewal that the store has not answered is tried again after this pause. */
 const CONFIRM_AGAIN_MS = 100;
 
-/** What every call of an engine is made with. */
+/** What every call of an engine needs. */
 export interface CallParts {
   readonly parts: EngineParts;
   readonly queues: QueuesByKey;
@@ -25,13 +25,13 @@ export interface CallParts {
 }
 
 /**
- * Everything one call asks for: checks and sorts the keys, joins those that its async context holds already, takes
- * the others, all or none.
+ * Gets one call all the keys that it asks for, or none: it joins those that its async context holds already, and takes
+ * the others.
  *
- * Several keys are first asked for with one command, which disturbs nobody if one of them is taken; a single try
- * ends there. Who waits takes them one after the other, in one order everywhere, so that callers with several keys
- * cannot wait for each other. A lease may end while a later key is waited for: right before the work starts all of
- * them are looked at, and what was lost is taken again.
+ * Several keys are first asked for with one command, which disturbs nobody if one of them is taken; a single try ends
+ * there. A call that waits takes them one after the other. The order is the same everywhere, so that two calls with
+ * several keys cannot wait for each other. A lease may end while the call waits for a later key, so all holds are
+ * checked right before the work starts, and what was lost is taken again.
  */
 export class Acquisition {
   readonly #parts: EngineParts;
@@ -40,7 +40,7 @@ export class Acquisition {
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #until: number;
-  /** For the first of the keys, in order. */
+  /** What the call has so far: one section for each of the first keys, in order. */
   #sections: Section[] = [];
 
   /** @param keys as `inOrder` gives them */
@@ -83,7 +83,11 @@ export class Acquisition {
 
   // ---- all at once ------------------------------------------------------------------------------------------
 
-  /** When nobody has any of several keys, one round trip gets them all. A single try ends with it. */
+  /**
+   * If nobody has any of several keys, one round trip gets them all. A single try ends with it; a call that may wait
+   * releases what it has joined, because what it holds must always come before what it waits for.
+   * @returns false if the keys must be taken one after the other
+   */
   async #takeAtOnce(): Promise<boolean> {
     try {
       const others: string[] = [];
@@ -109,6 +113,10 @@ export class Acquisition {
 
   // ---- one after the other ----------------------------------------------------------------------------------
 
+  /**
+   * Takes the missing keys in order, until all of them are held. If a hold was lost while a later key was waited for,
+   * the holds of all later keys are released, and the loop goes on from the lost one.
+   */
   async #takeInTurn(): Promise<void> {
     for (;;) {
       while (this.#sections.length < this.#keys.length) {
@@ -124,11 +132,14 @@ export class Acquisition {
       const lost = this.#firstLost;
       if (lost === -1) return;
       if (this.#remainingWaitMs() === 0) this.#sections[lost]?.hold.assertHeld();
-      this.#giveBack(lost); // those behind it as well: it must not be waited for while they are held
+      this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
     }
   }
 
-  /** Fixed leases have been renewed while the others were waited for; their time starts with the work. */
+  /**
+   * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all its
+   * keys.
+   */
   async #renewWhole(): Promise<void> {
     const own = this.#sections.filter(({ isRoot }) => isRoot);
     for (;;) {
@@ -153,8 +164,8 @@ export class Acquisition {
   }
 
   /**
-   * The hold may have been lost when our turn comes: then it is asked for again, as with any other.
-   * @param waitMs for our turn among the branches of the call that holds the key
+   * Joins a hold when it is our turn. If the hold is lost by then, it is taken again, like any other.
+   * @param waitMs how long to wait for our turn among the branches of the call that holds the key
    */
   async #join(parent: Section, waitMs: number): Promise<Section> {
     const { key } = parent.hold;
@@ -184,7 +195,7 @@ export class Acquisition {
     return this.#options.reentrant ? this.#ambient.sectionOf(key) : undefined;
   }
 
-  /** While the application closes, work that holds a lock may still take another one to be able to finish. */
+  /** While the application closes, work that holds a lock may still take another one, so that it can finish. */
   #assertNotClosing(key: string): void {
     if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
     throw new LockAbortedError(
@@ -194,14 +205,19 @@ export class Acquisition {
   }
 
   /**
-   * A key that this context holds, or its transaction keeps, and that others would take after this one.
-   * @param parent the hold whose branches take turns: what was held when they parted is in nobody's way
+   * A key that this context holds or its transaction keeps, although others would take it after this one.
+   * @param parent the section whose branches take turns: keys that were held before the branches parted are in nobody's
+   * way
    */
   #laterKeyHeld(key: string, parent?: Section): string | undefined {
     const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);
     return held.find((other) => byBytes(other, key) > 0);
   }
 
+  /**
+   * A wait against the order of keys may be one half of a deadlock, which ends only when one of the two gives up. So it
+   * is limited, and a call that asks for no limit is told which order to keep.
+   */
   #cappedWaitMs(key: string, later: string | undefined): number {
     const waitMs = this.#remainingWaitMs();
     if (later === undefined) return waitMs;
@@ -223,17 +239,17 @@ export class Acquisition {
     return this.#sections.findIndex(({ hold }) => !hold.isHeld);
   }
 
-  /** Nothing but the work comes after this. */
+  /** The last step before the work. */
   #begin(): void {
     if (this.#options.signal?.aborted === true) {
-      throw this.#aborted('was given back: the signal aborted', this.#firstKey);
+      throw this.#aborted('was released again: the signal aborted', this.#firstKey);
     }
     if (!this.#isSeveral) return; // its hold began when it was handed out
     const now = this.#parts.clock.now();
     for (const { hold, isRoot } of this.#sections) if (isRoot) hold.begin(now);
   }
 
-  /** Nobody waits for that: it is repeated until it is done, and reported. */
+  /** Releases the sections from here on, the last one first. Nobody waits for that: it is repeated, and reported. */
   #giveBack(from: number): void {
     for (const section of this.#sections.splice(from).reverse()) section.close().catch(() => {});
   }

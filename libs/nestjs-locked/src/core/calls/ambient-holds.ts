@@ -14,7 +14,7 @@ function isUsable(section: Section): boolean {
   return section.isOpen && section.hold.isHeld;
 }
 
-/** Which holds the present async context has. Inherited along the await chain; never entered by `acquire()`. */
+/** Which holds the present async context has. It inherits them along the await chain; `acquire()` adds none. */
 export class AmbientHolds {
   readonly #storage = new AsyncLocalStorage<Scope>();
   /** What the open transaction of this context keeps. */
@@ -24,20 +24,20 @@ export class AmbientHolds {
     this.#kept = kept;
   }
 
-  /** The level that a call in this context may join; undefined if the context does not hold the key (any more). */
+  /** The section that a call in this context may join; undefined if the context does not hold the key (any more). */
   sectionOf(key: string): Section | undefined {
     const own = this.#storage.getStore()?.sections.get(key);
     if (own !== undefined && isUsable(own)) return own;
     return this.#kept().find((section) => section.hold.key === key && isUsable(section));
   }
 
-  /** The keys that this context holds, or its transaction keeps. */
+  /** The keys that this context holds, or that its transaction keeps. */
   heldKeys(): string[] {
     const kept = this.#kept().filter(isUsable);
     return [...this.ownHolds(), ...kept.map(({ hold }) => hold)].map(({ key }) => key);
   }
 
-  /** The keys that this branch of the context has got by itself after it held this one. */
+  /** The keys that this branch of the context has got since it entered this section. */
   heldSince(section: Section): string[] {
     const since = this.#ownSections().filter(
       ({ depth }) => section.depth === undefined || (depth ?? Infinity) > section.depth,
@@ -46,7 +46,7 @@ export class AmbientHolds {
     return [...since, ...kept].map(({ hold }) => hold.key);
   }
 
-  /** What this context has got by itself. */
+  /** The holds that this context has got itself, without those that its transaction keeps. */
   ownHolds(): Hold[] {
     return this.#ownSections().map(({ hold }) => hold);
   }
@@ -55,7 +55,7 @@ export class AmbientHolds {
     return [...(this.#storage.getStore()?.sections.values() ?? [])].filter(isUsable);
   }
 
-  /** Whether this is the work of a call that is inside of one of these levels, and goes on. */
+  /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */
   isInsideCallThatJoined(sections: readonly Section[]): boolean {
     const here = this.#storage.getStore()?.sections;
     return sections.some((section) => {

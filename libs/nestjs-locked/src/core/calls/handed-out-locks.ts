@@ -15,7 +15,7 @@ export class HandedOutLocks {
   readonly #locks = new Set<HeldLock>();
   #onIdle: () => void = () => {};
 
-  /** @param service as transactions know it */
+  /** @param service the lock service, as transactions know it */
   constructor(parts: EngineParts, ambient: AmbientHolds, service: () => TransactionalLocks) {
     this.#parts = parts;
     this.#ambient = ambient;
@@ -64,7 +64,7 @@ export class HandedOutLocks {
     else if (this.#parts.options.awaitRelease) await settled;
   }
 
-  /** Waits until none is left, for `limitMs` at most. */
+  /** Waits until no lock is left, for `limitMs` at most. */
   async idle(limitMs: number): Promise<void> {
     if (this.#locks.size === 0) return;
     await new Promise<void>((resolve) => {

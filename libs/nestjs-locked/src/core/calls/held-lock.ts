@@ -23,7 +23,7 @@ export class HeldLock implements Lock {
   /**
    * @param sections one for each key, in the order in which they were taken; at least one
    * @param onReleased called when the release has been answered
-   * @param runInTransaction for when they become the current ones of a context
+   * @param runInTransaction used when the holds become the current ones of a context
    */
   constructor(
     sections: readonly Section[],
@@ -79,7 +79,7 @@ export class HeldLock implements Lock {
 
   assertHeld(): void {
     for (const { hold } of this.#sections) hold.assertHeld();
-    // What it joined may still be held by others.
+    // The holds that it joined may still be held by others.
     if (this.#released !== undefined) throw lostError(this.key, 'released');
   }
 
@@ -109,7 +109,7 @@ export class HeldLock implements Lock {
   release(): Promise<boolean> {
     this.#released ??= this.#release().finally(this.#onReleased);
     if (!this.#isKeptByThisCode) return this.#released;
-    this.#released.catch(() => {}); // reported
+    this.#released.catch(() => {}); // already reported
     return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
   }
 
@@ -117,12 +117,12 @@ export class HeldLock implements Lock {
     await this.settle();
   }
 
-  /** Releases without ever throwing: what is to be said is reported by the lease. */
+  /** Releases without ever throwing: a failure is reported by the lease. */
   async settle(): Promise<void> {
     await this.release().catch(() => {});
   }
 
-  /** The hold ends with the call that joined it, or the transaction, in which we are: that would wait for itself. */
+  /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */
   get #isKeptByThisCode(): boolean {
     return (
       this.#ambient.isInsideCallThatJoined(this.#sections) ||

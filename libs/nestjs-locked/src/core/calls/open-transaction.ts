@@ -18,15 +18,15 @@ export interface TransactionalLocks {
   readonly report: ReportLockEvent;
   /** Transactions take and claim the keys of several services in the order of these texts. */
   readonly orderedBy: string;
-  /** How a fence table calls the key. */
+  /** The name of the key in a fence table. */
   fenceKey(key: string): string;
-  /** The holds that the present async context has got by itself, without those that its transaction keeps. */
+  /** The holds that the present async context has got itself, without those that its transaction keeps. */
   heldHere(): readonly Hold[];
-  /** What it has got from `acquire` and not given back, as far as that is known; nothing of it is current. */
+  /** The holds that it is known to have got from `acquire()` and not to have released; none of them is current. */
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;
-  /** Takes the keys, runs the work with them as the current ones, releases. */
+  /** Takes the keys, runs the work with them as the current ones, and releases them. */
   holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,
@@ -38,11 +38,11 @@ export interface TransactionalLocks {
 export interface OpenTransaction {
   /**
    * Takes locks inside the transaction, if that is safe, and keeps them until it has ended.
-   * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins anew with the locks
+   * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins again with the locks
    */
   take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]>;
   /**
-   * Keeps holds that somebody else has acquired until the transaction has ended, and guards its commit with them.
+   * Keeps holds that were acquired elsewhere until the transaction has ended, and guards its commit with them.
    * @throws as `take`
    */
   adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void>;

@@ -2,16 +2,16 @@ import type { Hold } from '../lease/hold.js';
 import { Turns } from './turns.js';
 
 /**
- * One level of holding a key in an async context: the call that acquired it, or one inside of it that asked again
- * and joined.
+ * One level of holding a key in an async context: the call that acquired it, or a call inside of that one which asked
+ * for the key again and joined.
  */
 export class Section {
   readonly hold: Hold;
-  /** How deep in its async context it is the current one; undefined if it is kept by a transaction. */
+  /** How deep in its async context it became the current one; undefined if a transaction keeps it. */
   depth: number | undefined;
-  /** The branches of this level that ask for the key again take turns. */
+  /** The branches of this section that ask for the key again take turns. */
   readonly turns = new Turns();
-  /** The level that this one joined. */
+  /** The section that this one joined. */
   readonly #parent: Section | undefined;
   #closed: Promise<boolean> | undefined;
 
@@ -30,7 +30,7 @@ export class Section {
     return this.#closed === undefined;
   }
 
-  /** @returns whether the key was held until now; for the level that acquired it, when the hold has ended */
+  /** @returns whether the key was held until now; the section that acquired it answers once the hold has ended */
   close(): Promise<boolean> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -40,7 +40,7 @@ export class Section {
     if (this.#parent === undefined) return this.hold.drop();
     const { isHeld } = this.hold;
     this.#parent.turns.leave();
-    void this.hold.drop().catch(() => {}); // the call that acquired it, and the log, are told
+    void this.hold.drop().catch(() => {}); // the call that acquired it learns of a failure, and so does the log
     return Promise.resolve(isHeld);
   }
 }

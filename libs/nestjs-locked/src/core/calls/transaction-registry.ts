@@ -12,7 +12,10 @@ interface TransactionRegistry {
   coordinator?: TransactionCoordinator;
 }
 
-/** One for the process: transactions are opened by code that knows of no lock service, and by other copies of this package. */
+/**
+ * There is one for the whole process, because transactions are opened by code that knows of no lock service, and by
+ * other copies of this package.
+ */
 const TRANSACTION_REGISTRY = Symbol.for('nestjs-locked/TransactionRegistry');
 
 const registry = ((globalThis as { [TRANSACTION_REGISTRY]?: TransactionRegistry })[
@@ -21,12 +24,12 @@ const registry = ((globalThis as { [TRANSACTION_REGISTRY]?: TransactionRegistry 
   locks: new Set(),
 });
 
-/** Undefined if there is none, or nobody can tell because no adapter is in use. */
+/** Undefined if there is none, or if nobody can tell because no adapter is in use. */
 export function currentTransaction(): OpenTransaction | undefined {
   return registry.coordinator?.current();
 }
 
-/** @returns nothing without an adapter */
+/** @returns an empty list if no adapter is in use */
 export function keptSections(locks: TransactionalLocks): readonly Section[] {
   return registry.coordinator?.kept(locks) ?? [];
 }
@@ -46,7 +49,7 @@ export function locksInUse(): ReadonlySet<TransactionalLocks> {
   return registry.locks;
 }
 
-/** @returns undoes it */
+/** @returns a function that undoes it */
 export function registerLocks(locks: TransactionalLocks): () => void {
   registry.locks.add(locks);
   return () => void registry.locks.delete(locks);

@@ -2,7 +2,7 @@ import { watchAbort } from '../runtime/abort-watch.js';
 import type { Clock } from '../time/clock.js';
 
 /**
- * Lets one in at a time, in order of arrival, within this process. The branches of a call that holds a key
+ * Lets one branch in at a time, in order of arrival, within this process. The branches of a call that holds a key
  * (`Promise.all`) take turns with it here.
  */
 export class Turns {

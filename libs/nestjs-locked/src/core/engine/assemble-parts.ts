@@ -16,11 +16,11 @@ export interface EngineSupplies {
   readonly options: ResolvedServiceOptions;
   readonly report: ReportLockEvent;
   readonly clock: Clock;
-  /** From 0 to 1, as Math.random. */
+  /** From 0 to 1, like `Math.random`. */
   readonly random: () => number;
 }
 
-/** @param queues asked only later: they are made of the parts */
+/** @param queues called only later, because the queues are made with the parts */
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
   const { store, options, report, clock, random } = supplies;
   const suspends = new SuspendDetector(clock);
@@ -47,13 +47,13 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** A logger that throws must not keep the answers from those who come after. */
+/** If the logger throws, the calls that come next must get their answers all the same. */
 function reportSafely(report: ReportLockEvent): ReportLockEvent {
   return (event) => {
     try {
       report(event);
     } catch {
-      // Nobody is left to be told: what would tell has failed.
+      // There is nowhere to report this: the log itself has failed.
     }
   };
 }

@@ -3,7 +3,7 @@ import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener } from '../store/lock-store.js';
 
-/** What the store tells without being asked: messages go to whoever uses their token, alarms to every queue. */
+/** What the store tells without being asked: a message goes to the owner of its token, an alarm to every queue. */
 export class EngineInbox implements StoreListener {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
@@ -25,7 +25,7 @@ export class EngineInbox implements StoreListener {
     if (owner !== undefined) {
       owner.onMessage(message);
     } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
-      // A token of ours that nobody here waits or works with: a clean-up was lost. Others must not wait for its end.
+      // The token is ours, but no request or lease uses it: a clean-up was lost. Others must not wait for its end.
       void store.release({ key, token, used: 0 });
     }
   }

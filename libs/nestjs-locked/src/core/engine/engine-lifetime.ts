@@ -55,14 +55,14 @@ export class EngineLifetime {
     }
   }
 
-  /** No new locks; waiters are sent away. Holds stay, and are renewed. */
+  /** Gives no new locks, and rejects the calls that wait. Holds stay, and are renewed. */
   drain(): void {
     inNeutralContext(() => this.#queues.close());
   }
 
   /**
-   * Waits for the holders, at most `graceMs`; then their signals abort and their leases are left to run out, because
-   * their work may still be going on.
+   * Waits for the holders, for `graceMs` at most. Then their signals abort, and their leases are left to run out,
+   * because their work may still be going on.
    */
   close(graceMs: number): Promise<void> {
     this.#closed ??= inNeutralContext(() => this.#close(graceMs));
@@ -72,7 +72,7 @@ export class EngineLifetime {
   async #close(graceMs: number): Promise<void> {
     this.#queues.close();
     await this.#handedOut.idle(graceMs);
-    this.#queues.close(); // those who came because they held another lock
+    this.#queues.close(); // calls that came because their work held another lock
     for (const lease of this.#queues.leases()) lease.abandonHold();
     this.#unregister();
     await this.#parts.cleanUp.close();

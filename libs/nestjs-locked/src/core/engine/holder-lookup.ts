@@ -3,14 +3,14 @@ import { lockInfo, type LockDirectory } from '../store/lock-directory.js';
 import type { LockHolder } from '../lock-info.js';
 import { LockNotAcquiredError } from '../lock.errors.js';
 
-/** How long an error that is due may be kept back to find out who has the lock. */
+/** How long an error may be delayed to find out who has the lock. */
 const LIMIT_MS = 250;
 
-/** Finds out, for the error of a wait that has ended, who has the lock. Off the path of every other call. */
+/** Finds out who has the lock, for the error of a wait that has ended. It costs no other call anything. */
 export class HolderLookup {
   readonly #directory: LockDirectory;
   readonly #clock: Clock;
-  /** Waits for the same key often end together: they are answered by one question. */
+  /** Waits for the same key often end together, and one question answers them all. */
   readonly #asked = new Map<string, Promise<LockHolder | undefined>>();
 
   constructor(directory: LockDirectory, clock: Clock) {
@@ -46,7 +46,7 @@ export class HolderLookup {
       const record = await this.#directory.inspect(key);
       return record === undefined ? undefined : lockInfo(record).holder;
     } catch {
-      return undefined; // that the lock is busy stays true
+      return undefined; // the lock is busy all the same
     }
   }
 

@@ -32,11 +32,11 @@ export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
   ServiceName;
 
 /**
- * Everything that one lock service does, without Nest: `README.md` beside these rooms has it on one page.
+ * Everything that one lock service does, without Nest; `core/README.md` describes it on one page.
  *
- * A call comes in here with its keys and options, and gets its sections from an `Acquisition`; inside of an open
- * transaction it gets them from that, because it is the transaction that knows whether a lock can be taken now, and
- * that keeps it until it has ended.
+ * A call comes in here with its keys and options, and gets its sections from an `Acquisition`. Inside an open
+ * transaction it gets them from that transaction instead, which knows whether a lock can be taken now, and keeps it
+ * until the transaction has ended.
  */
 export class LockEngine implements LockRunner {
   /** The locks of this service, as the transactions of an ORM see them. */
@@ -54,6 +54,7 @@ export class LockEngine implements LockRunner {
     keyPrefix,
     ...supplies
   }: LockEngineOptions) {
+    // The parts and the queues need each other: when the machine has slept, the parts ask the queues for their leases.
     const parts = assembleParts({ ...supplies, clock, random }, () => queues);
     const queues = new QueuesByKey(parts);
     const ambient = new AmbientHolds(() => keptSections(this.inTransactions));
@@ -74,14 +75,14 @@ export class LockEngine implements LockRunner {
     return this.#lifetime.open();
   }
 
-  /** No new locks; waiters are sent away. Holds stay, and are renewed. */
+  /** Gives no new locks, and rejects the calls that wait. Holds stay, and are renewed. */
   drain(): void {
     this.#lifetime.drain();
   }
 
   /**
-   * Waits for the holders, at most `graceMs`; then their signals abort and their leases are left to run out, because
-   * their work may still be going on.
+   * Waits for the holders, for `graceMs` at most. Then their signals abort, and their leases are left to run out,
+   * because their work may still be going on.
    */
   close(graceMs: number): Promise<void> {
     return this.#lifetime.close(graceMs);
@@ -105,7 +106,7 @@ export class LockEngine implements LockRunner {
     }
   }
 
-  /** @param options `waitMs` is 0 unless given @returns null if somebody else has it */
+  /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
     const resolved = this.#resolved({ ...options, waitMs: options?.waitMs ?? 0 });
     const acquiring = this.#tryAcquire(keys, resolved);
@@ -139,14 +140,14 @@ export class LockEngine implements LockRunner {
     return this.#handedOut.run(sections, work);
   }
 
-  /** Held, one for each key. */
+  /** @returns one section for each key, all of them held */
   async #sectionsOf(
     asked: Keys,
     options: ResolvedLockOptions,
     callSite: string,
   ): Promise<readonly Section[]> {
     const keys = inOrder(asked);
-    if (!this.#lifetime.isOpen) await this.open(); // somebody locks before the application has started
+    if (!this.#lifetime.isOpen) await this.open(); // a call may come before the application has started
     const transaction = currentTransaction();
     if (transaction === undefined) return this.inTransactions.take(keys, options);
     return transaction.take(this.inTransactions, { keys, options, callSite });
@@ -156,13 +157,16 @@ export class LockEngine implements LockRunner {
     return resolveLockOptions(options, this.#calls.parts.options);
   }
 
-  /** Only a fence counts on being claimed; a lock for the application's life is none for a transaction. */
+  /**
+   * Later transactions must know of the lock only if there is a fence for them to claim. A lock for the application's
+   * whole life is not meant for a transaction.
+   */
   #noteAcquired(acquiring: Promise<HeldLock | null>, { maxHoldMs }: ResolvedLockOptions): void {
     const { fence } = this.inTransactions.transactionOptions;
     if (fence !== undefined && maxHoldMs < Infinity) this.#acquired.note(acquiring);
   }
 
-  /** The error that says who has the lock. A single try is meant to answer at once. */
+  /** The error, with the holder's name if that can be found out. A single try is meant to answer at once. */
   async #withHolder(error: unknown, { waitMs }: ResolvedLockOptions): Promise<unknown> {
     if (!(error instanceof LockNotAcquiredError) || waitMs === 0) return error;
     return this.#holders.named(error);
@@ -195,14 +199,14 @@ export class LockEngine implements LockRunner {
     return this.#calls.parts.store.directory.revoke(key);
   }
 
-  /** For tests: nothing may be left when nobody holds or waits. */
+  /** For tests: nothing may be left when no call holds a lock or waits for one. */
   get residue(): { queues: number; tokens: number; timers: number } {
     const { parts, queues } = this.#calls;
     return { queues: queues.size, tokens: parts.tokens.size, timers: parts.scheduler.size };
   }
 }
 
-/** @throws the error, unless it says that somebody else has the lock and `onBusy` has an answer to that */
+/** @throws the error, unless it says that somebody else has the lock and `onBusy` is a function that answers it */
 async function busyResult<T>(error: unknown, onBusy: WithLockOptions['onBusy']): Promise<T> {
   if (!(error instanceof LockNotAcquiredError) || typeof onBusy !== 'function') throw error;
   const { key, waitedMs, holder } = error;

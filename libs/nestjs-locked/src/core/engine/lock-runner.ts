@@ -2,13 +2,12 @@ import type { Lock } from '../lock.js';
 import type { Keys, WithLockOptions } from '../lock.options.js';
 
 /**
- * The property under which a lock service carries its runner. `@Locked` talks to the runner only: an object
- * without one (an auto-mock, say) is recognised as such, instead of a method silently not running, or running
- * unlocked.
+ * The property under which a lock service carries its runner. `@Locked` talks to the runner only, so that an object
+ * without one, such as an auto-mock, is recognised. Otherwise the method would silently not run, or run unlocked.
  */
 export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 
-/** Takes the lock, runs the work, releases: what `@Locked` and `LockService.withLock` are made of. */
+/** Takes the lock, runs the work and releases the lock: what `@Locked` and `LockService.withLock` are made of. */
 export interface LockRunner {
   /** @param callSite who asks, for messages: `StockService.take` */
   withLock<T>(

@@ -9,9 +9,9 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 
-/** Where the locks of a service stand among those of others. */
+/** What tells the locks of one service from those of another. */
 export interface ServiceName {
-  /** Of the service, where there are several. */
+  /** The name of the service, where there are several. */
   readonly name?: string | undefined;
   /** What keys begin with in the store. Undefined: the default. */
   readonly keyPrefix?: string | undefined;
@@ -19,7 +19,7 @@ export interface ServiceName {
 
 /** The locks of one service, as the transactions of an ORM see and take them. */
 export class LocksInTransactions implements TransactionalLocks {
-  /** The same in every process, where it is the same service. */
+  /** The same in every process for the same service. */
   readonly orderedBy: string;
   readonly #calls: CallParts;
   readonly #handedOut: HandedOutLocks;
@@ -55,7 +55,7 @@ export class LocksInTransactions implements TransactionalLocks {
     return this.#acquired.here();
   }
 
-  /** As it is, or as no key is written: services with different prefixes may share a table. */
+  /** The key itself, or a form that no key can have: services with different prefixes may share a table. */
   fenceKey(key: string): string {
     return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
   }

@@ -3,14 +3,14 @@ import { LockKeyError } from '../lock.errors.js';
 import type { Keys } from '../lock.options.js';
 
 /**
- * How many keys one call may ask for. They are taken by one script, all or none, during which Redis serves nobody else:
- * about 10 µs for each on a slow core, so 5 ms.
+ * How many keys one call may ask for. One script takes them all or none, and Redis serves nobody else meanwhile: about
+ * 10 µs for each key on a slow core, so 5 ms.
  */
 export const MAX_KEYS = 500;
 
 /**
- * Sorted by the bytes of their names, the same in every process whatever its language; each once.
- * @throws LockKeyError if there is no key, or one that is none, or more than `MAX_KEYS`
+ * The keys, each once, sorted by their bytes: the same order in every process, whatever its language.
+ * @throws LockKeyError if there is no key, if one of them is not a valid key, or if there are more than `MAX_KEYS`
  */
 export function inOrder(asked: Keys): string[] {
   const list = typeof asked === 'string' ? [asked] : (asked as string[]);

@@ -19,19 +19,19 @@ const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
 const PROPERTY = /^[^\s[\]]+$/u;
 
 /**
- * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`; with a list among them,
- * `stock:<order.items[].sku>`, one key for each element. Parsed once, rendered per call.
+ * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list among them, as in
+ * `stock:<order.items[].sku>`, it gives one key for each element. It is parsed once, and rendered for each call.
  */
 export class KeyTemplate {
   readonly text: string;
   readonly placeholders: readonly Placeholder[];
-  /** The text around the placeholders: one more than there are of them. */
+  /** The texts around the placeholders, one more than there are placeholders. */
   readonly #literals: readonly string[];
   readonly #shown: string;
 
   /**
    * @param owner named in messages, for example `StockService.take`
-   * @throws LockConfigError if it is not a template, says how it should be written
+   * @throws LockConfigError if it is not a template; the message says how to write it
    */
   constructor(text: string, owner?: string) {
     this.text = text;

@@ -18,7 +18,7 @@ const ALLOWED = 'pass a string, a finite number, a bigint or a boolean';
 /**
  * The value as it stands in a key: characters with a meaning are percent-encoded.
  *
- * @param refuse throws; it is given what is wrong with the value and the way out, to follow the value's name
+ * @param refuse throws; it is given what is wrong with the value and the way out, worded to follow the value's name
  */
 export function encodeKeyValue(value: unknown, refuse: (problem: string) => never): string {
   switch (typeof value) {
@@ -38,7 +38,7 @@ export function encodeKeyValue(value: unknown, refuse: (problem: string) => neve
   }
 }
 
-/** A value that cannot be in a key, named without showing what is in it. */
+/** Names a value that cannot be in a key, without showing its content. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return 'an array';

@@ -29,7 +29,7 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
   };
   let key = '';
   texts.forEach((text, index) => {
-    // An escape sequence that is none has no text.
+    // A text with an invalid escape sequence is undefined.
     const problem = text === undefined ? 'its text has an invalid escape' : textProblem(text);
     if (problem !== undefined) refuse(problem);
     const isBetween = index > 0 && index < texts.length - 1;

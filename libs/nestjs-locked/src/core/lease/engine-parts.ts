@@ -17,7 +17,7 @@ export interface EngineParts {
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
   readonly report: ReportLockEvent;
-  /** If the machine has slept: no lease is handed out, until the store has confirmed it. */
+  /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;
   /** A random number below `ms`: spreads the timers of many processes. */
   jitter(ms: number): number;

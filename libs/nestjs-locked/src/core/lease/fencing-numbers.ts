@@ -15,17 +15,17 @@ export class FencingNumbers {
     this.#blockEnd = blockEnd;
   }
 
-  /** The highest that was used. */
+  /** The highest number that was used. */
   get used(): number {
     return this.#used;
   }
 
-  /** No hold has had one yet. */
+  /** Whether no hold has been given a number yet. */
   get areUnused(): boolean {
     return this.#used < this.#first;
   }
 
-  /** The block is used up: the store must reserve another one first. */
+  /** Whether the block is used up: then the store must reserve another one first. */
   get areSpent(): boolean {
     return this.#used >= this.#blockEnd;
   }

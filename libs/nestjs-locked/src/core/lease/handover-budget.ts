@@ -3,7 +3,7 @@ import type { Clock } from '../time/clock.js';
 /** Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. */
 const LOCAL_HANDOVER_MS = 1_000;
 
-/** How long a lease may still circulate in this process: without limit, until another process waits for it. */
+/** How long a lease may go from call to call in this process: without limit, until another process waits for it. */
 export class HandoverBudget {
   readonly #clock: Clock;
   #left: number;
@@ -15,7 +15,7 @@ export class HandoverBudget {
     this.#left = handovers;
   }
 
-  /** Another process waits. */
+  /** Whether another process waits. */
   get isLimited(): boolean {
     return this.#until !== undefined;
   }

@@ -13,44 +13,45 @@ const WHY: Record<LockLostReason, string> = {
   released: 'it was released',
 };
 
-/** The lease under which a hold stands, as the hold sees it. */
+/** The lease under which a hold stands, as the hold sees it. Times are in milliseconds. */
 export interface HoldKeeper {
   readonly key: string;
   /** The machine may have slept since the store last confirmed the lease. */
   readonly isSuspect: boolean;
-  /** How long it is certainly ours, and the present hold may last. */
+  /** How long the lease is certainly ours and the present hold may last: the shorter of the two. */
   remainingMs(): number;
   /** How long the present hold may last, whatever becomes of the lease. */
   holdLeftMs(): number;
   /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
   noticeDeadline(): void;
   noticeSuspend(): void;
-  /** From here on the hold has an end: its longest time or, for a fixed one, that of the lease. */
+  /** From now on the hold has an end: after its longest time or, if it is a fixed one, with the lease. */
   holdBegins(hold: Hold, now: number): void;
   /** Renews now, so that at least this much is left. @returns why the store did not answer, if it did not */
   prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined>;
   /** Renews now. @returns why the store did not answer, if it did not */
   renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined>;
   /**
-   * Raises the stored fence above what others have seen, and mints a number from there.
-   * @returns it @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
+   * Raises the stored fencing number above what others have seen, and takes the next one.
+   * @returns that number
+   * @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
    */
   raiseFence(hold: Hold, seen: number): Promise<number>;
-  /** The lease is kept for its hold, and then for nobody; not renewed. */
+  /** The lease stays with its hold, and afterwards with nobody; it is not renewed any more. */
   commitUnknown(hold: Hold): void;
   /** The holder has finished. @returns whether the lease was ours until now */
   endHold(hold: Hold): Promise<boolean>;
 }
 
-/** What `AbortSignal` needs to be aborted, in the async context of those who listen. */
+/** What it takes to abort a signal in the async context of its listeners. */
 interface Alarm {
   readonly controller: AbortController;
   readonly context: AsyncResource;
 }
 
 /**
- * One call's right to one key, under the lease that was current when it was handed out; with the calls inside of it
- * that joined. It ends when the last of them has.
+ * One call's right to one key, under the lease that was current when the hold was handed out. Calls inside of that call
+ * may join the hold, which ends when the last of them has ended.
  */
 export class Hold {
   readonly key: string;
@@ -76,7 +77,7 @@ export class Hold {
     return this.#since;
   }
 
-  /** All keys of the call are there: its work starts now. */
+  /** The call has all its keys: its work starts now. */
   begin(now: number): void {
     this.#since = now;
     this.#lease.holdBegins(this, now);
@@ -88,7 +89,7 @@ export class Hold {
 
   /**
    * Its listeners run in the async context in which the signal was first asked for, which is that of the work: what
-   * they find there, such as an open transaction, is the work's own, and never that of whoever noticed the loss.
+   * they find there, such as an open transaction, is the work's own, and never that of the code that noticed the loss.
    */
   get signal(): AbortSignal {
     this.#lease.noticeDeadline();
@@ -103,7 +104,7 @@ export class Hold {
     return this.remainingMs() > 0;
   }
 
-  /** How long it is certainly held; looks whether the machine has slept meanwhile. */
+  /** How long it is certainly held; first looks whether the machine has slept. */
   remainingMs(): number {
     if (this.#users === 0 || this.#lost !== undefined) return 0;
     this.#lease.noticeSuspend();
@@ -137,7 +138,11 @@ export class Hold {
     await this.#prolong(() => Math.min(ms, this.holdLeftMs()));
   }
 
-  /** Asked for in vain, Redis would keep the key for so long should this process die. @throws LockLostError */
+  /**
+   * A hold that must end earlier is not renewed for this long: that would only keep the key taken longer if this
+   * process died.
+   * @throws LockLostError
+   */
   #assertMayLast(ms: number): void {
     const leftMs = this.holdLeftMs();
     if (leftMs >= ms) return;
@@ -149,7 +154,7 @@ export class Hold {
     );
   }
 
-  /** @param wanted what must be left; it is asked again behind the round trip, when the hold may last less long */
+  /** @param wanted gives what must be left; called again after the round trip, when the hold may have less time left */
   async #prolong(wanted: () => number): Promise<void> {
     const isEnough = (): boolean => !this.#lease.isSuspect && this.remainingMs() >= wanted();
     if (!this.#lease.isSuspect) this.assertHeld();
@@ -164,20 +169,20 @@ export class Hold {
     );
   }
 
-  /** Its lease has its whole length again, from now on. @returns why the store did not answer, if it did not */
+  /** Renews its lease to the whole length, from now on. @returns why the store did not answer, if it did not */
   renewWhole(): Promise<LockStoreError | undefined> {
     return inNeutralContext(() => this.#lease.renewFor(this, this.options.leaseMs));
   }
 
   /**
-   * The database has seen a higher number than ours. Goes on from there, if the store confirms that we are the holder.
+   * The database has seen a higher number than ours. Continues from there if the store confirms that we hold the key.
    * @throws LockLostError if we are not · LockStoreError if it does not answer
    */
   async raiseFence(seen: number): Promise<void> {
     this.#fencingToken = await inNeutralContext(() => this.#lease.raiseFence(this, seen));
   }
 
-  /** Nobody knows whether the transaction under it was committed: it is renewed and passed on no more. */
+  /** Nobody knows whether the transaction under it was committed: its lease is neither renewed nor passed on. */
   commitUnknown(): void {
     this.#lease.commitUnknown(this);
   }
@@ -192,7 +197,7 @@ export class Hold {
     this.#users++;
   }
 
-  /** One of the calls has ended. @returns when the hold has: whether the lease was ours until then */
+  /** One of the calls has ended. @returns once the hold has ended: whether the lease was ours until then */
   drop(): Promise<boolean> {
     this.#users--;
     if (this.#users > 0) {
@@ -205,7 +210,7 @@ export class Hold {
     return this.#ended;
   }
 
-  /** The first reason stays. */
+  /** Ends the hold before its work, and aborts the signal. The first reason stays. */
   lose(reason: LockLostReason): LockLostError {
     const lost = (this.#lost ??= lostError(this.key, reason));
     this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
@@ -213,7 +218,7 @@ export class Hold {
   }
 }
 
-/** The error for a hold that is not one any more. */
+/** The error for a hold that has ended. */
 export function lostError(
   key: string,
   reason: LockLostReason,

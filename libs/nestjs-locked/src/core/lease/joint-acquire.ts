@@ -7,7 +7,7 @@ export class JointAcquire implements Acquires {
   readonly #answers: ((reply: AcquireReply) => void)[] = [];
   #taken: string | undefined;
 
-  /** Answered when the common command has been. */
+  /** Answered when the joint command has been answered. */
   acquire(command: AcquireCommand): Promise<AcquireReply> {
     this.#commands.push(command);
     return new Promise((answer) => this.#answers.push(answer));

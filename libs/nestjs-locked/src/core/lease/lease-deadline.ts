@@ -12,7 +12,7 @@ export class LeaseDeadline {
   #at: number;
   /** For how long the store last promised the lease in answer to a command, in milliseconds. */
   #promisedMs: number;
-  /** Nothing is handed out before a renewal was answered that was sent later. */
+  /** When the machine may have slept. Nothing is handed out before a renewal that was sent later is answered. */
   #suspectSince: number | undefined;
   #sleptMs = 0;
 
@@ -44,7 +44,7 @@ export class LeaseDeadline {
     this.#sleptMs = 0;
   }
 
-  /** The work of a fixed lease begins at `now`, and the lease lasts no longer than its length from here. */
+  /** The work of a fixed lease begins at `now`, and the lease lasts no longer than its length from then on. */
   fix(now: number, leaseMs: number): void {
     this.#at = Math.min(this.#at, now + leaseMs - driftMarginMs(leaseMs));
   }
@@ -64,7 +64,7 @@ export class LeaseDeadline {
     return !this.isSuspect && leftMs > 0 && leftMs >= leaseMs * share;
   }
 
-  /** Whether a fixed lease may begin at `now` with its whole length, unless the store was slow to answer. */
+  /** Whether a fixed lease may begin at `now` with its whole length; what the store took to answer does not count. */
   isWholeFor(leaseMs: number, now: number): boolean {
     return this.#promisedMs >= leaseMs || this.atWorst - now >= leaseMs - driftMarginMs(leaseMs);
   }

@@ -56,7 +56,7 @@ export class LeaseRelease {
     return reply.wasLost !== true;
   }
 
-  /** Frees a lease that was perhaps only believed lost, now that the work under it has ended. */
+  /** Frees a lease that may only have been believed lost, now that the work under it has ended. */
   afterLoss(used: number, until: number): void {
     void this.#parts.cleanUp.release(this.#command(used), until, this.forget);
   }
@@ -72,7 +72,7 @@ export class LeaseRelease {
     const key = this.#key;
     this.#parts.report({ type: 'release-unknown', key, cause });
     return new LockStoreError(
-      `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends by itself after its lease`,
+      `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,
       { cause },
     );

@@ -16,7 +16,7 @@ import { RecheckTimer } from './recheck-timer.js';
 
 /**
  * asking   the first command is on its way
- * waiting  in the queue; woken by a grant, or by the re-check timer
+ * waiting  in the store's queue; a grant or the re-check timer wakes it
  * leaving  the last try, at the end of the wait, is on its way
  * done     granted, refused or given up; nothing leads out of here
  */
@@ -29,12 +29,15 @@ interface Introduced {
 }
 
 /**
- * One attempt of this process to get a key's lease: asks, waits in the store's queue, looks again. Ends with a
- * `Lease`, or without one.
+ * One attempt of this process to get the lease of a key: it asks, waits in the store's queue, and looks again from time
+ * to time. It ends with a grant, or without one.
  *
- * Every command that could be granted brings a new token, because an old grant, late or repeated, must not be taken
- * for a new one; and the time of the grant is not known here, so the lease counts from the introduction of its
- * token: the grant came after that.
+ * Every command that could be granted introduces a new token, so that an old grant, late or repeated, is never taken
+ * for a new one. The time of the grant is not known here, so the lease counts from the introduction of its token, which
+ * came before the grant.
+ *
+ * While a re-check is on its way, two tokens can be granted: the one that waits (`#asked`) and the one that is to
+ * replace it (`#pending`). A grant may come as a message before the reply that carries it, so each reply looks first.
  */
 export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   place: Scheduled['place'];
@@ -46,13 +49,13 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   readonly #recheck: RecheckTimer;
   #state: State = 'asking';
   #asked: Introduced;
-  /** What a re-check on its way has introduced; it replaces `#asked` when the store says so. */
+  /** What a re-check that is on its way has introduced; it replaces `#asked` when the store says so. */
   #pending: Introduced | undefined;
   /** The place in the store's queue. */
   #score: number | undefined;
-  /** Somebody wanted the key from us: the notice overtook our grant. */
+  /** Another process wants the key from us: that notice overtook our grant. */
   #wanted = false;
-  /** An operator has taken the key from one of our tokens: the notice overtook the grant in a reply. */
+  /** The token from which an operator has taken the key: that notice overtook the reply with the grant. */
   #revoked: string | undefined;
 
   constructor(parts: EngineParts, key: string, user: RequestUser, leaseMs: number) {
@@ -61,7 +64,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#user = user;
     this.leaseMs = leaseMs;
     this.#recheck = new RecheckTimer(parts);
-    // Known before its command is sent: a grant may overtake the reply.
+    // The token is known here before its command is sent, because a grant may overtake the reply.
     this.#asked = this.#introduce();
   }
 
@@ -81,7 +84,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.onFirstReply(reply);
   }
 
-  /** What the first command introduces. */
+  /** The token that waits; at first, the one that the first command introduces. */
   get token(): string {
     return this.#asked.token;
   }
@@ -137,7 +140,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#parts.scheduler.catchUp();
     if (this.#asked === sent) return; // its grant came first
     if (this.#state === 'done') {
-      // The old token was granted, or the wait given up, while this was on its way. What it left in the store must go.
+      // The old token was granted, or the wait given up, meanwhile. What the re-check left in the store must go.
       if (reply.kind === 'granted' && reply.token !== sent.token) {
         this.#parts.tokens.forget(sent.token);
       } else {
@@ -145,7 +148,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
       }
       return;
     }
-    if (this.#state === 'leaving') return; // that command comes later and speaks for both tokens
+    if (this.#state === 'leaving') return; // the last try was sent later and speaks for both tokens
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
@@ -162,7 +165,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     }
   }
 
-  /** The re-check was not carried out: the place in the queue is what it was. */
+  /** The re-check was not carried out: the request keeps its place in the queue. */
   #stayQueued({ cause }: Unknown): void {
     this.#forgetPendingUnless(this.#asked.token);
     this.#user.storeFails(cause);
@@ -170,7 +173,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#rearm();
   }
 
-  /** The re-check has been answered, and the token that it introduced did not get the lock: it is not in use. */
+  /** Forgets the token that a re-check introduced, unless it is the granted one: the store does not use it. */
   #forgetPendingUnless(granted: string): void {
     if (this.#pending === undefined || this.#pending.token === granted) return;
     this.#parts.tokens.forget(this.#pending.token);
@@ -220,7 +223,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     }
     if (grant.token === this.#revoked) {
       this.#end(this.#asked);
-      return this.#user.over(this, this.#score); // gone before it got here: asks again, from the same place
+      return this.#user.over(this, this.#score); // taken away before it got here: asked for again, from the same place
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
@@ -260,15 +263,15 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     }
   }
 
-  /** Nobody here waits any more. A grant that crosses this is handed on by the store. */
+  /** No call here waits any more. If a grant crosses this command, the store hands the key on to the next waiter. */
   leave(): void {
-    if (this.#state !== 'waiting') return; // the reply on its way finds the queue empty and gives back what it got
+    if (this.#state !== 'waiting') return; // the reply on its way will find the queue empty, and a grant is released
     this.#takeBack(this.#tokens(), this.#asked.at);
     this.#end();
     this.#user.over(this);
   }
 
-  /** The store did not answer: nobody knows whether we have the lease, or a place in the queue. Both are undone. */
+  /** The store did not answer: we may have the lease, or a place in the queue, or nothing. Either is taken back. */
   #abandon(unknown: Unknown): void {
     this.#takeBack(this.#tokens(), this.#asked.at);
     this.#end();

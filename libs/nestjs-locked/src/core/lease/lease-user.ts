@@ -3,10 +3,10 @@ import type { LockStoreError } from '../lock.errors.js';
 import type { LeaseGrant } from './lease-grant.js';
 
 /**
- * What a lease, and the request for one, tell the queue of calls that wants the key. Neither knows the queue, nor who
- * waits in it: the queue alone decides who is next.
+ * What a lease, and the request for one, report to the queue of calls that want the key. Neither knows the queue or the
+ * calls in it: only the queue decides which call is next.
  *
- * `from` is whoever speaks. The queue does not listen to one that it has left behind.
+ * `from` is the request or lease that reports. The queue ignores one that it has left behind.
  */
 interface KeyUser {
   /** The store was asked for this key and did not answer; it is asked again. */
@@ -22,25 +22,25 @@ interface KeyUser {
 
 /** The queue, as its request for a lease sees it. */
 export interface RequestUser extends KeyUser {
-  /** Nobody wants the key any more. */
+  /** Whether no call wants the key any more. */
   readonly isEmpty: boolean;
   /** Another process has the key: the request stands in the store's queue. */
   mustWait(): void;
   /** A single try, or the last one of a wait, did not get the key. */
   notAcquired(from: object): void;
-  /** The lease is here. */
+  /** The store has granted the lease. */
   granted(from: object, grant: LeaseGrant): void;
 }
 
 /** The queue, as its lease sees it. */
 export interface LeaseUser extends KeyUser {
   /**
-   * Nobody has the lease: it has just come, was confirmed, or its hold has ended. The queue hands it to the next call,
-   * or decides what becomes of it.
+   * No call has the lease: it has just been granted or confirmed, or its hold has ended. The queue hands it to the next
+   * call, or decides what becomes of it.
    * @returns whether the lease was ours until now
    */
   onFree(): Promise<boolean>;
-  /** The lease is going to be released and asked for again in one command. @returns who asks */
+  /** The lease is going to be released and asked for again in one command. @returns the request that asks */
   askAgain(from: object, leaseMs: number): NextRequest;
 }
 
@@ -52,7 +52,7 @@ export interface NextRequest {
   onFirstReply(reply: RequeueReply): void;
 }
 
-/** Who carries out a first command: the store, or somebody who sends the commands of several keys as one. */
+/** Carries out a first command: the store does, or an object that sends the commands for several keys as one. */
 export interface Acquires {
   acquire(command: AcquireCommand): Promise<AcquireReply>;
 }

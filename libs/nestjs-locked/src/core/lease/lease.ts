@@ -17,20 +17,24 @@ import type { LeaseUser } from './lease-user.js';
 import type { Renewable } from './watchdog.js';
 
 /**
- * confirming  ours, but too short or too far spent to be handed out: RENEW first
- * held        a call has it
- * idle        nobody has it; kept for a moment in case somebody here wants it again
- * doubtful    nobody knows what became of a transaction under it: kept by nobody until it has run out
- * over        released, handed over or lost; nothing leads out of here
+ * confirming  ours, but too short or too far spent to be handed out: it is renewed first, then offered to the queue
+ * held        a call has it, or has just ended, and the queue decides what comes next
+ * idle        no call has it; it is kept for a moment in case another call here wants the key
+ * doubtful    nobody knows whether a transaction under it was committed: no call gets it, and it runs out
+ * over        released, handed over or lost; only a lost one can still become doubtful, when its work has ended
  */
 type State = 'confirming' | 'held' | 'idle' | 'doubtful' | 'over';
 
 /**
- * This process's right to a key, for the life of one token: given to one call after another, kept alive, released.
+ * This process's right to a key, for the life of one token: it is given to one call after another, kept alive, and
+ * released.
  *
- * It is one file because it is one state machine: whoever changes a state here wants to see who else does. What can be understood without the states stands beside it: until when it lasts (`LeaseDeadline`), which
- * numbers its holds get (`FencingNumbers`), how it ends in the store (`LeaseRelease`). Once its deadline has passed
- * nothing revives it, and whatever is in doubt is given to nobody: calls ask for a new lease then.
+ * It is one file because it is one state machine: before you change a state here, you want to see every other place
+ * that does. What can be understood without the states stands beside it: until when the lease lasts (`LeaseDeadline`),
+ * which numbers its holds get (`FencingNumbers`), and how it ends in the store (`LeaseRelease`).
+ *
+ * Two rules hold in every state. Once the deadline has passed, nothing revives the lease, whatever a late answer says.
+ * And a lease in doubt is given to no call: waiting calls ask for a new one.
  */
 export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   place: Scheduled['place'];
@@ -43,15 +47,15 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   readonly #handovers: HandoverBudget;
   readonly #ending: LeaseRelease;
   #state: State = 'confirming';
-  /** Neither handed out nor renewed yet: as the store has granted it. */
+  /** Still as the store granted it: neither handed out nor renewed yet. */
   #isFresh = true;
-  /** What we ask the store for, in milliseconds: as the present holder wants it. */
+  /** The length that we ask the store for, in milliseconds: as the present hold wants it. */
   #leaseMs: number;
   #renewAt: number;
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
-  /** What `inspect` shows, as far as it was written under this lease. */
+  /** The label that was last written for `inspect` under this lease. */
   #label: string | undefined;
   #hold: Hold | undefined;
   /** The options of the hold that has just ended, while the queue decides who is next. */
@@ -93,7 +97,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   // ---- handing it out ---------------------------------------------------------------------------------------
 
-  /** A fresh grant may be short; it is good for its first holder if they get at least half of it. */
+  /** A fresh grant may be short; it is offered to the first call if at least half of it is left. */
   start(): void {
     const { lengthMs, leaseMs } = this.#grant;
     if (this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
@@ -101,13 +105,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #offer(): void {
-    void this.#user.onFree().catch(() => {}); // reported
+    void this.#user.onFree().catch(() => {}); // already reported
   }
 
   /**
-   * Whether a call may have this very lease, if need be after a renewal. If not, it is handed over and asked for again:
-   * other processes have waited long enough, or the call wants a fixed lease. That one has a length of its own, and is
-   * never one that somebody else has begun, or has asked for.
+   * Whether a call may have this very lease, perhaps after a renewal. If not, the lease is handed over and asked for
+   * again, for one of two reasons: other processes have waited long enough, or one of the calls has a fixed lease. A
+   * fixed lease is shared with no other call, so it must be unused, and asked for with exactly this length.
    */
   mayServe({ renew, leaseMs }: ResolvedLockOptions): boolean {
     const before = this.#before;
@@ -124,7 +128,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#before !== undefined) this.#handovers.spend();
     this.#before = undefined;
     this.#parts.noticeSuspend();
-    if (this.#state === 'over') return undefined; // it was idle, and has been given up: the key is asked for again
+    if (this.#state === 'over') return undefined; // it was idle, and the suspend has ended it: the key is asked for again
     if (!this.#isGoodFor(options)) {
       this.#confirm(options.leaseMs);
       return undefined;
@@ -142,12 +146,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return hold;
   }
 
+  /** Whether the work may begin without asking the store first; `start` has judged the length of a fresh grant. */
   #isGoodFor({ leaseMs, renew }: ResolvedLockOptions): boolean {
     if (this.#numbers.areSpent) return false;
     const now = this.#parts.clock.now();
     const share = renew && this.#isFresh ? 0 : 0.5;
     if (!this.#deadline.isEnoughFor(leaseMs, share, now)) return false;
-    // A fixed lease is not prolonged later.
+    // A fixed lease is not prolonged later, so it must have its whole length now.
     return renew || this.#deadline.isWholeFor(leaseMs, now);
   }
 
@@ -162,7 +167,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#schedule();
   }
 
-  /** Written once for each lease, unless the next caller has another one. */
+  /** Writes the label once for each lease, and again only if the next call has another one. */
   #show(label: string): void {
     if (label === this.#label) return;
     this.#label = label;
@@ -170,7 +175,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     void directory.label(this.key, this.#grant.token, label).catch(() => {}); // only people miss it
   }
 
-  /** Renews before anybody is told that they hold it. Nobody does meanwhile: the store decides, not our deadline. */
+  /** Renews before a call gets it. No call holds it meanwhile, so the store's answer decides, not our deadline. */
   #confirm(leaseMs: number): void {
     this.#isFresh = false;
     this.#leaseMs = leaseMs;
@@ -181,6 +186,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#parts.watchdog.flush();
   }
 
+  /**
+   * A lease that was lost is still released, because it may only have been believed lost. With an unknown commit it is
+   * never released, lost or not.
+   */
   async endHold(hold: Hold): Promise<boolean> {
     this.noticeDeadline();
     if (this.#hold !== hold) return false;
@@ -198,7 +207,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return this.#user.onFree();
   }
 
-  /** Doubt ends sharing: the transaction may still be committed, so that nobody gets the key before the lease ends. */
+  /** Doubt ends sharing: the transaction may yet be committed, so nobody gets the key before the lease has ended. */
   #runOut(wasHeld: boolean): Promise<boolean> {
     this.#state = 'doubtful';
     this.#schedule();
@@ -208,7 +217,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   // ---- when nobody here wants it ----------------------------------------------------------------------------
 
-  /** Keeps the lease for a moment, if the last holder's options allow that; otherwise releases it. */
+  /** Keeps the lease for a moment if the options of the last hold allow that; otherwise releases it. */
   rest(): Promise<boolean> {
     const before = this.#before;
     this.#before = undefined;
@@ -228,16 +237,16 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return this.#ending.release(this.#numbers.used, this.#longestEnd, keepMs);
   }
 
-  /** Hands it over to who waits in the store, and asks for it again. @returns whether the lease was ours until now */
+  /** Hands it over to the next in the store's queue, and asks again. @returns whether the lease was ours until now */
   requeue(leaseMs: number): Promise<boolean> {
     this.#end();
     const next = this.#user.askAgain(this, leaseMs);
     return this.#ending.requeue(next, this.#numbers.used, this.#longestEnd);
   }
 
-  /** The idle lease is not wanted any more: by another process, or because its time is over. */
+  /** Releases an idle lease: another process wants the key, or the time for which it is kept is over. */
   giveUp(): void {
-    if (this.#state === 'idle') void this.release().catch(() => {}); // reported
+    if (this.#state === 'idle') void this.release().catch(() => {}); // already reported
   }
 
   // ---- keeping it -------------------------------------------------------------------------------------------
@@ -245,7 +254,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   renewCommand(): RenewCommand | undefined {
     if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
     if (!this.#isFixed) return this.#renewal(this.#leaseMs);
-    // Only looked at: what is left of a fixed lease is confirmed, and not more.
+    // A fixed lease is only checked: the store confirms what is left of it, and no more.
     const leftMs = Math.ceil(this.#deadline.at - this.#parts.clock.now());
     return this.#renewal(Math.max(1, leftMs));
   }
@@ -273,7 +282,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#deadline.renewed(sentAt, leaseMs);
     this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
-    // However far `ensure` has prolonged it: that the key was taken from us is noticed as soon as ever.
+    // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key was stolen.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;
     this.#noteWaiters(waiters);
@@ -281,7 +290,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     else this.#schedule();
   }
 
-  /** Nobody knows whether it was renewed. While it is held it stays ours until its deadline, and is tried again. */
+  /** Nobody knows whether it was renewed. A held lease stays ours until its deadline, and the renewal is repeated. */
   #notRenewed(unknown: Unknown): void {
     const isConfirming = this.#state === 'confirming';
     if (isConfirming && this.remainingMs() === 0) return this.#failToConfirm(unknown);
@@ -296,7 +305,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return this.#commitUnknown || this.#isFixed;
   }
 
-  /** Until the work of a fixed hold begins, its lease is kept like any other. */
+  /** Until the work of a fixed hold begins, its lease is renewed like any other. */
   get #isFixed(): boolean {
     return this.#hold?.options.renew === false && this.#hold.since !== Infinity;
   }
@@ -340,7 +349,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   commitUnknown(hold: Hold): void {
     if (this.#hold !== hold) return;
     this.#commitUnknown = true;
-    if (this.#state !== 'held') return; // declared lost before, which ended nothing in the store
+    if (this.#state !== 'held') return; // it was declared lost before, which ended nothing in the store
     this.#renewAt = Infinity;
     this.#schedule();
   }
@@ -398,7 +407,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   // ---- losing it --------------------------------------------------------------------------------------------
 
-  /** Doubt ends sharing: nobody here gets this lease any more, local callers ask for a new one. */
+  /** Doubt ends sharing: no call gets this lease any more, and the calls that wait ask for a new one. */
   #lose(reason: LockLostReason): void {
     const hold = this.#hold;
     this.#end();
@@ -407,7 +416,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#user.over(this);
   }
 
-  /** The grant had lapsed before it was confirmed: a new attempt, at the old place. */
+  /** The grant had lapsed before it was confirmed: the queue asks again, from the old place in the store's queue. */
   #askAgain(): void {
     this.#end();
     this.#ending.forget();
@@ -420,7 +429,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#user.storeFailed(this, unknown, this.#grant.score);
   }
 
-  /** When the store has forgotten it at the latest: a renewal may have been carried out without being answered. */
+  /** When it has ended in the store at the latest: a renewal may have been carried out without being answered. */
   get #longestEnd(): number {
     return this.#deadline.at + this.#leaseMs;
   }
@@ -482,13 +491,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#schedule();
   }
 
-  /** The machine may have slept for so long: our clock stood still while the lease went on. */
+  /** The machine may have slept for this long: our clock stood still while the lease ran on in the store. */
   suspect(sleptMs: number): void {
     this.#deadline.suspect(this.#parts.clock.now(), sleptMs);
     this.lookAgain();
   }
 
-  /** The application closes: the holder is told, and the lease is left to run out. */
+  /** The application closes: the signal of the hold aborts, and the lease is left to run out. */
   abandonHold(): void {
     if (this.#state === 'held') this.#lose('shutdown');
   }

@@ -11,27 +11,30 @@ import { Lease } from './lease.js';
 import { abortedError, WaitingCall, type CallTerms, type CallUser } from './waiting-call.js';
 
 /**
- * The calls of this process that want the same key, first come, first served. Only their queue as a whole stands in the
- * store's queue: one lease is asked for, and given to one call after another.
+ * The calls of this process that want the same key, served in order of arrival. Together they have one place in the
+ * store's queue: the process asks for one lease and gives it to one call after another.
  *
- * The queue alone decides who is next. There are two moments for that: a call has come or gone (`#proceed`), and the
- * lease has become free (`onFree`). Everything else is told to it by the request or the lease (`RequestUser`,
- * `LeaseUser`) and changes what it has: a request, a lease, or neither. It never has both.
+ * It is one file because only the queue decides which call is next. It does so at two moments: when a call has come or
+ * gone (`#proceed`), and when the lease has become free (`onFree`). Everything else is reported to it by the request or
+ * the lease (`RequestUser`, `LeaseUser`) and changes what it has: a request, a lease, or neither, but never both.
+ *
+ * A queue that has calls but neither of the two is pausing after a failure, or waits until the clean-up has settled
+ * what an earlier attempt left in the store.
  */
 export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   place: Scheduled['place'];
   readonly key: string;
   readonly #parts: EngineParts;
-  /** Called when nobody is left and no lease is out. */
+  /** Called when no call is left, and there is neither a request nor a lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
-  /** In order of arrival; a Set, because those in the middle leave too. */
+  /** In order of arrival. A Set, because calls in the middle leave as well. */
   readonly #calls = new Set<WaitingCall>();
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
-  /** Why the store could not be asked; until it answers again. */
+  /** Why the store could not be asked; undefined once it has answered again. */
   #failure: LockStoreError | undefined;
   readonly #retryPause = new RetryPause();
-  /** Where we stood in the store's queue before the last request or lease was over. */
+  /** The place in the store's queue that the last request or lease had, for the next request to claim. */
   #score: number | undefined;
   #awaitsCleanUp = false;
   #isClosed = false;
@@ -47,19 +50,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return undefined;
   }
 
-  /** Whether a single try that comes now would find somebody here before it. */
+  /** Whether a single try must fail now, because this process has the key already or waits for it. */
   get isTaken(): boolean {
-    // A request that is on its way for nobody any more answers the one who comes now.
+    // A first command that is still on its way, although its calls have gone, serves the call that comes now.
     if (!this.isEmpty || this.#request?.state === 'waiting') return true;
     return this.#lease !== undefined && this.#lease.state !== 'idle';
   }
 
-  /** An attempt to get the lease is under way. */
+  /** Whether an attempt to get the lease is under way. */
   get isAsking(): boolean {
     return this.#request !== undefined;
   }
 
-  /** The store could not be asked, and has not answered since. */
+  /** Whether the store could not be asked and has not answered since. */
   get isFailing(): boolean {
     return this.#failure !== undefined;
   }
@@ -72,11 +75,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#lease;
   }
 
-  /** @param store who carries out the first command, if one is needed. @default the lock store */
+  /** @param store carries out the first command, if one is needed. @default the lock store */
   enter({ options, isPart }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
     const { signal } = options;
     if (signal?.aborted === true) {
-      this.#proceed(); // nobody may have come to stay
+      this.#proceed(); // this call does not stay, so the queue may be empty
       return Promise.reject(abortedError(this.key, signal));
     }
     const terms = { key: this.key, options, isPart };
@@ -93,6 +96,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   // ---- who is next ------------------------------------------------------------------------------------------
 
+  /**
+   * The first call gets the lease. If the lease may not serve it, the lease is handed over and asked for again. If the
+   * store must confirm the lease first, there is no hold yet, and this is called again after the answer.
+   */
   onFree(): Promise<boolean> {
     const lease = this.#lease as Lease;
     const call = this.#first;
@@ -107,18 +114,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#remove(call);
     this.#failure = undefined;
     call.resolve(hold);
-    this.#refuseAllAtEnd(); // the answer that they waited for
+    this.#refuseAllAtEnd(); // this is the answer that they waited for
   }
 
   /**
-   * Something has changed: offers an idle lease to the first call, or asks for a lease if there is none and somebody
-   * wants it. The key is not asked for while something is still in the store that an earlier attempt may have left: the
-   * store could take that for another holder, and the new attempt would wait for itself.
+   * Something has changed: offers an idle lease to the first call, or asks for a lease if a call wants one.
+   *
+   * The store is not asked while something that an earlier attempt left may still be there: the store would take it for
+   * another holder, and the new attempt would wait for its own process.
    */
   #proceed(store: Acquires = this.#parts.store): void {
     const call = this.#first;
     if (call !== undefined && this.#lease?.state === 'idle') {
-      void this.onFree().catch(() => {}); // reported
+      void this.onFree().catch(() => {}); // already reported
       return;
     }
     if (this.#request !== undefined || this.#lease !== undefined) return;
@@ -139,7 +147,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return new LeaseRequest(this.#parts, this.key, this, leaseMs);
   }
 
-  /** Our next attempt must not meet what an earlier one has left. */
+  /** Our next attempt must not meet what an earlier one left in the store. */
   #awaitCleanUp(): void {
     this.#failure ??= new LockStoreError(
       'Redis has not answered an earlier command for this key yet',
@@ -161,8 +169,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   // ---- calls that end without the key -----------------------------------------------------------------------
 
   /**
-   * Two steps: when the wait is over, an answer that is on its way may still come for a moment, and decides. Whoever
-   * waits for nothing of the kind, or has waited for it in vain, is refused. The last one here asks the store once more.
+   * A wait ends in two steps. When `waitMs` is over, the call stays for a moment if an answer is on its way, and that
+   * answer decides. When this grace is over as well, the call gives up, unless a blocked event loop may have left the
+   * answer unread.
+   *
+   * If no answer is on its way, the call is refused at once. The last call of a queue has the store asked once more.
    */
   timedOut(call: WaitingCall): void {
     const now = this.#parts.clock.now();
@@ -171,13 +182,13 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts.scheduler.schedule(call, call.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
-    if (this.#lease?.state === 'confirming') return; // likewise
+    if (this.#lease?.state === 'confirming') return; // so does the answer to the renewal
     if (state === 'waiting' && this.#calls.size === 1) return this.#request?.tryOnceMore();
     this.#refuse(call);
     this.#settle();
   }
 
-  /** The answer is overdue. If it still comes and is a grant, the lease is released. */
+  /** The answer is overdue. If it still comes and grants the lease, another call gets it, or it is released. */
   #giveUp(call: WaitingCall): void {
     this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
     this.#refuse(call);
@@ -190,7 +201,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#settle();
   }
 
-  /** The application closes: nobody is served any more, and an unused lease is released. */
+  /** The application closes: the calls that wait are rejected, and an unused lease is released. */
   close(): void {
     this.#isClosed = true;
     for (const call of [...this.#calls]) {
@@ -225,7 +236,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts.scheduler.cancel(call);
   }
 
-  // ---- what the request and the lease tell ------------------------------------------------------------------
+  // ---- what the request and the lease report ----------------------------------------------------------------
 
   granted(from: object, grant: LeaseGrant): void {
     if (this.#request === from) this.#request = undefined;
@@ -234,7 +245,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#lease.start();
   }
 
-  /** Those whose time is over are told that somebody else has the key; the others wait. */
+  /** Calls whose wait is over learn that somebody else has the key; the others go on waiting. */
   mustWait(): void {
     this.#answered();
     this.#refuseAllAtEnd();
@@ -255,7 +266,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#score = undefined;
   }
 
-  /** Those who may still wait try again after a pause, from the same place in the store's queue. */
+  /**
+   * Calls whose wait is over are refused, and all calls are if asking again cannot help. The others try again after a
+   * pause, from the same place in the store's queue.
+   */
   storeFailed(from: object, { cause, isLasting = false }: Unknown, score?: number): void {
     this.#failure = cause;
     this.#score = score;
@@ -277,6 +291,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#request;
   }
 
+  /** @returns false if the queue has left it behind already */
   #detach(from: object): boolean {
     if (from === this.#request) this.#request = undefined;
     else if (from === this.#lease) this.#lease = undefined;
@@ -284,7 +299,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return true;
   }
 
-  /** Messages may have been lost, or the server may be another one, or there again. */
+  /** Messages may have been lost, or the server may be another one, or reachable again. */
   lookAgain(): void {
     this.#request?.lookAgain();
     this.#lease?.lookAgain();

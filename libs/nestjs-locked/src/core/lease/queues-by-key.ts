@@ -34,8 +34,8 @@ export class QueuesByKey {
   }
 
   /**
-   * Takes several keys with one command, all or none. Where one of them is taken, none is touched, not even for a
-   * moment. The holds do not begin before `Hold.begin`.
+   * Takes several keys with one command, all or none. If one of them is taken, none is touched, not even for a moment.
+   * The holds do not begin before `Hold.begin`.
    * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
    */
   takeTogether(keys: readonly string[], options: ResolvedLockOptions): Promise<Hold[]> {
@@ -46,17 +46,17 @@ export class QueuesByKey {
     for (const key of keys) this.#assertFreeHere(key);
     const joint = new JointAcquire();
     const holds = keys.map((key) => {
-      // The token of an unused lease would stand in the way of the new one. It is released before, in this order.
+      // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
       this.#queues.get(key)?.lease?.giveUp();
       return this.#queueOf(key).enter({ options: once, isPart: true }, joint);
     });
-    // Whoever is refused meanwhile is heard at once, whatever becomes of the command.
+    // Handles every rejection from the start: a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);
     void joint.send(this.#parts.store);
     return allOrNone(await outcomes, () => joint.taken);
   }
 
-  /** That the store does not answer is not that somebody has the key. */
+  /** A key counts as taken only if somebody has it, and not because the store does not answer. */
   #assertFreeHere(key: string): void {
     const queue = this.#queues.get(key);
     if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);
@@ -74,7 +74,7 @@ export class QueuesByKey {
     this.#parts.scheduler.catchUp();
   }
 
-  /** Nobody is served any more; unused leases are given back. */
+  /** The calls that wait are rejected, and unused leases are released. */
   close(): void {
     this.#isClosed = true;
     for (const queue of [...this.#queues.values()]) queue.close();
@@ -96,7 +96,7 @@ export class QueuesByKey {
 
 /**
  * @param taken the key that somebody has, if that is known
- * @throws the most telling reason why one was refused; the others are given back then, and nobody waits for that
+ * @throws the most telling reason why one was refused; the other holds are released then, and nobody waits for that
  */
 function allOrNone(
   outcomes: PromiseSettledResult<Hold>[],
@@ -110,7 +110,7 @@ function allOrNone(
     return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? outcome.value : []));
   }
   for (const outcome of outcomes) {
-    if (outcome.status === 'fulfilled') void outcome.value.drop().catch(() => {}); // reported
+    if (outcome.status === 'fulfilled') void outcome.value.drop().catch(() => {}); // already reported
   }
   const isBroken = (error: LockError): boolean => !(error instanceof LockNotAcquiredError);
   throw refusals.find(isBroken) ?? refusals.find(({ key }) => key === taken()) ?? first;

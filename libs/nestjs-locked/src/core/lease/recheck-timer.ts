@@ -2,13 +2,13 @@ import type { EngineParts } from './engine-parts.js';
 import { safetyIntervalMs } from '../store/lease-timing.js';
 import type { Queued } from '../store/lock-store.js';
 
-/** However many signals arrive, a waiter asks at most this often. */
+/** However many messages arrive, a waiter does not ask again sooner than this. */
 const SHORTEST_INTERVAL_MS = 25;
 
 /** How often to look while no message can arrive. */
 const INBOX_DOWN_INTERVAL_MS = 250;
 
-/** A holder that is not one of us does not tell when it leaves. */
+/** A foreign holder does not tell when it leaves: a waiter looks soon at first, then less and less often. */
 const FOREIGN_FIRST_MS = 50;
 const FOREIGN_SLOWEST_MS = 500;
 
@@ -21,7 +21,7 @@ export class RecheckTimer {
   #dueAt = Infinity;
   #lastSentAt = -Infinity;
   #foreignMs = FOREIGN_FIRST_MS;
-  /** A notice that overtook the reply it belongs to. */
+  /** The latest moment to look, from a notice that overtook the reply it belongs to. */
   #notLaterThan = Infinity;
 
   constructor(parts: EngineParts) {
@@ -47,7 +47,7 @@ export class RecheckTimer {
     this.#notLaterThan = Infinity;
   }
 
-  /** The re-check is on its way; its reply sets the timer anew. */
+  /** The re-check is on its way; its reply sets the timer again. */
   sent(): void {
     this.#lastSentAt = this.#parts.clock.now();
     this.#dueAt = Infinity;
@@ -60,14 +60,14 @@ export class RecheckTimer {
     this.#notLaterThan = Infinity;
   }
 
-  /** The lease before us ends after `ms` unless it is confirmed. */
+  /** The lease ahead of this waiter ends after `ms` unless it is confirmed. */
   notLaterThan(ms: number): void {
     const at = this.#parts.clock.now() + ms;
     if (this.#dueAt === Infinity) this.#notLaterThan = Math.min(this.#notLaterThan, at);
     else this.#at(at);
   }
 
-  /** At once, also if a re-check is on its way: it may have been too early. */
+  /** At once, and even if a re-check is on its way: that one may have looked too early. */
   soon(): void {
     this.notLaterThan(0);
   }

@@ -5,10 +5,10 @@ import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
-/** How much longer than its `waitMs` a call may take, for an answer that is on its way. */
+/** How much longer than its `waitMs` a call may take while an answer is on its way. */
 const ANSWER_GRACE_MS = 1_000;
 
-/** A timer that is this late means that nothing else was done either. */
+/** If a timer is this late, the event loop was blocked, and replies were not read either. */
 const STALL_MS = 100;
 
 /** The queue in which the call stands. */
@@ -24,7 +24,7 @@ export interface CallTerms {
   readonly key: string;
   /** Their signal has not aborted yet. */
   readonly options: ResolvedLockOptions;
-  /** The call wants other keys as well: its hold begins when they are there, too. */
+  /** The call wants other keys as well: its hold begins when the call has all of them. */
   readonly isPart: boolean;
 }
 
@@ -71,7 +71,7 @@ export class WaitingCall implements Scheduled {
     this.dueAt = now + ANSWER_GRACE_MS;
   }
 
-  /** @returns whether the grace was over only because our own event loop was blocked: the answer may lie there unread */
+  /** @returns true, for a little longer, if our own event loop was blocked: the answer may have arrived unread */
   extendGrace(now: number): boolean {
     if (now - this.dueAt < STALL_MS) return false;
     this.dueAt = now + STALL_MS;
@@ -98,7 +98,7 @@ export class WaitingCall implements Scheduled {
             waitedMs,
           )
         : new LockStoreError(
-            `Cannot lock '${this.#key}': the lock store has failed for the ${waitedMs} ms that were waited: ${failure.message}`,
+            `Cannot lock '${this.#key}': the lock store failed during the ${waitedMs} ms of waiting: ${failure.message}`,
             this.#key,
             { cause: failure },
           ),

@@ -5,13 +5,13 @@ import type { LockStore, RenewCommand, RenewReply } from '../store/lock-store.js
 export interface Renewable {
   /** Until when it is certainly ours: the most urgent goes first. */
   readonly deadline: number;
-  /** What to send; undefined if it needs no renewal any more. */
+  /** The command to send; undefined if the lease needs no renewal any more. */
   renewCommand(): RenewCommand | undefined;
   /** @param sentAt the lease counts from here if the reply is `renewed` */
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void;
 }
 
-/** More locks in one script would block the server for its whole length. */
+/** A script with more leases would keep the server from everything else for too long. */
 const LEASES_PER_SCRIPT = 100;
 
 /** Renews the leases that came due in the same round of the scheduler together, the most urgent first. */

@@ -3,16 +3,16 @@ import { RetryPause } from './retry-pause.js';
 import type { LockStore, ReleaseCommand, ReleaseReply, Unknown } from './lock-store.js';
 import type { Scheduled, Scheduler } from '../time/scheduler.js';
 
-/** So many are on their way at once when the store answers again: all of them together would be a flood. */
+/** How many may be on their way at once when the store answers again: all of them together would be a flood. */
 const MOST_ON_THEIR_WAY = 16;
 
 /** Something that a command may have left in the store. */
 interface Debt {
   readonly key: string;
-  /** It has ended by itself then. */
+  /** When it has ended on its own. */
   readonly until: number;
   readonly pay: () => Promise<Unknown | { readonly kind: string }>;
-  /** It is settled, one way or another. */
+  /** Called when it is settled, one way or another. */
   readonly done: () => void;
   isOnItsWay: boolean;
   /** It was tried, and not answered: what is true in the store is not known. */
@@ -21,16 +21,17 @@ interface Debt {
 
 interface DebtsOfKey {
   readonly debts: Set<Debt>;
-  /** Told when all of them are settled. */
+  /** Called when all of them are settled. */
   readonly waiting: (() => void)[];
 }
 
 /**
- * Takes back what a command may have left in the store when nobody waits for its result any more. Owner-checked and
- * harmless to repeat, so it is repeated until it is answered, or until the lease in question must have ended.
+ * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
+ * check the owner and are harmless to repeat, so each is repeated until it is answered, or until the lease in question
+ * must have ended.
  *
- * One list for all keys. While the store does not answer, one debt after the other is tried, with pauses, however
- * many there are; the rest follows when one of them was answered.
+ * There is one list for all keys. While the store does not answer, one debt after the other is tried, with pauses,
+ * however many there are; the rest follow when one of them was answered.
  */
 export class CleanUp implements Scheduled {
   place: Scheduled['place'];
@@ -56,7 +57,7 @@ export class CleanUp implements Scheduled {
     this.#payNext();
   }
 
-  /** Releases; the first answer is given back, and if it is `unknown` the repeating goes on behind it. */
+  /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
   async release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
     const first = await this.#store.release(command);
     if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
@@ -69,10 +70,10 @@ export class CleanUp implements Scheduled {
   }
 
   /**
-   * Whether something that was left for this key could not be taken back so far. Who asks for the key now might find
-   * it in the way: a token of our own that nobody here waits or works with any more.
+   * Whether something that was left for this key could not be taken back so far. A request for the key might find it in
+   * the way: a token of our own that no request or lease uses any more.
    *
-   * What is on its way for the first time does not count, because the store carries commands out in order.
+   * A debt that is on its way for the first time does not count, because the store carries commands out in order.
    */
   isStuck(key: string): boolean {
     for (const { hasFailed, isOnItsWay } of this.#byKey.get(key)?.debts ?? [])
@@ -145,7 +146,7 @@ export class CleanUp implements Scheduled {
       return this.#payNext();
     }
     debt.hasFailed = true;
-    this.#debts.delete(debt); // behind the others: one that is never answered must not keep them waiting
+    this.#debts.delete(debt); // it goes to the end: one that is never answered must not keep the others waiting
     this.#debts.add(debt);
     this.#pause();
   }
@@ -160,7 +161,7 @@ export class CleanUp implements Scheduled {
     this.#scheduler.schedule(this, this.#clock.now() + this.#retryPause.next());
   }
 
-  /** The pause is over: what has ended by itself is forgotten, and one of the others is tried. */
+  /** The pause is over: what has ended on its own is forgotten, and one of the others is tried. */
   onDue(now: number): void {
     let next: Debt | undefined;
     for (const debt of this.#debts) {

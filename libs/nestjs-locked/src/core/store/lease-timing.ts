@@ -3,12 +3,12 @@
  * time of the Redlock algorithm; renewing at a third leaves two more tries.
  */
 
-/** How much earlier than the store we consider a lease of this length ended: clocks drift. */
+/** How much earlier than the store we take a lease of this length to have ended, because clocks drift. */
 export function driftMarginMs(leaseMs: number): number {
   return Math.max(5, leaseMs / 100);
 }
 
-/** The short lease of a waiter that is handed the key and may be gone: time enough to use or confirm it. */
+/** The short lease of a waiter that is handed the key and may be gone: long enough to use or confirm it. */
 export function acceptanceLeaseMs(leaseMs: number): number {
   return Math.min(leaseMs, Math.max(1_000, Math.floor(leaseMs / 10)));
 }

@@ -1,6 +1,6 @@
 /**
- * The token of one tenure: the id of the process that asks, 32 hex digits, then a colon and a count. Nothing else may
- * stand in a lock's key in Redis if it is ours, so the format also tells our holders from foreign ones.
+ * The token of one tenure: the id of the process that asks, which has 32 hex digits, then a colon and a count. In
+ * Redis, the key of a lock that is ours has no other value, so the format also tells our holders from foreign ones.
  */
 const LEASE_TOKEN = /^([0-9a-f]{32}):\d+$/;
 

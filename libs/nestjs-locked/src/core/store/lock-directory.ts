@@ -23,15 +23,15 @@ export interface LockDirectory {
   /** @returns undefined if nobody holds it */
   inspect(key: string): Promise<LockRecord | undefined>;
   /**
-   * The keys that are held, in no order; those that come or go meanwhile may be missing.
+   * The keys that are held, in no order; keys that are taken or released meanwhile may be missing.
    * @param pattern as in Redis' MATCH: `*`, `?`, `[ab]`
    */
   list(pattern: string): AsyncIterable<string>;
-  /** Takes the key away from whoever holds it. @returns false if nobody did */
+  /** Takes the key away from its holder. @returns false if nobody held it */
   revoke(key: string): Promise<boolean>;
 }
 
-/** What people are told of it. */
+/** What operators are told about a record. */
 export function lockInfo({ key, value, process, label, since, ...rest }: LockRecord): LockInfo {
   const processId = processIdOf(value);
   return {

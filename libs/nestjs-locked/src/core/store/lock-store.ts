@@ -1,13 +1,15 @@
 import type { LockDirectory } from './lock-directory.js';
 import type { LockStoreError } from '../lock.errors.js';
 
-/** The store did not answer in time or refused: what is true there is not known. */
+/** The store did not answer in time, or refused: what is true there is not known. */
 export interface Unknown {
   readonly kind: 'unknown';
   readonly cause: LockStoreError;
   /** Asking again will not help: the store is there, but the key is not what it should be. */
   readonly isLasting?: boolean;
-  /** The command was not carried out, and will not be: it has left nothing to take back. @default false: nobody knows */
+  /**
+   * The command was not carried out, and will not be: it has left nothing to take back. @default false: nobody knows
+   */
   readonly neverRan?: boolean;
 }
 
@@ -27,22 +29,22 @@ export interface Granted {
 export interface Queued {
   readonly kind: 'queued';
   readonly token: string;
-  /** The place in the queue; handed back by a re-check, which brings a new token. */
+  /** The place in the queue. A re-check, which brings a new token, names it again. */
   readonly score: number;
   /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
   readonly remainingMs: number;
-  /** The holder is not one of us: it will not tell when it leaves. */
+  /** The holder is a client of another kind: it will not tell when it leaves. */
   readonly foreign: boolean;
 }
 
-/** Held, or others were first; the asker was not queued. */
+/** Held, or others were first; the token was not queued. */
 export interface Busy {
   readonly kind: 'busy';
   /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
   readonly remainingMs: number;
-  /** The holder is not one of us: it will not tell when it leaves. */
+  /** The holder is a client of another kind: it will not tell when it leaves. */
   readonly foreign?: boolean;
-  /** Of several asked for together: this one was free, and nobody waited for it; it was not taken because of the others. */
+  /** Of several keys asked for together: this one was free and not waited for, but not taken because of the others. */
   readonly wasFree?: boolean;
 }
 
@@ -91,7 +93,7 @@ export interface ReleaseCommand {
   readonly token: string;
   /** Highest fencing token used; 0 = not known, the stored bound stays. */
   readonly used: number;
-  /** The key stays taken for so long, by nobody. @default 0: the next waiter gets it */
+  /** How long the key stays taken although nobody holds it. @default 0: the next waiter gets it */
   readonly keepMs?: number;
 }
 export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
@@ -101,7 +103,7 @@ export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   readonly newToken: string;
   readonly leaseMs: number;
 }
-/** @property wasLost the old token did not have the lock any more */
+/** @property wasLost the old token no longer had the lock */
 export type RequeueReply = ((Granted | Queued) & { readonly wasLost?: boolean }) | Unknown;
 
 export interface LeaveCommand {
@@ -114,7 +116,7 @@ export interface LeaveCommand {
 }
 export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
 
-/** What reaches a process without its asking. Every message is a hint: it may be lost, late, or double. */
+/** What reaches a process without its asking. Every message is a hint: it may be lost, late, or doubled. */
 export type InboxMessage =
   | {
       readonly kind: 'grant';
@@ -128,9 +130,9 @@ export type InboxMessage =
     }
   /** Another process asks for the key that `token` holds. */
   | { readonly kind: 'wanted'; readonly key: string; readonly token: string }
-  /** `token` is the next in the queue; the lease before it lasts `ms` at most unless it is confirmed. */
+  /** `token` is the next in the queue; the lease ahead of it lasts `ms` at most unless it is confirmed. */
   | { readonly kind: 'head'; readonly key: string; readonly token: string; readonly ms: number }
-  /** An operator has taken the key from `token`; the next one enters in a second. */
+  /** An operator has taken the key from `token`; the next waiter enters in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
 export interface StoreListener {
@@ -153,7 +155,7 @@ export interface LockStore {
   readonly processId: string;
   /** True while messages can arrive. Waiters look more often while it is false. */
   readonly inboxReady: boolean;
-  /** For people: who holds what. Never needed to hold a lock. */
+  /** For operators: who holds what. It is never needed to hold a lock. */
   readonly directory: LockDirectory;
   /** How long a command may take before its reply is `unknown`. */
   readonly commandTimeoutMs: number;
@@ -164,8 +166,8 @@ export interface LockStore {
   open(listener: StoreListener): Promise<void>;
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
-   * Single tries that succeed all or none: `granted` for every command, or `busy` for every one. Busy, it has asked the
-   * holders for the keys as a single try does, and changed nothing else.
+   * Single tries that succeed together or not at all: `granted` for every command, or `busy` for every one. If it is
+   * `busy`, the holders were asked for the keys, as by a single try, and nothing else has changed.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   recheck(command: RecheckCommand): Promise<RecheckReply>;

@@ -1,7 +1,7 @@
 import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';
 
-/** Who is told what arrives for a token. */
+/** What is told of the messages for a token: a request or a lease. */
 export interface TokenOwner {
   onMessage(message: InboxMessage): void;
 }
@@ -25,7 +25,7 @@ export class TokenRegistry {
     return token;
   }
 
-  /** The token is somebody else's from now on: the request's became the lease's. */
+  /** The token has another owner from now on: it passes from a request to the lease that came of it. */
   assign(token: string, owner: TokenOwner): void {
     this.#owners.set(token, owner);
   }

@@ -1,7 +1,7 @@
 import type { CancelTimer, Clock } from './clock.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 
-/** Something that wants to be looked at, at a moment of the monotonic clock. */
+/** Something that is due at a moment of the monotonic clock. */
 export interface Scheduled {
   /** Set and read by the scheduler only. */
   place: { readonly dueAt: number; readonly index: number } | undefined;
@@ -9,7 +9,7 @@ export interface Scheduled {
   onDue(now: number): void;
 }
 
-/** What goes with every round of due items. */
+/** What is done with every round of due items. */
 export interface RoundHooks {
   before(): void;
   /** The watchdog sends what it collected. */
@@ -23,9 +23,9 @@ interface Place {
 }
 
 /**
- * The one timer of a lock service: deadlines, renewals, re-checks and waits of all keys in a binary heap, so that
- * ten thousand leases need one timeout, and so that after a stall everything that is overdue is treated, earliest
- * first, before anything else is told "ok" (see `catchUp`).
+ * The one timer of a lock service. The deadlines, renewals, re-checks and waits of all keys are in one binary heap, so
+ * that ten thousand leases need one timeout, and so that after a stall everything that is overdue is dealt with,
+ * earliest first, before anything else is told "ok" (see `catchUp`).
  */
 export class Scheduler {
   readonly #clock: Clock;
@@ -76,8 +76,8 @@ export class Scheduler {
   }
 
   /**
-   * Treats everything that is due now. Called by the timer, and before any reply or message is acted on: after a
-   * blocked event loop a late reply must not come before an early deadline.
+   * Deals with everything that is due now. Called by the timer, and before any reply or message is acted on: after a
+   * blocked event loop, a late reply must not come before an early deadline.
    */
   catchUp(): void {
     if (this.#running) return;
@@ -106,7 +106,7 @@ export class Scheduler {
     this.#round.after();
   }
 
-  /** Nothing is due any more, whatever is still scheduled: a closed service keeps no process alive. */
+  /** Nothing is due any more, whatever is still scheduled: a closed service does not keep the process alive. */
   close(): void {
     this.#closed = true;
     this.#disarm();

@@ -1,11 +1,11 @@
 import type { Clock } from './clock.js';
 
-/** A wall clock that gained more than this on the monotonic one was set, or the machine slept. */
+/** If the wall clock has gained more than this on the monotonic one, it was set, or the machine slept. */
 const TOLERANCE_MS = 1_000;
 
 /**
  * Notices that the machine may have been suspended: the monotonic clock stands still then, and local deadlines with
- * it, while the leases in the store go on. A wall clock that is set forward looks the same, and costs a renewal.
+ * it, while the leases in the store run on. A wall clock that is set forward looks the same, and costs a renewal.
  */
 export class SuspendDetector {
   readonly #clock: Clock;
@@ -16,7 +16,7 @@ export class SuspendDetector {
     this.#offset = clock.wallNow() - clock.now();
   }
 
-  /** @returns for how long, in milliseconds; once after each time that it happened, 0 otherwise */
+  /** @returns how long the machine may have slept since the last call, in milliseconds; 0 if it has not */
   sleptMs(): number {
     const offset = this.#clock.wallNow() - this.#clock.now();
     const gained = offset - this.#offset;

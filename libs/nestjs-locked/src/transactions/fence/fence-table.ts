@@ -8,8 +8,8 @@ export interface FenceTableOptions {
 }
 
 /**
- * The statement that creates the fence table if it is not there: for migrations. It gets one row for each key that is
- * ever locked around a transaction; `pruneFenceTable` deletes those that nobody has locked for days.
+ * The statement that creates the fence table if it does not exist: for migrations. The table gets one row for each key
+ * that is ever locked around a transaction; `pruneFenceTable` deletes the rows of keys that nobody has locked for days.
  *
  * @throws LockConfigError
  */
@@ -22,7 +22,7 @@ export function fenceTableSql({ dialect, table = 'lock_fence' }: FenceTableOptio
 }
 
 /**
- * Creates the fence table if it is not there: for tests and first steps; production has migrations.
+ * Creates the fence table if it does not exist: for tests and first steps; production has migrations.
  *
  * @param query runs a statement: `(sql) => dataSource.query(sql)`
  */

@@ -11,17 +11,19 @@ import { unreachable } from '../../core/runtime/unreachable.js';
 import type { ClaimOutcome, DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
 
-/** A fence that lags behind the database is raised; somebody else can raise it again meanwhile. */
+/** How often a claim is tried: our number is raised if the database is ahead, and others can raise theirs meanwhile. */
 const MAX_CLAIMS = 3;
-/** A claim can lose against another one that often before its transaction fails. */
+/** How often a claim can lose against another one before its transaction fails. */
 const MAX_CONFLICTS = 8;
 
-/** Another transaction has claimed a key since this one's snapshot was taken. Nothing was done: it can begin anew. */
+/** Another transaction has claimed a key since this one's snapshot was taken. Nothing was done: it can begin again. */
 export class ClaimConflict extends Error {
   override readonly name = 'ClaimConflict';
 }
 
-/** Begins a transaction anew as long as its claim meets another one. @throws the database's error at the cap */
+/**
+ * Begins a transaction again as long as its claim meets another one. @throws the database's error after the last try
+ */
 export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> {
   for (let conflicts = 0; ; conflicts++) {
     try {
@@ -35,7 +37,7 @@ export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> 
 
 /**
  * Claims the holds in the database: their fencing tokens are written into the fence table, whose rows stay locked
- * until the transaction has ended. Whoever has a lower token than the table is refused, and everybody else waits.
+ * until the transaction has ended. A claim with a lower token than the table's is refused, and any other claim waits.
  *
  * After M. Kleppmann, "How to do distributed locking" (2016), with the check at the beginning of the transaction.
  *
@@ -110,7 +112,7 @@ async function overcome(
         newest,
       );
       if (!mayRaise) throw fenced;
-      // Redis may have lost its numbers. It knows who the holder is: if that is us, it goes on from the database's.
+      // Redis may have lost its numbers, but knows who the holder is. If that is us, it continues from the database's.
       try {
         await hold.raiseFence(newest);
       } catch (error) {
@@ -119,7 +121,7 @@ async function overcome(
       return;
     }
     case 'conflict':
-      throw new ClaimConflict('The transaction has to begin anew', { cause: outcome.cause });
+      throw new ClaimConflict('The transaction has to begin again', { cause: outcome.cause });
     case 'blocked': {
       const keys = holds.map(({ key }) => key);
       const waitedMs = Math.round(systemClock.now() - startedAt);

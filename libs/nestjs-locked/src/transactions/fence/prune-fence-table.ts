@@ -9,9 +9,9 @@ import { sqlErrorCode } from '../sql/sql-error.js';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_AGE_MS = 7 * DAY_MS;
-/** Rows that are looked at with one statement. */
+/** How many rows are looked at with one statement. */
 const PAGE = 1_000;
-/** MySQL: the row is locked, and was not let go in time. */
+/** MySQL: the row is locked, and was not released in time. */
 const LOCK_WAIT_TIMEOUT = 1205;
 
 export interface PruneFenceTableOptions extends FenceTableOptions {
@@ -26,8 +26,8 @@ export interface PruneFenceTableOptions extends FenceTableOptions {
  * Deletes the rows of keys that nobody has locked for days, a few at a time and none that is being claimed: for a job
  * that runs now and then, while the application runs.
  *
- * A row is what refuses an earlier holder, so it must outlive every transaction that was begun before it. How old a row
- * is tells its token, compared with the present time and with the newest token of the table: a Redis whose clock is
+ * A row is what refuses an earlier holder, so it must outlive every transaction that was begun before it. Its token
+ * tells how old a row is, compared with the present time and with the newest token of the table: a Redis whose clock is
  * wrong does not make rows look old.
  *
  * @param query runs a statement that is committed at once: `(sql, params) => dataSource.query(sql, params)`.
@@ -83,7 +83,7 @@ async function prunePage(
   );
 }
 
-/** Not every MySQL can pass over locked rows: each is waited for alone, so that no claim waits for the others. */
+/** Not every MySQL can pass over locked rows: each row is deleted alone, so that no claim waits for the others. */
 async function pruneOneByOne(
   run: Run,
   table: string,

@@ -32,7 +32,7 @@ class CommitWatch {
 
 const watches = new WeakMap<object, CommitWatch>();
 
-/** TypeORM's names of the drivers whose query runner commits by a statement, and by no other. */
+/** TypeORM's names of the drivers whose query runner commits by the plain statement, and in no other way. */
 const COMMITS_BY_STATEMENT: readonly unknown[] = ['postgres', 'mysql', 'mariadb'];
 
 interface MaybeEntityManager {
@@ -41,8 +41,8 @@ interface MaybeEntityManager {
 }
 
 /**
- * From now on it is seen how far the COMMIT of this transaction gets, if it is one whose COMMIT can be seen. Whoever may
- * refuse statements has to wrap the query runner afterwards: what was refused was not sent.
+ * Watches how far the COMMIT of this transaction gets, if it is one whose COMMIT can be seen. A guard that may refuse
+ * statements has to wrap the query runner after this, because a refused statement was not sent.
  *
  * @param tx what stands for the transaction: TypeORM's EntityManager
  */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { rollBackForSure, type RollsBack } from './sure-rollback.js';
 
-/** What TypeORM sends a transaction's statements through, as far as it is watched here. */
+/** The part of TypeORM's query runner that sends the statements of a transaction. */
 export interface GuardableRunner extends RollsBack {
   query: (sql: string, ...more: never[]) => Promise<unknown>;
   stream?: (sql: string, ...more: never[]) => Promise<unknown>;
@@ -9,7 +9,7 @@ export interface GuardableRunner extends RollsBack {
 }
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
-/** The one that is being rolled back by the code that runs here: that has to get through, with its subscribers. */
+/** The runner that the code here is rolling back: this has to get through, with the statements of its subscribers. */
 const ROLLING_BACK = new AsyncLocalStorage<GuardableRunner>();
 
 export function isGuardableRunner(value: unknown): value is GuardableRunner {
@@ -18,7 +18,7 @@ export function isGuardableRunner(value: unknown): value is GuardableRunner {
 }
 
 /**
- * Asks before each statement whether it may be sent; once for each runner.
+ * Asks before each statement whether it may be sent. A runner is wrapped only once.
  *
  * @param assertTakes throws if not
  */

@@ -4,7 +4,7 @@ import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 /** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
 export type AssertTakes = (sql?: string) => void;
 
-/** Where transactions of the known ORMs send their statements through. */
+/** What the transactions of the known ORMs send their statements through. */
 interface MaybeKnown {
   /** TypeORM. */
   readonly queryRunner?: unknown;
@@ -20,12 +20,12 @@ interface MaybeKnown {
 }
 
 /**
- * Lets a transaction ask before each of its statements, as far as its ORM can be known by its shape: code may go on
- * working with a transaction that has been rolled back, and its connection may be somebody else's by then. Knex,
- * Prisma, Sequelize and MikroORM refuse by themselves.
+ * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may go on
+ * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma,
+ * Sequelize and MikroORM refuse such statements on their own.
  *
  * @param connection what the transaction was opened on; undefined if that is not known
- * @returns what is to be handed out in the place of `tx`
+ * @returns what is to be handed out in place of `tx`
  */
 export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTakes): object {
   const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
@@ -70,7 +70,7 @@ function askingPlugin(assertTakes: AssertTakes): object {
   };
 }
 
-/** What was compiled before is executed without the plugins. */
+/** A query that was compiled before is executed without the plugins. */
 function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: AssertTakes): object {
   const executeQuery = tx.executeQuery as (...args: unknown[]) => Promise<unknown>;
   tx.executeQuery = async (...args: unknown[]) => {
@@ -80,13 +80,13 @@ function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: AssertTakes)
   return tx;
 }
 
-/** What of a client has nothing to do with the transaction. */
+/** The methods of a client that have nothing to do with the transaction. */
 const NO_STATEMENTS: readonly unknown[] = [
   ...['release', 'end', 'destroy', 'on', 'once', 'off', 'addListener', 'removeListener', 'emit'],
   ...['listenerCount', 'listeners', 'removeAllListeners', 'setMaxListeners', 'getMaxListeners'],
 ];
 
-/** To savepoints, and as a whole: whoever has begun them has to be able to end them. */
+/** Of the whole transaction, or to a savepoint: code that has begun either has to be able to end it. */
 const ROLLBACK = /^\s*ROLLBACK\b/i;
 
 function guardedClient(client: object, assertTakes: AssertTakes): object {

@@ -1,6 +1,6 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 
-/** What ORMs carry about their transactions where these are opened. */
+/** What the objects with which ORMs open transactions tell about them. */
 interface MaybeKnown {
   /** TypeORM's data source. */
   readonly options?: { readonly isolationLevel?: unknown };

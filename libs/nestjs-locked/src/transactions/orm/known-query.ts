@@ -14,7 +14,7 @@ interface MaybeKnown {
   readonly execute?: (statement: object) => Promise<unknown>;
 }
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if it is none that is known */
+/** @param tx what an ORM hands out for a transaction @returns undefined if the ORM is not a known one */
 export function knownQuery(tx: object): TransactionQuery | undefined {
   const { $queryRawUnsafe, executeQuery, raw, query, execute } = tx as MaybeKnown;
   if (typeof $queryRawUnsafe === 'function') {

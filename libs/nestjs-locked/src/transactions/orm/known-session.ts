@@ -3,13 +3,13 @@ import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
 import { sessionOf, type SqlDialect } from '../sql/session-of.js';
 
-/** What is given where it is not found out. */
+/** What the application gives where it cannot be found out. */
 export interface GivenSession {
   readonly dialect?: SqlDialect | undefined;
   readonly query?: ((tx: never, sql: string, params: unknown[]) => Promise<unknown>) | undefined;
 }
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if it is none that is known, nor given */
+/** @param tx what an ORM hands out for a transaction @returns undefined if the ORM is not known and nothing is given */
 export function knownSession(
   tx: object,
   { dialect = knownDialect(tx), query }: GivenSession,

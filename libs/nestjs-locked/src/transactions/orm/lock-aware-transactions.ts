@@ -7,7 +7,7 @@ import { knownSession } from './known-session.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 
-/** How the transactions of a database library are spoken to. */
+/** How to speak to the transactions of a database library. */
 export interface TransactionsOptions<Tx extends object> {
   /** Tells several databases apart: for messages, and for `fence.connections`. @default 'default' */
   readonly connectionName?: string;
@@ -15,19 +15,20 @@ export interface TransactionsOptions<Tx extends object> {
   readonly dialect?: SqlDialect;
   /**
    * Runs a statement in the transaction. Placeholders are `$1`, `$2`, … for PostgreSQL, `?` for MySQL, each used once
-   * and in order. @returns the rows, or what the driver gives @default known for the same, and for a client of pg
+   * and in order. @returns the rows, or what the driver gives @default known for the same libraries, and for a client
+   * of pg
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
   /**
-   * `false` for a driver that does not survive that the database ends its connection in the middle of a transaction,
-   * such as postgres.js: no time-out is armed that does so (`idleMs`, `totalMs`). @default true
+   * `false` for a driver that does not survive it if the database ends its connection in the middle of a transaction,
+   * such as postgres.js: then no time-out is armed that does so (`idleMs`, `totalMs`). @default true
    */
   readonly survivesDisconnect?: boolean;
 }
 
-/** What is given for one transaction. */
+/** What may be given for one transaction. */
 export interface TransactionGiven {
-  /** As it is opened: `repeatable read`. @default the database is asked where it matters */
+  /** The level with which it is opened: `repeatable read`. @default the database is asked where it matters */
   readonly isolation?: string;
   /** How long the library lets it live, from its beginning. @default no limit */
   readonly timeoutMs?: number;
@@ -45,7 +46,7 @@ export type WrapBody<Tx extends object, R> = (tx: Tx, body: (tx: Tx) => Promise<
  * Runs one transaction.
  *
  * @param open opens it, passes its body to `wrap`, commits or rolls back, and settles when that was answered. It may be
- * called again, to run the transaction from its beginning
+ * called again to run the transaction from its beginning
  * @throws LockConfigError if it resolves without having called `wrap`, and whatever `open` and the locks throw
  */
 export type RunTransaction<Tx extends object> = <R>(
@@ -60,8 +61,9 @@ function neverWrapped(): LockConfigError {
 }
 
 /**
- * Makes transactions known to the locks that are opened by any library, or by hand: locks last until they have ended,
- * and guard their commit. Call it once, where the database is set up, and open every transaction through what it returns.
+ * Makes transactions known to the locks, whether any library opens them or your own code does: a lock lasts until its
+ * transactions have ended, and guards their commit. Call it once, where the database is set up, and open every
+ * transaction through what it returns.
  *
  * @example
  * const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres' });

@@ -1,18 +1,18 @@
 import { knownDialect } from './known-dialect.js';
 
-/** What tells of errors: a pool of node-postgres, or a client. */
+/** What emits errors: a pool of node-postgres, or a client. */
 export interface ErrorSource {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- every event has arguments of its own
   on(event: string, listener: (...args: any[]) => void): unknown;
 }
 
-/** Listened to already. */
+/** The pools and clients that are listened to already. */
 const guarded = new WeakSet<ErrorSource>();
 
 /**
- * node-postgres tells the holder of a client by an event that the database has ended its connection, and an `error`
- * event without a listener ends the process. The error is not lost: the next statement on that client fails, and the
- * pool drops it.
+ * When the database has ended the connection of a client, node-postgres emits an `error` event on it, and such an event
+ * without a listener ends the process. The error is not lost: the next statement on that client fails, and the pool
+ * drops the client.
  */
 export function guardClients(source: ErrorSource): void {
   if (guarded.has(source)) return;
@@ -21,16 +21,16 @@ export function guardClients(source: ErrorSource): void {
   else source.on('error', () => {});
 }
 
-/** A pool tells of clients that are idle; its `error` event stays the application's own. */
+/** The `error` event of a pool tells of idle clients, and is left to the application. */
 function isPool(source: ErrorSource): boolean {
   return 'totalCount' in source;
 }
 
-/** What is known of the clients with which an ORM opens its transactions. */
+/** What is known about the clients with which an ORM opens its transactions. */
 export interface KnownClients {
-  /** Undefined: the ORM listens by itself, or they are none of node-postgres. */
+  /** Undefined if the ORM listens on its own, or if they are not clients of node-postgres. */
   readonly source: ErrorSource | 'out of reach' | undefined;
-  /** Whether the driver survives that the database ends its connection. */
+  /** Whether the driver survives it if the database ends its connection. */
   readonly survivesDisconnect: boolean;
 }
 

@@ -4,13 +4,13 @@ import { commitProgress } from './commit-watch.js';
 import type { TransactionDescription } from '../scope/transaction-description.js';
 
 export interface TransactionToRun extends TransactionDescription {
-  /** Whether its driver survives that the database ends its connection. @default true */
+  /** Whether its driver survives it if the database ends its connection. @default true */
   readonly survivesDisconnect?: boolean;
 }
 
 /**
- * Runs a transaction that is opened with a callback, as `AmbientCoordinator.run` does; an error that comes from a
- * time-out that its locks have brought with them says so.
+ * Runs a transaction that is opened with a callback, as `AmbientCoordinator.run` does. If it fails because of a
+ * time-out that was armed for its locks, the error says so.
  */
 export async function runTransaction<R>(
   { survivesDisconnect = true, ...description }: TransactionToRun,

@@ -1,4 +1,4 @@
-/** A query runner of TypeORM, as far as its rollback goes. */
+/** The part of TypeORM's query runner that tells whether a rollback was done. */
 export interface RollsBack {
   isTransactionActive: boolean;
   /** More than one: in a savepoint. */
@@ -6,8 +6,8 @@ export interface RollsBack {
 }
 
 /**
- * A subscriber that throws before the rollback keeps TypeORM from sending it, and the connection would go back to its pool
- * inside of the transaction: whoever gets it next would commit both.
+ * A subscriber that throws before the rollback keeps TypeORM from sending it. The connection would go back to its pool
+ * with the transaction still open, and the next transaction on it would commit both.
  *
  * @param rollback TypeORM's own
  * @param query sends a statement, past all guards

@@ -23,12 +23,12 @@ export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promis
  */
 export class AmbientCoordinator implements TransactionCoordinator {
   readonly #storage = new AsyncLocalStorage<TransactionScope>();
-  /** The last one of each object that stands for a transaction. */
+  /** The latest scope of each object that stands for a transaction. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
 
   current(): TransactionScope | undefined {
     let scope = this.#storage.getStore();
-    if (scope?.run.isJustAbandoned === true) return scope; // it says so, whatever is asked of it
+    if (scope?.run.isJustAbandoned === true) return scope; // it refuses whatever is asked of it
     while (scope !== undefined && !scope.isAmbient) scope = scope.outer;
     return scope;
   }
@@ -49,7 +49,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * For adapters, where a statement leaves the reach of the ORM.
+   * For adapters: to be called where a statement leaves the reach of the ORM.
    *
    * @param tx what identifies the transaction in which it is sent
    * @param sql its text, if it is known
@@ -67,9 +67,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * For adapters, where code that has lost its transaction is handed a way into the database outside of it.
+   * For adapters: to be called where code that has lost its transaction is handed a way into the database outside of
+   * it.
    *
-   * @throws if the code that runs here was begun in a transaction that has to begin anew, or that has failed
+   * @throws if the code that runs here was begun in a transaction that has to be run again, or that has failed
    */
   assertNotFailed(): void {
     this.#storage.getStore()?.assertNotFailed();
@@ -102,7 +103,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * A transaction that is opened by hand: it cannot be run again, and nobody sees that code runs inside of it.
+   * A transaction that is opened by hand: it cannot be run again, and nothing tells which code runs inside of it.
    *
    * @param start opens it
    */
@@ -151,7 +152,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         isDone = true;
         return value;
       });
-      if (!isDone) run.assertGoesOn(); // the ORM kept the error to itself
+      if (!isDone) run.assertGoesOn(); // the ORM swallowed the error
       await scope?.end('committed');
       return result;
     } catch (error) {
@@ -184,7 +185,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 }
 
-/** The one of this process. */
+/** The coordinator of this process. */
 export function ambientCoordinator(): AmbientCoordinator {
   return sharedCoordinator(() => new AmbientCoordinator());
 }

@@ -7,7 +7,7 @@ import { Turns } from '../../core/calls/turns.js';
 import type { GuardingHold } from './guarding-hold.js';
 
 const TURNS = new WeakMap<Hold, Map<string, Turns>>();
-/** Those that the present async context has: two adapters may see the same transaction being opened. */
+/** The turns that the present async context has: two adapters may see the same transaction being opened. */
 const TAKEN = new AsyncLocalStorage<readonly Turns[]>();
 
 /** Runs the work in a turn. @throws as `takeTurns` */
@@ -38,11 +38,11 @@ function turnsOf(hold: Hold, connection: string): Turns {
 }
 
 /**
- * Transactions under the same hold that have to claim it run one after the other in the database, which lets the
- * second one wait with a connection, and fail above READ COMMITTED. So they wait here, before they are opened.
+ * Transactions under the same hold that have to claim it run one after the other in the database, where the second one
+ * would wait with a connection, and would fail above READ COMMITTED. So they wait here, before they are opened.
  *
- * @param holds those that will be claimed
- * @returns to be left at the end of the transaction
+ * @param holds the holds that will be claimed
+ * @returns the turns, to be left at the end of the transaction
  * @throws LockNotAcquiredError if the others take longer than the lease, or than the call was willing to wait
  */
 export async function takeTurns(
@@ -68,7 +68,7 @@ export async function takeTurns(
   return taken;
 }
 
-/** The same for everybody, so that nobody has one turn and waits for another that is taken in the other order. */
+/** One order for all transactions, so that no two of them can each have a turn for which the other one waits. */
 function inOneOrder(holds: readonly GuardingHold[]): readonly Hold[] {
   return [...holds]
     .sort(

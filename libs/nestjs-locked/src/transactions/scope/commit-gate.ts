@@ -6,8 +6,8 @@ import type { GuardingHold } from './guarding-hold.js';
 import { TransactionGuard } from './transaction-guard.js';
 
 /**
- * What stands between the body of a transaction and its COMMIT: every hold under which it runs has been claimed, and is
- * held still. A claim that has failed keeps it closed, even if the body swallows the error.
+ * What stands between the body of a transaction and its COMMIT: every hold under which it runs must have been claimed,
+ * and must still be held. A claim that has failed keeps the gate closed, even if the body swallows the error.
  */
 export class CommitGate {
   readonly #guard: TransactionGuard;
@@ -25,7 +25,7 @@ export class CommitGate {
     return this.#guard.hasClaimed(locks, key);
   }
 
-  /** Whether a statement was sent for it: some can only be the first of a transaction. */
+  /** Whether a statement was sent for it: some statements can only be the first of a transaction. */
   get hasSpoken(): boolean {
     return this.#guard.hasSpoken;
   }
@@ -40,12 +40,12 @@ export class CommitGate {
     }
   }
 
-  /** Later, while the body runs. @throws whatever forbids to go on under these holds */
+  /** Later, while the body runs. @throws whatever makes it unsafe to go on under these holds */
   async add(holds: readonly GuardingHold[]): Promise<void> {
     try {
       await this.#guard.add(holds);
     } catch (error) {
-      // The body has begun: nothing repeats it for a claim that met another one.
+      // The body has begun, so nothing repeats it because a claim has met another one.
       const cause = error instanceof ClaimConflict ? error.cause : error;
       this.#failure ??= cause as Error;
       throw cause;
@@ -61,7 +61,7 @@ export class CommitGate {
   /**
    * The transaction has ended, and keeps its holds no longer.
    * @param isUnknown nobody knows whether it was committed: the keys end with their leases
-   * @param bodyRuns the work goes on without the transaction, and must not take itself for locked
+   * @param bodyRuns the work goes on without the transaction, and must not believe that it is locked
    */
   end(isUnknown: boolean, bodyRuns: boolean): void {
     if (isUnknown) this.#guard.commitUnknown();

@@ -9,7 +9,7 @@ export interface GuardingHold {
   readonly hold: Hold;
 }
 
-/** What the present async context holds, of every service. */
+/** What the present async context holds, from every service. */
 export function holdsHere(): GuardingHold[] {
   return [...locksInUse()].flatMap((locks) => locks.heldHere().map((hold) => ({ locks, hold })));
 }
@@ -23,8 +23,8 @@ export function fenceOn(
 }
 
 /**
- * A lock of `acquire()` is nobody's current one: a transaction that is opened after it would run without the fence
- * that its caller counts on.
+ * A lock of `acquire()` is the current one of no context: a transaction that is opened after it would run without the
+ * fence that its caller counts on.
  *
  * @param holds what the transaction is going to know
  * @throws LockInTransactionError if this async context has acquired another one before
@@ -35,7 +35,7 @@ export function assertNoneAcquired(holds: readonly GuardingHold[], connection: s
     for (const hold of locks.acquiredHere()) {
       if (holds.some((known) => known.hold === hold)) continue;
       throw new LockInTransactionError(
-        `Lock '${hold.key}' was taken with acquire(), so that the transaction that is opened now does not know it: its fence would not be claimed, and its commit not be guarded; open the transaction inside of lock.run(() => …), or take the lock with withLock. A lock that lasts as long as the application has maxHoldMs: Infinity, and is let pass`,
+        `Lock '${hold.key}' was taken with acquire(), so the transaction that is opened now does not know it: its fence would not be claimed, and the commit would not be guarded; open the transaction inside lock.run(() => …), or take the lock with withLock. A lock for the whole life of the application is allowed if it has maxHoldMs: Infinity`,
         hold.key,
       );
     }

@@ -8,7 +8,7 @@ import type { TransactionRun } from './transaction-run.js';
 
 type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
 
-/** An open transaction, as those see it who ask for locks inside of it. */
+/** An open transaction, as it is seen when locks are asked for inside of it. */
 export interface TransactionLevel {
   readonly description: TransactionDescription;
   readonly connection: string;
@@ -17,26 +17,31 @@ export interface TransactionLevel {
   readonly run: TransactionRun;
   readonly startedAt: number;
   readonly ageMs: number;
-  /** Those around it and this one, the outermost first. */
+  /** The transactions around it and this one, the outermost first. */
   readonly levels: readonly TransactionLevel[];
   readonly inside: LocksInside;
-  /** Whether each statement sees what others have committed before it. Not known counts as no. */
+  /** Whether each statement sees what others have committed before it. If that is not known, it counts as no. */
   seesFreshData(): Promise<boolean>;
   keptSections(locks: TransactionalLocks): readonly Section[];
-  /** @returns false if it is not open for more: the sections are not its own then */
+  /** @returns false if it takes no more: the sections do not become its own then */
   keep(locks: TransactionalLocks, sections: readonly Section[]): boolean;
   guards(hold: Hold): boolean;
-  /** Guards its COMMIT with these holds, too. @throws whatever forbids to go on under them */
+  /** Guards its COMMIT with these holds, too. @throws whatever makes it unsafe to go on under them */
   guardWith(holds: readonly GuardingHold[]): Promise<void>;
-  /** @throws LockInTransactionError if it takes no work any more · TransactionRestart if it begins anew */
+  /** @throws LockInTransactionError if it takes no work any more · TransactionRestart if it is run again */
   assertTakesWork(asker: Asker): void;
   refusal(why: Refusal, asker: Asker): Error;
 }
 
 /**
- * What becomes of a lock that is asked for inside of an open transaction. It is refused, or the transaction is run again
- * with the lock from its beginning, or, if that is safe, it is taken here and kept until the outermost open transaction
- * has ended: the work under a lock may be part of each transaction that is open around it, so each is guarded by it.
+ * What becomes of a lock that is asked for inside an open transaction. A key that the context holds already is joined.
+ * For any other key, the call's option `insideTransaction` decides:
+ *
+ * - 'reject': the call is refused.
+ * - 'restart': the transaction is rolled back, and run again from its beginning with the lock held.
+ * - 'join': if that is safe, the lock is taken here, and kept until the outermost open transaction has ended.
+ *
+ * The work under a lock may be part of every transaction that is open around it, so the hold guards the COMMIT of each.
  */
 export class LocksInside {
   readonly #level: TransactionLevel;
@@ -54,7 +59,7 @@ export class LocksInside {
     const sections = await locks.take(asked.keys, asked.options); // joins what is there now
     try {
       level.run.assertGoesOn();
-      if (!level.isOpen) return sections; // ordinary ones: nobody has waited for the work that asks
+      if (!level.isOpen) return sections; // ordinary ones: the transaction has not waited for the work that asks
       level.assertTakesWork(asked);
       await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
     } catch (error) {
@@ -81,7 +86,7 @@ export class LocksInside {
     }
   }
 
-  /** Neither held by the context nor kept by a transaction. */
+  /** The keys that are neither held by the context nor kept by a transaction. */
   #missing(locks: TransactionalLocks, asked: AskedLocks): AskedLocks {
     const held = new Set(locks.heldHere().map(({ key }) => key));
     for (const level of this.#level.levels) {
@@ -90,7 +95,7 @@ export class LocksInside {
     return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
   }
 
-  /** What was read so far may be older than the lock, whether that is free now or not: only a fresh run is under it. */
+  /** What was read so far may be older than the lock, even if that is free now: only a fresh run is protected by it. */
   #beginAnew(asker: Asker, demand: () => never): never {
     this.#level.assertTakesWork(asker);
     if (this.#level.run.isOver) throw this.#level.refusal('outlived', asker);
@@ -107,7 +112,7 @@ export class LocksInside {
     return turn;
   }
 
-  /** Waits with the transaction open, for half of what it has left at most. */
+  /** Waits with the transaction open, for at most half of the time that it has left. */
   async #takeHere(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
     const level = this.#level;
     if (!level.isOpen) return; // an ordinary lock
@@ -128,6 +133,7 @@ export class LocksInside {
     const level = this.#level;
     const asker = { callSite, keys: holds.map(({ key }) => key) };
     level.assertTakesWork(asker);
+    // A hold that is younger than the outermost transaction is treated like a lock that is asked for inside of it.
     const { startedAt } = this.#outermost;
     const younger = holds.find((hold) => hold.since > startedAt && !level.guards(hold));
     switch (younger?.options.insideTransaction) {
@@ -147,7 +153,9 @@ export class LocksInside {
     for (const level of this.#level.levels) await level.guardWith(holds);
   }
 
-  /** @throws LockInTransactionError if the work would not see what the last holder has written, or could not be fenced */
+  /**
+   * @throws LockInTransactionError if the work would not see what the last holder has written, or could not be fenced
+   */
   async #assertMayJoin(locks: TransactionalLocks, asker: Asker): Promise<void> {
     const fresh = await Promise.all(this.#level.levels.map((level) => level.seesFreshData()));
     if (!fresh.every(Boolean)) throw this.#level.refusal('stale-snapshot', asker);

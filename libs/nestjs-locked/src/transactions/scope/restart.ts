@@ -7,15 +7,17 @@ import { AFTERMATH_MS, TransactionRun, type RunMemory } from './transaction-run.
 
 const MAX_RESTARTS = 8;
 
-/** A key that was asked for inside the transaction: the runs after that hold it from their beginning. */
+/** A key that was asked for inside the transaction: later runs hold it from their beginning. */
 interface Wanted {
   readonly locks: TransactionalLocks;
   readonly key: string;
-  /** Those of the call that asked first: it would be the one to acquire it, and others to join. */
+  /** The options of the call that asked first: that call would acquire the key, and later ones would join. */
   readonly options: ResolvedLockOptions;
-  /** How long the transaction had waited already when it was asked for. */
+  /** How long the transaction had waited already when the key was asked for. */
   readonly waitedBefore: number;
-  /** Somebody else held it for the whole wait; the call that asks for it is told so in one more run. */
+  /**
+   * Set if somebody else held it for the whole wait: in one more run without it, the call that asks gets this error.
+   */
   refused: LockNotAcquiredError | undefined;
 }
 
@@ -27,13 +29,17 @@ interface Batch {
 
 /**
  * The runs of one outermost transaction: it is run again with all the keys that were asked for inside of it, until
- * nothing new is asked for. Between two runs no key is held that a run has taken: waiting for some while holding
+ * nothing new is asked for. Between two runs, no key of an earlier run stays held: waiting for some while holding
  * others would be out of order.
+ *
+ * If a key is not free in time, the whole transaction fails, unless the call that asked for it has an answer of its own
+ * to that (a single try, or `onBusy`). Then the transaction is run once more without the key, so that the call can give
+ * its answer.
  */
 export class Restart implements RunMemory {
   readonly #wanted: Wanted[] = [];
   #runs = 0;
-  /** All waits for keys together: a call waits for its keys as long as its `waitMs` says, over all runs. */
+  /** The sum of all waits for keys: a call waits for its keys as long as its `waitMs` says, over all runs together. */
   #waitedMs = 0;
   #waitingSince: number | undefined;
   #endedAt = Infinity;
@@ -95,7 +101,7 @@ export class Restart implements RunMemory {
     return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
   }
 
-  /** Takes what was asked for with no transaction open, in one order over all lock services. */
+  /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
   #holding<R>(run: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(({ refused }) => refused === undefined);
     if (wanted.length === 0) return run();
@@ -107,6 +113,7 @@ export class Restart implements RunMemory {
     });
   }
 
+  /** Takes one batch inside of the other, then runs. An error after a batch was entered comes from what runs inside. */
   async #taking<R>(batches: readonly Batch[], run: () => Promise<R>): Promise<R> {
     const [first, ...rest] = batches;
     if (first === undefined) return run();
@@ -136,6 +143,7 @@ export class Restart implements RunMemory {
   }
 }
 
+/** A call that is willing to wait longer than the refused one may still get the key. */
 function isMorePatient(options: ResolvedLockOptions, than: ResolvedLockOptions): boolean {
   return options.waitMs > than.waitMs;
 }
@@ -158,7 +166,7 @@ function inBatches(wanted: readonly Wanted[]): Batch[] {
   return batches;
 }
 
-/** Each key is held as the call that asked for it wants it. */
+/** One call has one set of options, and each key is held as the call that asked for it wants it. */
 function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
   const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];

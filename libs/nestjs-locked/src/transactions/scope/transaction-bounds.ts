@@ -1,16 +1,16 @@
 import type { TransactionTimeouts } from '../../core/transaction.options.js';
 import type { TransactionBounds } from '../sql/database-session.js';
 
-/** A healthy holder has at least this share of its lease left, whenever it is paused: it is renewed every third. */
+/** Whenever a healthy holder is paused, it has at least this share of its lease left: it renews after every third. */
 export const HEALTHY_SHARE = 2 / 3;
 
-/** Kept free of what a lease has left, for the way to the database and for its clock: a tenth of it, 50 ms at least. */
+/** What is kept free for the way to the database and for its clock: a tenth of what is left, and 50 ms at least. */
 function marginMs(remainingMs: number): number {
   return Math.max(50, remainingMs / 10);
 }
 
 /**
- * How long the database may let the transaction be, so that it ends a paused holder before the lease does: one
+ * The limits that the database gets for the transaction, so that it ends a paused holder before the lease does: one
  * statement and one pause after it fit into what the lease has left at any time.
  *
  * @param remainingMs what the lease has left now

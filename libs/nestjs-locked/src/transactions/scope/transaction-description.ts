@@ -1,7 +1,7 @@
 import type { DatabaseSession } from '../sql/database-session.js';
 import type { CommitProgress } from './failed-commit.js';
 
-/** What an adapter knows of a transaction that it opens. */
+/** What an adapter knows about a transaction that it opens. */
 export interface TransactionDescription {
   /** Tells several databases apart. @default 'default' */
   readonly connection?: string;

@@ -7,12 +7,12 @@ import { claimFence } from '../fence/fence.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
 
-/** What of its lease a holder must have left when it commits; less is topped up first. */
+/** The share of its lease that a holder must have left when it commits; if it has less, the lease is renewed first. */
 const COMMIT_SHARE = 0.1;
 
 /**
- * The holds under which one transaction runs, whoever acquired them. It claims them in the database, lets the
- * transaction commit only while they are held, and keeps them until it has ended.
+ * The holds under which one transaction runs, no matter which code acquired them. It claims them in the database, lets
+ * the transaction commit only while they are held, and keeps them until it has ended.
  */
 export class TransactionGuard {
   readonly #connection: string;
@@ -39,7 +39,7 @@ export class TransactionGuard {
     return this.#claimed.get(locks)?.has(key) === true;
   }
 
-  /** Those that the transaction has to claim, besides what it has claimed already. */
+  /** The holds among these that the transaction still has to claim. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(
       ({ locks, hold }) =>
@@ -54,7 +54,7 @@ export class TransactionGuard {
     await this.add(holds);
   }
 
-  /** Keeps the holds until the transaction has ended, and claims them. @throws whatever forbids to go on under them */
+  /** Keeps the holds until the transaction has ended, and claims them. @throws whatever makes it unsafe to go on */
   async add(added: readonly GuardingHold[]): Promise<void> {
     for (const { locks, hold } of added) {
       hold.join();
@@ -75,7 +75,7 @@ export class TransactionGuard {
       this.#hasSpoken = true;
       await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, bounds);
       this.#noteClaims(locks, unclaimed);
-      bounds = undefined; // armed with the claim
+      bounds = undefined; // they were armed with the claim
     }
     if (bounds === undefined || this.#session === undefined) return;
     this.#hasSpoken = true;
@@ -94,7 +94,7 @@ export class TransactionGuard {
     );
   }
 
-  /** Time-outs from the hold that has least left; undefined if they are off. */
+  /** The time-outs, from the hold that has the least time left; undefined if they are off. */
   #bounds(): TransactionBounds | undefined {
     const holds = [...this.#holds].flatMap(([hold, { transactionOptions: transactionRules }]) =>
       transactionRules.timeouts === undefined ? [] : { hold, timeouts: transactionRules.timeouts },
@@ -138,11 +138,11 @@ export class TransactionGuard {
 
   /** The transaction keeps them no longer. */
   release(): void {
-    for (const hold of this.#holds.keys()) void hold.drop().catch(() => {}); // reported
+    for (const hold of this.#holds.keys()) void hold.drop().catch(() => {}); // already reported
   }
 }
 
-/** Each once, in the order in which every transaction claims. */
+/** The services, each once, in the order in which every transaction claims. */
 function servicesOf(holds: readonly GuardingHold[]): TransactionalLocks[] {
   const services = new Set(holds.map(({ locks }) => locks));
   return [...services].sort((a, b) => byBytes(a.orderedBy, b.orderedBy));

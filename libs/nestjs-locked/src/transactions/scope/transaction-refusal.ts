@@ -59,11 +59,11 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'committing':
       return 'It is being committed: the work that asks was not awaited; await it, or lock outside the transaction';
     case 'failing':
-      return 'It is rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
+      return 'It is being rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
     case 'ended':
       return 'It has ended already: the work was not awaited; await it inside the transaction';
     case 'unawaited-branch':
-      return 'It cannot commit, because a locked call inside of it still runs: it would be committed by half; await every call in the body of the transaction';
+      return 'It cannot commit, because a locked call inside of it still runs: only a part of it would be committed; await every call in the body of the transaction';
     case 'endless-branch':
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':

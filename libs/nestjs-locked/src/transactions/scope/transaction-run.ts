@@ -1,9 +1,9 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 
-/** How long after a transaction something may still go on in a run of it that was given up, or that failed. */
+/** How long after the end of a transaction code may still go on in a run of it that was given up, or that failed. */
 export const AFTERMATH_MS = 10_000;
 
-/** Rolls a transaction back that is going to be run again. Not for catching: whoever does is overruled at the commit. */
+/** Rolls back a transaction that is going to be run again. Code that catches it is overruled at the commit. */
 export class TransactionRestart extends Error {
   constructor(keys: readonly string[]) {
     super(
@@ -13,9 +13,9 @@ export class TransactionRestart extends Error {
   }
 }
 
-/** What all runs of a transaction know. */
+/** What all runs of a transaction have in common. */
 export interface RunMemory {
-  /** Whether the last of them goes on, or has ended only a moment ago. */
+  /** Whether the last run goes on, or has ended only a moment ago. */
   readonly isRecent: boolean;
   /** Remembers what the next run needs. @throws LockInTransactionError if there were too many runs already */
   note(locks: TransactionalLocks, request: AskedLocks): void;
@@ -24,8 +24,8 @@ export interface RunMemory {
 }
 
 /**
- * One run of an outermost transaction, with the transactions inside of it. As soon as it has to begin anew it is over
- * for everybody who works in it, in whatever branch: no statement, no lock and no commit any more.
+ * One run of an outermost transaction, with the transactions inside of it. As soon as the transaction has to be run
+ * again, this run is over for all code in it, in whatever branch: no statement, lock or commit is accepted any more.
  */
 export class TransactionRun {
   readonly #memory: RunMemory;
@@ -37,30 +37,30 @@ export class TransactionRun {
     this.#memory = memory;
   }
 
-  /** Whether it was given up, so that what still goes on in it is nobody's work any more. */
+  /** Whether it was given up, so that what still goes on in it counts for nothing. */
   get isAbandoned(): boolean {
     return this.#pending !== undefined;
   }
 
-  /** Whether the transaction begins anew. */
+  /** Whether the transaction is run again. */
   get isRepeated(): boolean {
     return this.isAbandoned && this.#obstacle === undefined;
   }
 
-  /** Whether the transaction has ended, so that nobody could begin it anew. */
+  /** Whether the transaction has ended, so that it cannot be run again. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   /**
-   * Whether that was a moment ago. Later, code that was begun in it is not necessarily a part of it: whatever was
-   * started there once (a timer, a connection with its listeners) has its async context for ever.
+   * Whether it was given up only a moment ago. Later, code that was started in it is not necessarily a part of it: a
+   * timer, or a connection with its listeners, keeps the async context of its beginning for ever.
    */
   get isJustAbandoned(): boolean {
     return this.isAbandoned && this.#memory.isRecent;
   }
 
-  /** @throws TransactionRestart if it does not */
+  /** @throws TransactionRestart if the run was given up */
   assertGoesOn(): void {
     if (this.#pending !== undefined) throw this.#pending;
   }
@@ -70,7 +70,7 @@ export class TransactionRun {
     this.#memory.assertNotRefused(locks, request);
   }
 
-  /** Gives the run up: the next one has these keys from its beginning. @throws TransactionRestart, in any case */
+  /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, in any case */
   demand(locks: TransactionalLocks, request: AskedLocks): never {
     this.#memory.note(locks, request);
     return this.beginAnew(request.keys);
@@ -82,12 +82,12 @@ export class TransactionRun {
     throw this.#pending;
   }
 
-  /** Work goes on in it that may not go on beside the next run: there is none. */
+  /** Work goes on in it that must not go on beside another run, so there is no other run. */
   cannotBeRepeated(obstacle: Error): void {
     this.#obstacle ??= obstacle;
   }
 
-  /** @returns what its caller is told */
+  /** @returns the error for the caller of the transaction */
   end(error: unknown): unknown {
     this.#isOver = true;
     return this.#obstacle ?? error;

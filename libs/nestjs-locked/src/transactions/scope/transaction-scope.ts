@@ -16,14 +16,14 @@ import type { TransactionOutcome } from './transaction-outcome.js';
 import { refusal, type Refusal } from './transaction-refusal.js';
 import { AFTERMATH_MS, type TransactionRun } from './transaction-run.js';
 
-/** The level of a transaction can only be set before its first statement. */
+/** The isolation level of a transaction can only be set before its first statement. */
 const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
 
-/** Who asks, where it is no call that asks for a lock. */
+/** The call site in messages, where it is not a call that asks for a lock. */
 const A_TRANSACTION = { callSite: 'A transaction', keys: [] };
 const A_STATEMENT = { callSite: 'A statement', keys: [] };
 
-/** Those that a transaction around has claimed in the same database, and keeps to its end. */
+/** The holds among these that a transaction around has claimed in the same database, and keeps until it has ended. */
 export function claimedAround(
   outer: TransactionScope | undefined,
   connection: string,
@@ -41,16 +41,16 @@ export function claimedAround(
  * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
  * it. It ends only when every locked call inside of it has ended.
  *
- * The scope is its life: which state it is in, and what each state allows. What stands before its COMMIT is the
- * `CommitGate`, what becomes of a lock that is asked for inside of it is `LocksInside`, and the calls that run in it
- * are its `Branches`.
+ * The scope knows which state the transaction is in, and what each state allows. The `CommitGate` is what stands before
+ * its COMMIT, `LocksInside` decides what becomes of a lock that is asked for inside, and `Branches` knows whether
+ * locked calls still run in it.
  */
 export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly description: TransactionDescription;
   readonly tx: object;
   /** The transaction around it, in the same async context. */
   readonly outer: TransactionScope | undefined;
-  /** Shared with the transactions around it: the outermost one is run again. */
+  /** Shared with the transactions around it: it is the outermost one that is run again. */
   readonly run: TransactionRun;
   readonly inside: LocksInside = new LocksInside(this);
   readonly startedAt = systemClock.now();
@@ -59,13 +59,14 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly #branches = new Branches();
   /**
    * open        the body runs
-   * committing  it is done, and nothing may be added
-   * failing     it will be rolled back, as soon as nobody works in it any more
+   * committing  the body is done: locks and locked calls are refused, but statements pass, because ORMs run hooks
+   * failing     rolled back as soon as no locked call runs in it any more; until then, everything in it is refused
+   * ended       committed, rolled back, or nobody knows which: a lock that is asked for now is an ordinary one
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
   #rolledBackAt = -Infinity;
-  /** Locks that were taken inside of it ('join'): it is the one to release them. */
+  /** Locks that were taken inside of it ('join'), and that it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
   #seesFreshData: Promise<boolean> | undefined;
   readonly #endings: (() => void)[] = [];
@@ -107,7 +108,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   // ---- beginning and ending ---------------------------------------------------------------------------------
 
-  /** The body, between the claim and the gate. It is left only when nobody works in the transaction any more. */
+  /**
+   * Runs the body, between the claim and the gate. A failure is passed on, and with it the rollback begins, only when
+   * no locked call works in the transaction any more.
+   */
   async enter<R>(body: () => Promise<R>): Promise<R> {
     await this.begin();
     try {
@@ -129,6 +133,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     }
   }
 
+  /**
+   * A locked call has not ended in time. It may go on for as long as it likes, so no second run may begin beside it.
+   */
   #giveUpOnBranches(cause: unknown): Error {
     const error = this.refusal('endless-branch', A_TRANSACTION);
     error.cause = cause;
@@ -145,7 +152,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
-    this.run.assertGoesOn(); // somebody swallowed it
+    this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.#state = 'committing';
     await this.#gate.pass();
@@ -160,8 +167,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     for (const onEnd of this.#endings) onEnd();
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
-    for (const closed of closing) closed.catch(() => {}); // reported
-    // Work that was not awaited may use some of them still; nobody waits for that here.
+    for (const closed of closing) closed.catch(() => {}); // already reported
+    // Work that was not awaited may still use some of the locks, and is not waited for here.
     await Promise.allSettled(ended.map(({ section }) => section.close()));
   }
 
@@ -172,10 +179,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   // ---- what may still be done in it -------------------------------------------------------------------------
 
   /**
-   * Before code that runs inside of it looks for another way into the database.
+   * Called before code that runs inside of it gets another way into the database.
    *
-   * @throws TransactionRestart if it begins anew · LockInTransactionError if it is rolled back, or was a moment ago:
-   * what was meant to be a part of it would be committed by itself
+   * @throws TransactionRestart if it is run again · LockInTransactionError if it is rolled back, or was a moment ago:
+   * what was meant to be a part of it would be committed on its own
    */
   assertNotFailed(): void {
     if (this.run.isJustAbandoned) this.run.assertGoesOn();
@@ -184,9 +191,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * Before a statement of the body is sent.
-   * @throws TransactionRestart if it begins anew · LockInTransactionError if it is rolled back, or the statement comes
-   * too late for it
+   * Called before a statement of the body is sent.
+   * @throws TransactionRestart if it is run again · LockInTransactionError if it is rolled back, or if the statement
+   * comes too late for it
    */
   assertTakes(sql: string | undefined): void {
     this.run.assertGoesOn();
@@ -251,7 +258,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     await this.#gate.add(added);
   }
 
-  /** The row would be locked by a transaction that waits for this one to end. @throws LockInTransactionError */
+  /**
+   * The row would stay locked by the transaction around, which waits for this one to end. @throws
+   * LockInTransactionError
+   */
   #assertNotClaimedAround(holds: readonly GuardingHold[]): void {
     for (const { hold } of claimedAround(this.outer, this.connection, holds)) {
       throw this.refusal('own-claim', { ...A_TRANSACTION, keys: [hold.key] });

@@ -8,7 +8,7 @@ import type {
 import { LockError } from '../../core/lock.errors.js';
 import { sqlErrorCode } from './sql-error.js';
 
-/** Which of them each SQLSTATE of PostgreSQL means. */
+/** Which time-out each SQLSTATE of PostgreSQL stands for. */
 const TIMED_OUT = new Map<unknown, keyof TransactionBounds>([
   ['25P03', 'idleMs'],
   ['25P04', 'totalMs'],
@@ -29,18 +29,18 @@ const CONNECTION_LOST = new RegExp(
 /**
  * The time-outs that the database has been given for one transaction. They end it so that a paused holder does not
  * block its successor, but work that is only slow meets them too, and then fails with an error that names neither
- * locks nor options: it is told which option to look at.
+ * locks nor options. To such an error is added which option to look at.
  */
 export class ArmedTimeouts {
   #bounds: TransactionBounds | undefined;
   #armedAt = 0;
 
-  /** @param survivesDisconnect false: the driver does not, so that nothing is armed that ends the connection */
+  /** @param survivesDisconnect false if the driver does not: then no time-out is armed that ends the connection */
   watch(
     session: DatabaseSession | undefined,
     survivesDisconnect: boolean,
   ): DatabaseSession | undefined {
-    this.#bounds = undefined; // another run
+    this.#bounds = undefined; // this may be another run
     if (session === undefined) return undefined;
     const note = (bounds: TransactionBounds | undefined): void => {
       if (bounds === undefined || !session.armsBounds) return;
@@ -50,7 +50,7 @@ export class ArmedTimeouts {
     return new WatchedSession(session, survivesDisconnect, note);
   }
 
-  /** Adds to the message of an error that one of the time-outs has, or may have, brought about. Others stay as they are. */
+  /** Adds to the message of an error that one of the time-outs has caused, or may have. Others stay as they are. */
   explain(error: unknown): void {
     if (!(error instanceof Error) || error instanceof LockError) return;
     const code = sqlErrorCode(error);
@@ -63,7 +63,7 @@ export class ArmedTimeouts {
     return name !== undefined && (this.#bounds?.[name] ?? 0) > 0;
   }
 
-  /** A connection that was ended while nothing was being asked does not say why. */
+  /** A connection that was ended while it was idle does not say why. */
   #mayHaveLostConnection(error: Error): boolean {
     const { idleMs = 0 } = this.#bounds ?? {};
     const wasLongEnough = idleMs > 0 && systemClock.now() - this.#armedAt >= idleMs;
@@ -139,12 +139,12 @@ function hint({ idleMs, statementMs, lockMs, totalMs }: TransactionBounds): stri
   return `the database ends a transaction under a lock that is idle, or waits, longer than the lease allows (transactionTimeouts: ${bounds.join(', ')}); take a longer leaseMs, or give transactionTimeouts values of your own`;
 }
 
-/** Drivers' errors stay what they are, so that whoever knows them by class or code still does. */
+/** Drivers' errors stay what they are, so that code that knows them by class or code still does. */
 function addToMessage(error: Error, addition: string): void {
   const { message, stack } = error;
-  // Frozen, or told by the transaction inside of this one.
+  // It is frozen, or the transaction inside of this one has added the same.
   if (Object.isFrozen(error) || message.includes(addition)) return;
   error.message = `${message} [${addition}]`;
-  // Written when the error was made; this is what logs print.
+  // The stack was written when the error was made, and is what logs print.
   if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }

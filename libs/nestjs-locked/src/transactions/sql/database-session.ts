@@ -24,20 +24,20 @@ export type ClaimOutcome =
   | { readonly kind: 'claimed' }
   /** The database knows a newer token. */
   | { readonly kind: 'fenced'; readonly key: string; readonly newest: number }
-  /** Another transaction claimed since this one's snapshot was taken: it must begin anew. */
+  /** Another transaction has claimed a key since this one's snapshot was taken: this one must begin again. */
   | { readonly kind: 'conflict'; readonly cause: unknown }
   /** The transaction of an earlier holder is still open. */
   | { readonly kind: 'blocked'; readonly cause: unknown };
 
 /** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */
 export interface DatabaseSession {
-  /** Whether bounds can be armed for one transaction. Where they cannot, they are passed over. */
+  /** Whether bounds can be armed for one transaction. Where they cannot, they are ignored. */
   readonly armsBounds: boolean;
   /** Before anything else in the transaction. */
   begin(): Promise<void>;
   /**
    * Writes the tokens, refuses if a higher one is there, and keeps other claims of the same keys waiting until the
-   * transaction has ended; arms the bounds. Rejects with errors that are none of the outcomes.
+   * transaction has ended; arms the bounds. Rejects with any error that is not one of the outcomes.
    */
   claim(
     table: string,
@@ -56,7 +56,7 @@ export interface DatabaseSession {
   isolation(): Promise<string>;
 }
 
-/** A transaction's isolation lets each statement see what was committed before it. */
+/** Whether this isolation level lets each statement see what was committed before it. */
 export function seesFreshData(isolation: string): boolean {
   const letters = isolation.toLowerCase().replace(/[^a-z]/g, '');
   return letters === 'readcommitted' || letters === 'readuncommitted';

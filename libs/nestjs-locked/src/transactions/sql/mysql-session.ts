@@ -31,7 +31,7 @@ export class MySqlSession implements DatabaseSession {
     this.#query = query;
   }
 
-  /** A savepoint goes with its transaction: if it is there at the end, so is the transaction that began with it. */
+  /** A savepoint ends with its transaction: if it is there at the end, so is the transaction that began with it. */
   async begin(): Promise<void> {
     try {
       await this.#query(`SAVEPOINT ${SAVEPOINT}`, []);
@@ -42,8 +42,8 @@ export class MySqlSession implements DatabaseSession {
   }
 
   /**
-   * The upsert takes the row's lock and keeps it; no snapshot is made by it, so that the reads after it see what the
-   * claims before it have committed.
+   * The upsert takes the row's lock and keeps it. It makes no snapshot, so that the reads after it see what the claims
+   * before it have committed.
    */
   async claim(table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
     try {
@@ -72,7 +72,7 @@ export class MySqlSession implements DatabaseSession {
 
   async arm(_bounds: TransactionBounds): Promise<void> {}
 
-  /** A statement that failed with a deadlock took the whole transaction with it; what came after it stood alone. */
+  /** A deadlock rolls the whole transaction back, and each statement after it is committed on its own. */
   async beforeCommit(): Promise<void> {
     if (await this.#isGone()) {
       throw new Error(

@@ -10,10 +10,10 @@ import { sqlErrorCode } from './sql-error.js';
 
 const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
-/** Both mean that somebody else has the row for too long: the wait for it, or the statement that waits, was ended. */
+/** Both mean that another transaction had the row for too long: the wait, or the statement that waited, was ended. */
 const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
-/** PostgreSQL 12 and later. All settings end with the transaction, so that they are right behind a transaction pooler. */
+/** PostgreSQL 12 and later. All settings end with the transaction, so that they also suit a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
   readonly armsBounds = true;
   readonly #query: TransactionQuery;
@@ -113,7 +113,7 @@ function settingsOf(bounds: TransactionBounds, params: Parameters): string[] {
   ];
 }
 
-/** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is none. */
+/** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is no limit. */
 function smaller(name: string, ms: string): string {
   return `LEAST(NULLIF(${msOf(name)}, 0), ${ms}::text::float8)::bigint::text`;
 }
@@ -123,7 +123,7 @@ function msOf(name: string): string {
   return `EXTRACT(epoch FROM current_setting('${name}', true)::interval)::float8 * 1000`;
 }
 
-/** Exists since PostgreSQL 17, and one that runs already is only replaced after it was switched off. */
+/** The setting exists since PostgreSQL 17; a time-out that runs already is only replaced after it was switched off. */
 function totalSetting(ms: string): string {
   return `(SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
       AND (present.ms = 0 OR given.ms < present.ms)

@@ -1,6 +1,6 @@
 /**
- * The rows in what a driver or ORM answers: the list itself, `{ rows }` as of pg and Kysely, or the first element of
- * a pair as of mysql2.
+ * The rows in what a driver or ORM answers: the list itself, `{ rows }` as from pg and Kysely, or the first element of
+ * a pair as from mysql2.
  */
 export function rowsOf(answer: unknown): readonly Record<string, unknown>[] {
   if (Array.isArray(answer)) {

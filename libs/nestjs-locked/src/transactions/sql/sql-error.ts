@@ -1,4 +1,4 @@
-/** The parts of an error that say what the database answered, whoever made it. */
+/** The parts of an error that say what the database answered, no matter which library made it. */
 interface SqlError {
   readonly code?: unknown;
   readonly errno?: unknown;
@@ -6,7 +6,7 @@ interface SqlError {
   readonly originalCode?: unknown;
 }
 
-/** Where ORMs put the error of the driver, or of what they wrap themselves. */
+/** Where ORMs put the error of the driver, or of another library that they wrap. */
 const INNER_ERRORS = [
   'cause',
   'driverError', // TypeORM
@@ -24,7 +24,7 @@ const PRISMA_CODE = /^P[1-9]\d{3}$/;
 /** Prisma has MySQL's numbers as text. */
 const MYSQL_NUMBER = /^\d{4}$/;
 
-/** SQLSTATE, or MySQL's error number; undefined if the error is none of the database's. */
+/** SQLSTATE, or MySQL's error number; undefined if the error does not come from the database. */
 export function sqlErrorCode(error: unknown): string | number | undefined {
   for (const inner of innerErrors(error)) {
     const { code, errno, originalCode } = inner as SqlError;
@@ -76,7 +76,9 @@ const REFUSED_NUMBERS = [1020, 1062, 1205, 1213, 1451, 1452, 3101];
 
 const COMMIT = /^\s*COMMIT\b/i;
 
-/** Hooks of the application run around the COMMIT, and what their own statements fail with takes the place of its error. */
+/**
+ * Hooks of the application run around the COMMIT, and an error of their own statements takes the place of its error.
+ */
 function isOfAnotherStatement(error: unknown): boolean {
   for (const inner of innerErrors(error)) {
     const { query, sql = query } = inner as { query?: unknown; sql?: unknown }; // TypeORM and postgres.js; Sequelize, mysql2
@@ -85,7 +87,7 @@ function isOfAnotherStatement(error: unknown): boolean {
   return false;
 }
 
-/** Whether the database itself has answered the COMMIT: it was not done. Anything else may have been done after all. */
+/** Whether the database itself has said that the COMMIT was not done. After any other error it may have been done. */
 export function isRefusedCommit(error: unknown): boolean {
   if (isOfAnotherStatement(error)) return false;
   const code = sqlErrorCode(error);
