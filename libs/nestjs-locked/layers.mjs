@@ -27,7 +27,7 @@ export const ROOMS = [
   },
   {
     name: 'core/calls',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/keys', 'core/lease'],
+    rooms: ['core', 'core/runtime', 'core/time', 'core/keys', 'core/store', 'core/lease'],
     packages: [],
   },
   {

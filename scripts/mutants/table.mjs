@@ -693,7 +693,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: restarts in the order in which they were asked',
-    file: `${SOURCES}transactions/scope/restart.ts`,
+    file: `${SOURCES}transactions/scope/repeated-runs.ts`,
     from: 'return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);',
     to: 'return a === b ? 1 : 0;',
     breaks: 'restarts take their keys in one order over all services',
@@ -701,7 +701,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: options of another call',
-    file: `${SOURCES}transactions/scope/restart.ts`,
+    file: `${SOURCES}transactions/scope/repeated-runs.ts`,
     from: 'if (last !== undefined && canBeTakenTogether(last.wanted[0] as Wanted, one)) {',
     to: 'if (last !== undefined && last.locks === one.locks) {',
     breaks: 'each key of a restart is held as its call wants it',
@@ -709,7 +709,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a wait that begins anew in each run',
-    file: `${SOURCES}transactions/scope/restart.ts`,
+    file: `${SOURCES}transactions/scope/repeated-runs.ts`,
     from: 'options.waitMs - (this.#waited() - waitedBefore)',
     to: 'options.waitMs',
     breaks: 'a call waits for its keys as long as it says, over all runs',
@@ -717,7 +717,7 @@ export const TABLE = [
   },
   {
     name: 'transaction: a run that counts for ever',
-    file: `${SOURCES}transactions/scope/restart.ts`,
+    file: `${SOURCES}transactions/scope/repeated-runs.ts`,
     from: 'return systemClock.now() < this.#endedAt + AFTERMATH_MS;',
     to: 'return this.#endedAt > 0;',
     breaks: 'what was started in an earlier run is not closed for ever',

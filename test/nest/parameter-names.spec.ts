@@ -4,7 +4,7 @@ import {
   decoratedMethod,
   type DecoratedMethod,
 } from '../../libs/nestjs-locked/src/nest/decorator/decorated-method.js';
-import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/decorator/locked-key.js';
+import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/decorator/compile-locked-key.js';
 import { readParameters } from '../../libs/nestjs-locked/src/nest/decorator/parameter-names.js';
 
 type Class = abstract new () => object;

@@ -180,7 +180,7 @@ describe('acquire() around a transaction, with the fence on', () => {
     const lock = await locks.acquire(stock.key);
     const sell = (): Promise<void> => dataSource.transaction((manager) => stock.takeOne(manager));
     await expect(sell()).rejects.toBeInstanceOf(LockInTransactionError);
-    await expect(sell()).rejects.toThrow(/open the transaction inside of lock\.run/);
+    await expect(sell()).rejects.toThrow(/open the transaction inside lock\.run/);
     await lock.run(sell);
     expect([await stock.quantity(), await stock.fence()]).toEqual([99, lock.fencingToken]);
     await lock.release();

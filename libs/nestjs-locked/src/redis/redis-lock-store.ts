@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import type { Clock } from '../core/time/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
+import { newProcessId } from '../core/store/lease-token.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -78,7 +78,7 @@ const SCRIPTS = [
  * ours, and of the client only its options are used.
  */
 export class RedisLockStore implements LockStore {
-  readonly processId = randomBytes(16).toString('hex');
+  readonly processId = newProcessId();
   readonly commandTimeoutMs: number;
   readonly directory: RedisLockDirectory;
   /** The first arguments of every script. */

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
+import { newProcessId } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import type {
@@ -33,7 +33,7 @@ const LAPSED_MS = 60_000;
  */
 export class InMemoryLockStore implements LockStore, LockDirectory {
   readonly directory = this;
-  readonly processId = randomBytes(16).toString('hex');
+  readonly processId = newProcessId();
   readonly commandTimeoutMs = 1_000;
   readonly #locks: InMemoryLocks;
   readonly #acceptMs: number;

@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { leaseToken, newProcessId } from '../core/store/lease-token.js';
 import type { Granted, InboxMessage, LockStore, Queued } from '../core/store/lock-store.js';
 
 /** Two processes on one store, opened; the suite gives every case keys of its own. */
@@ -105,7 +105,7 @@ class Party {
   /** So many processes stand in the queue behind everybody, and have ended. */
   async abandoned(count: number): Promise<void> {
     const asked = Array.from({ length: Math.min(count, 100) }, () =>
-      this.ask(`${randomBytes(16).toString('hex')}:1`),
+      this.ask(leaseToken(newProcessId(), 1)),
     );
     for (const { kind } of await Promise.all(asked)) equal(kind, 'queued');
     if (count > asked.length) await this.abandoned(count - asked.length);

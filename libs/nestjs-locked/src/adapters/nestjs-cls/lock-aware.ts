@@ -91,9 +91,7 @@ function givenClients(pool: ErrorSource | false | undefined): KnownClients | und
 }
 
 function warnOfUnguardedClients(connection: string): void {
-  const timed = [...locksInUse()].find(
-    ({ transactionOptions: transactionRules }) => transactionRules.timeouts,
-  );
+  const timed = [...locksInUse()].find(({ transactionOptions }) => transactionOptions.timeouts);
   timed?.report({ type: 'unguarded-clients', connection });
 }
 

@@ -1,4 +1,5 @@
 import type { EngineParts } from '../lease/engine-parts.js';
+import { RETRY_MS } from '../store/retry-pause.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { Section } from './section.js';
 import { byBytes } from '../keys/key-order.js';
@@ -13,9 +14,6 @@ import type { QueuesByKey } from '../lease/queues-by-key.js';
 
 /** A wait that could be one half of a deadlock lasts no longer than this. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
-
-/** A renewal that the store has not answered is tried again after this pause. */
-const CONFIRM_AGAIN_MS = 100;
 
 /** What every call of an engine needs. */
 export interface CallParts {
@@ -147,7 +145,7 @@ export class Acquisition {
       const cause = causes.find((failed) => failed !== undefined);
       if (cause === undefined || this.#firstLost !== -1) return;
       if (this.#remainingWaitMs() === 0) throw cause;
-      await new Promise<void>((resolve) => void this.#parts.clock.after(CONFIRM_AGAIN_MS, resolve));
+      await new Promise<void>((resolve) => void this.#parts.clock.after(RETRY_MS, resolve));
     }
   }
 

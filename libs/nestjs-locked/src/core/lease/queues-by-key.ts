@@ -3,7 +3,7 @@ import type { ResolvedLockOptions } from '../lock.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
-import { JointAcquire } from './joint-acquire.js';
+import { AcquireTogether } from './acquire-together.js';
 import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
 
@@ -44,16 +44,16 @@ export class QueuesByKey {
 
   async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
     for (const key of keys) this.#assertFreeHere(key);
-    const joint = new JointAcquire();
+    const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
       this.#queues.get(key)?.lease?.giveUp();
-      return this.#queueOf(key).enter({ options: once, isPart: true }, joint);
+      return this.#queueOf(key).enter({ options: once, isPart: true }, together);
     });
     // Handles every rejection from the start: a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);
-    void joint.send(this.#parts.store);
-    return allOrNone(await outcomes, () => joint.taken);
+    void together.send(this.#parts.store);
+    return allOrNone(await outcomes, () => together.taken);
   }
 
   /** A key counts as taken only if somebody has it, and not because the store does not answer. */

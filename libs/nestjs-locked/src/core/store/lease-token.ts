@@ -1,8 +1,18 @@
+import { randomBytes } from 'node:crypto';
+
+/** How many hex digits a process id has. The scripts find the inbox of a token's process by this length. */
+export const PROCESS_ID_DIGITS = 32;
+
 /**
- * The token of one tenure: the id of the process that asks, which has 32 hex digits, then a colon and a count. In
+ * The token of one tenure: the id of the process that asks, then a colon and a count. In
  * Redis, the key of a lock that is ours has no other value, so the format also tells our holders from foreign ones.
  */
-const LEASE_TOKEN = /^([0-9a-f]{32}):\d+$/;
+const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+$`);
+
+/** @returns an id that no other process has, nor another lock service of this one */
+export function newProcessId(): string {
+  return randomBytes(PROCESS_ID_DIGITS / 2).toString('hex');
+}
 
 export function leaseToken(processId: string, count: number): string {
   return `${processId}:${count}`;

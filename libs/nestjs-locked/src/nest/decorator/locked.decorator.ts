@@ -1,7 +1,7 @@
 import { decoratedMethod } from './decorated-method.js';
 import type { Keys } from '../../core/lock.options.js';
 import { requestLockService } from './hidden-lock-service.js';
-import { compileLockedKey, type KeyFunction } from './locked-key.js';
+import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
 import { lockMethod } from './locked-method.js';
 import type {
   AnyMethod,

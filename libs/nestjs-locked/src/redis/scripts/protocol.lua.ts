@@ -1,4 +1,5 @@
 import { FENCE_BLOCK } from '../../core/store/fence-block.js';
+import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
 
 /**
  * What the scripts share: the fence, the queue, and the only place where a key is given to a waiter.
@@ -65,7 +66,7 @@ local function mint(leaseMs, above)
   return text(first), text(first + BLOCK)
 end
 
-local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, 32) end
+local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS}) end
 
 local function isOurs(value) return string.find(value, '^%x+:%d+$') ~= nil and string.find(value, ':', 1, true) == 33 end
 

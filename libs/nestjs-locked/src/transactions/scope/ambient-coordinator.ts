@@ -10,7 +10,7 @@ import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
 import { outcomeOfFailedCommit } from './failed-commit.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { assertNoneAcquired, fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
-import { Restart } from './restart.js';
+import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { claimedAround, TransactionScope } from './transaction-scope.js';
@@ -99,7 +99,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
           this.#once(description, open, run, outer),
         ),
       );
-    return outer === undefined ? new Restart().repeat(once) : once(outer.run);
+    return outer === undefined ? new RepeatedRuns().repeat(once) : once(outer.run);
   }
 
   /**
@@ -122,7 +122,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
       leaveTurns(turns);
       throw error;
     }
-    const scope = this.#scopeFor(description, tx, new TransactionRun(new Restart()), outer);
+    const scope = this.#scopeFor(description, tx, new TransactionRun(new RepeatedRuns()), outer);
     scope.atEnd(() => leaveTurns(turns));
     return scope;
   }

@@ -55,7 +55,7 @@ export class LocksInside {
   /** @returns held sections, one for each key @throws as `OpenTransaction.take` */
   async take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
     const level = this.#level;
-    await this.#takeMissing(locks, asked);
+    await this.#decideOnMissing(locks, asked);
     const sections = await locks.take(asked.keys, asked.options); // joins what is there now
     try {
       level.run.assertGoesOn();
@@ -69,7 +69,7 @@ export class LocksInside {
     return sections;
   }
 
-  async #takeMissing(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
+  async #decideOnMissing(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
     const { run } = this.#level;
     run.assertGoesOn();
     const missing = this.#missing(locks, asked);

@@ -96,8 +96,10 @@ export class TransactionGuard {
 
   /** The time-outs, from the hold that has the least time left; undefined if they are off. */
   #bounds(): TransactionBounds | undefined {
-    const holds = [...this.#holds].flatMap(([hold, { transactionOptions: transactionRules }]) =>
-      transactionRules.timeouts === undefined ? [] : { hold, timeouts: transactionRules.timeouts },
+    const holds = [...this.#holds].flatMap(([hold, { transactionOptions }]) =>
+      transactionOptions.timeouts === undefined
+        ? []
+        : { hold, timeouts: transactionOptions.timeouts },
     );
     const tightest = holds.sort((a, b) => a.hold.remainingMs() - b.hold.remainingMs())[0];
     if (tightest === undefined) return undefined;
@@ -116,8 +118,8 @@ export class TransactionGuard {
   }
 
   #commitIdleMs(): number | undefined {
-    const idles = [...this.#holds].flatMap(([hold, { transactionOptions: transactionRules }]) => {
-      const { timeouts } = transactionRules;
+    const idles = [...this.#holds].flatMap(([hold, { transactionOptions }]) => {
+      const { timeouts } = transactionOptions;
       return timeouts === undefined ? [] : commitIdleMs(timeouts, hold.remainingMs());
     });
     return idles.length === 0 ? undefined : Math.min(...idles);

@@ -1,17 +1,8 @@
+import { TransactionRestart } from './transaction-restart.js';
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 
 /** How long after the end of a transaction code may still go on in a run of it that was given up, or that failed. */
 export const AFTERMATH_MS = 10_000;
-
-/** Rolls back a transaction that is going to be run again. Code that catches it is overruled at the commit. */
-export class TransactionRestart extends Error {
-  constructor(keys: readonly string[]) {
-    super(
-      `The transaction is rolled back and run again with ${keys.map((key) => `'${key}'`).join(', ')} locked (insideTransaction: 'restart'); do not catch this`,
-    );
-    this.name = 'TransactionRestart';
-  }
-}
 
 /** What all runs of a transaction have in common. */
 export interface RunMemory {

@@ -36,7 +36,7 @@ interface Batch {
  * to that (a single try, or `onBusy`). Then the transaction is run once more without the key, so that the call can give
  * its answer.
  */
-export class Restart implements RunMemory {
+export class RepeatedRuns implements RunMemory {
   readonly #wanted: Wanted[] = [];
   #runs = 0;
   /** The sum of all waits for keys: a call waits for its keys as long as its `waitMs` says, over all runs together. */

@@ -2,7 +2,7 @@ import type { AcquireCommand, AcquireReply, LockStore } from '../store/lock-stor
 import type { Acquires } from './lease-user.js';
 
 /** Collects the first commands of several queues and sends them as one, which takes all the keys or none. */
-export class JointAcquire implements Acquires {
+export class AcquireTogether implements Acquires {
   readonly #commands: AcquireCommand[] = [];
   readonly #answers: ((reply: AcquireReply) => void)[] = [];
   #taken: string | undefined;
