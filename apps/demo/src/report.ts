@@ -25,7 +25,7 @@ const ROWS: readonly Row<Sale>[] = [
   ['result', (sale) => (sale.faults.length === 0 ? 'exact' : 'WRONG')],
 ];
 
-/** One column per sale. */
+/** A table with one column for each sale. */
 export function salesTable(sales: readonly Sale[]): string {
   return table(sales, HEADS, ROWS);
 }
