@@ -11,7 +11,7 @@ export const workOutlivesLease: Accident = {
     a.buy({ stopAt: ['inside'] });
     await a.reaches('inside');
     b.buy();
-    // B gets in and is done, or A's lease should have ended long ago.
+    // Waits until B has got in and is done, or until A's lease should have ended long ago.
     if (await b.holds(LEASE_MS * 1.5)) await b.ends();
     scene.mark('A finishes its work');
     a.goOn();
