@@ -60,7 +60,7 @@ export class StockApiProcess {
   assertRunning(): void {
     const { exitCode, signalCode } = this.child;
     if (exitCode === null && signalCode === null) return;
-    throw new Error(`stock-api ended by itself: ${this.howItEnded()}. It said:\n${this.output}`);
+    throw new Error(`stock-api ended on its own: ${this.howItEnded()}. It said:\n${this.output}`);
   }
 
   signal(signal: NodeJS.Signals): void {

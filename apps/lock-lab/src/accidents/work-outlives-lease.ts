@@ -4,7 +4,7 @@ import type { Accident } from './accident.js';
 export const workOutlivesLease: Accident = {
   id: 'long-work',
   name: 'work outlives the expiry',
-  how: 'A reads the stock and works for half as long again as the lock lasts; B wants to buy meanwhile',
+  how: 'A reads the stock and works for half as long again as the lock lasts; B wants to buy in the meantime',
   cannotHappenTo: () => undefined,
   async play(scene) {
     const [a, b] = await scene.callers(['A', 'B']);

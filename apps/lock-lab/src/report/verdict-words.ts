@@ -32,7 +32,7 @@ export const VERDICTS: Readonly<Record<Verdict, VerdictWords>> = {
     sign: '2',
     short: 'two holders',
     word: 'two',
-    meaning: 'Two believed that they held the lock; the stock came out right all the same.',
+    meaning: 'Two believed that they held the lock; the stock still came out right.',
     css: 'two',
   },
   'locked for ever': {

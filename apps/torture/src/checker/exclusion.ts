@@ -49,7 +49,7 @@ export function sharingViolations({ sections, calls }: Facts): string[] {
       if (other === undefined) continue;
       if (!areRelated(section.call, other, calls)) {
         violations.push(
-          `${section.id} and ${id} share a hold of ${section.key} although neither was made inside of the other`,
+          `${section.id} and ${id} share a hold of ${section.key} although neither was made inside the other`,
         );
       } else if (
         section.call.parent === other.parent &&

@@ -124,7 +124,7 @@ class Party {
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
-/** This is one file because it is one list: the author of a store reads every rule in it. */
+/** It is one file because it is one list: the author of a store reads every rule in it. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,

@@ -51,8 +51,8 @@ const MOST_WAITING = 1_000;
  *
  * Forgotten and repeating commands still count as unanswered. In every state, a command fails when its time is over.
  *
- * All of this is in one file because the question whether a command may be sent now depends on all of it at once: on
- * the connection, and on every other command that waits, is on its way, or was forgotten.
+ * It is one file because the question whether a command may be sent now depends on all of this at once: on the
+ * connection, and on every other command that waits, is on its way, or was forgotten.
  */
 export class CommandConnection {
   readonly #options: CommandConnectionOptions;
