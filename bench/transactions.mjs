@@ -1,10 +1,10 @@
 /**
- * What a transaction under a lock costs more than one without, on a PostgreSQL and a Redis of this machine:
+ * How much more a transaction under a lock costs than one without, on a PostgreSQL and a Redis of this machine:
  *
  *     npm run bench:transactions
  *
- * Each row is a ratio to the plain transaction of the same round; the rounds of all rows are interleaved, and the
- * median round counts.
+ * Each row is a ratio to the plain transaction of the same round. The rounds of all rows are interleaved, and the
+ * median of the rounds counts.
  */
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
@@ -71,8 +71,9 @@ await Promise.all([redis.stop(), postgres.stop()]);
 /**
  * @param {string} name
  * @param {object} how
- * @param {'outside' | 'around' | 'inside'} [how.order] outside: one lock around all that is measured, because it is the
- * transaction's cost that is asked for. Otherwise each transaction takes a lock of its own, which costs two Redis commands.
+ * @param {'outside' | 'around' | 'inside'} [how.order] outside: there is one lock around everything that is measured,
+ * because the cost of the transaction is wanted. Otherwise each transaction takes a lock of its own, which costs two
+ * Redis commands.
  */
 async function variant(name, { aware, lock, order = 'outside' }) {
   const dataSource = await new DataSource({ type: 'postgres', url, poolSize: 1 }).initialize();

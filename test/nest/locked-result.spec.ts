@@ -321,7 +321,7 @@ describe('a Promise of something that goes on', () => {
     await settled();
     expect(locks.events).toEqual(LOCKED_ONCE);
     await expect(lastValueFrom(values)).rejects.toThrow(
-      "Cannot subscribe to the result of Reports.make: its lock was given back when the first subscription ended; set returns: 'observable'",
+      "Cannot subscribe to the result of Reports.make: its lock was released when the first subscription ended; set returns: 'observable'",
     );
   });
 

@@ -1,4 +1,4 @@
-/** Everything the demo has started and how to stop it: once, in reverse order, however it ends. */
+/** Everything that the demo has started, and how to stop it: once, in reverse order, however the demo ends. */
 export class Cleanup {
   private readonly stops: (() => Promise<void>)[] = [];
   private running: Promise<void> | undefined;
@@ -8,9 +8,9 @@ export class Cleanup {
   }
 
   /**
-   * Starts something that will be stopped, even when the demo is interrupted while it starts.
+   * Starts something that will be stopped, even if the demo is interrupted while it starts.
    *
-   * @throws Error when the demo is being stopped
+   * @throws Error if the demo is being stopped
    */
   async use<T>(start: () => Promise<T>, stop: (started: T) => Promise<void>): Promise<T> {
     this.assertNotBegun();
@@ -18,7 +18,7 @@ export class Cleanup {
     this.stops.unshift(async () => {
       const result = await starting.then(
         (started) => ({ started }),
-        () => undefined, // whoever called use() has this error; there is nothing to stop
+        () => undefined, // the caller of use() gets this error; there is nothing to stop
       );
       if (result !== undefined) await stop(result.started);
     });

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 export class DemoRedis {
   private constructor(
     private readonly redis: Redis,
-    /** Names of the commands that Redis does not allow in scripts. */
+    /** The names of the commands that Redis does not allow in scripts. */
     private readonly clientOnly: ReadonlySet<string>,
   ) {}
 
@@ -21,9 +21,9 @@ export class DemoRedis {
   }
 
   /**
-   * How many commands clients have sent, by Redis' own statistics. Those also count what scripts
-   * run inside; so only commands are added up that Redis does not allow in scripts (EVALSHA, EVAL,
-   * SUBSCRIBE and the like). The locks send no others.
+   * How many commands clients have sent, by Redis' own statistics. These also count the commands inside scripts, so
+   * only commands that Redis does not allow in scripts are added up (EVALSHA, EVAL, SUBSCRIBE and the like). The locks
+   * send no others.
    */
   async clientCommands(): Promise<number> {
     const lines = (await this.redis.info('commandstats')).matchAll(

@@ -18,20 +18,20 @@ import type { Trial } from './trap/trial.js';
 import { workersScenario } from './workers.scenario.js';
 
 const PROCESSES = 3;
-/** How often a sale without the lock is repeated until it goes wrong. */
+/** How often a sale without the lock is repeated, at most, until it goes wrong. */
 const UNLOCKED_TRIES = 3;
 
-/** The same for the sales with and without the lock. */
+/** These settings are the same for the sales with and without the lock. */
 const STOCK_API_SETTINGS = {
   STOCK_DEMO: '1',
   STOCK_PAUSE_MS: '3',
   DATABASE_POOL_SIZE: '5',
-  // Long enough for the last in the queue, so that nobody is sent away as busy.
+  // Long enough for the last buyer in the queue, so that nobody is sent away as busy.
   LOCK_WAIT_MS: '30000',
   LOCK_LEASE_MS: '10000',
 };
 
-/** @returns whether every sale with the lock was exact, and whoever was to get out of the trap did. */
+/** @returns whether every sale with the lock was exact, and every variant that should avoid the trap did. */
 export async function runDemo(
   options: DemoOptions,
   cleanup: Cleanup,

@@ -2,7 +2,7 @@ import type { DemoOptions } from './options.js';
 import type { Scenario } from './scenario.js';
 import { seededRandom } from './seeded-random.js';
 
-/** A stampede: far more buyers than pieces, each wants 1 to 3. */
+/** A stampede: there are far more buyers than pieces, and each buyer wants 1 to 3. */
 export function flashSaleScenario({ buyers, atOnce, pieces, seed }: DemoOptions): Scenario {
   return {
     name: 'flash sale',
@@ -12,7 +12,7 @@ export function flashSaleScenario({ buyers, atOnce, pieces, seed }: DemoOptions)
     async run(buy) {
       const random = seededRandom(seed);
       const wishes = Array.from({ length: buyers }, () => 1 + Math.floor(random() * 3)).entries();
-      // All queues take from the same iterator: whoever is answered makes room for the next buyer.
+      // All queues take buyers from the same iterator, so each answer makes room for the next buyer.
       const queues = Array.from({ length: atOnce }, async () => {
         for (const [buyer, wish] of wishes) await buy(buyer, wish);
       });

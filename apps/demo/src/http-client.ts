@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 
-/** Longer than any wait for a lock: an answer that takes longer counts as none. */
+/** This is longer than any wait for a lock. An answer that takes longer counts as none. */
 const PATIENCE_MS = 40_000;
 
 export interface HttpAnswer {
@@ -8,7 +8,7 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** Speaks JSON with one server over connections that stay open. */
+/** Exchanges JSON with one server over connections that stay open. */
 export class HttpClient {
   private readonly agent = new Agent({ keepAlive: true });
   private isClosed = false;
@@ -45,7 +45,7 @@ export class HttpClient {
     this.agent.destroy();
   }
 
-  /** Ends all connections; requests under way and later ones are rejected. */
+  /** Ends all connections. Requests under way and later ones are rejected. */
   close(): void {
     this.isClosed = true;
     this.disconnect();

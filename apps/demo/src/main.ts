@@ -18,7 +18,7 @@ try {
   const isExact = await runDemo(readOptions(process.argv.slice(2)), cleanup, new Progress());
   await finish(isExact ? 0 : 1);
 } catch (error) {
-  // After a signal everything fails that was under way: nothing to report.
+  // After a signal, everything that was under way fails, so there is nothing to report.
   if (!cleanup.hasBegun) {
     console.error(
       `The demo could not be run: ${error instanceof Error ? error.message : String(error)}`,

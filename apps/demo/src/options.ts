@@ -1,13 +1,13 @@
 import { parseArgs } from 'node:util';
 
 export interface DemoOptions {
-  /** How many want to buy in the flash sale. */
+  /** How many buyers there are in the flash sale. */
   readonly buyers: number;
-  /** How many of them have a request open at any one time. */
+  /** How many of them have an open request at any one time. */
   readonly atOnce: number;
-  /** How many pieces the flash sale has. */
+  /** How many pieces the flash sale offers. */
   readonly pieces: number;
-  /** Decides who buys how much: the same seed, the same buyers. */
+  /** Decides who buys how much. The same seed gives the same buyers. */
   readonly seed: number;
 }
 

@@ -1,7 +1,7 @@
 const LIVE_EVERY_MS = 100;
 const PLAIN_EVERY_MS = 2_000;
 
-/** Tells what the demo is doing: one line that changes on a terminal, plain lines elsewhere. */
+/** Tells what the demo is doing: on a terminal in one line that changes, elsewhere in plain lines. */
 export class Progress {
   private readonly startedAt = performance.now();
   private readonly isLive = process.stdout.isTTY;

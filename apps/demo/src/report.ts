@@ -25,7 +25,7 @@ const ROWS: readonly Row<Sale>[] = [
   ['result', (sale) => (sale.faults.length === 0 ? 'exact' : 'WRONG')],
 ];
 
-/** One column per sale. */
+/** A table with one column for each sale. */
 export function salesTable(sales: readonly Sale[]): string {
   return table(sales, HEADS, ROWS);
 }
@@ -36,11 +36,13 @@ export function salesLegend(isRedisShared: boolean): string {
     'oversold: pieces sold beyond those that existed.',
     'lost updates: pieces answered as sold, minus those that left the stock (start - final).',
     'wait: from sending a request to its answer.',
-    'Redis commands per purchase: sent by clients, per request to buy (a refused one locks, too);',
+    'Redis commands per purchase: sent by clients, per request to buy (a refused one locks as well);',
     '  from INFO commandstats, without what scripts run inside.',
   ];
   if (isRedisShared)
-    lines.push('  REDIS_URL was given: what others sent to that server meanwhile is included.');
+    lines.push(
+      '  REDIS_URL was given: what others sent to that server in the meantime is included.',
+    );
   return lines.join('\n');
 }
 

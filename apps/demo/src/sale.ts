@@ -5,13 +5,13 @@ import type { Outcome, Scenario } from './scenario.js';
 export interface Receipt {
   readonly outcome: Outcome;
   readonly pieces: number;
-  /** From sending the request to its answer. */
+  /** The time from sending the request to its answer. */
   readonly waitMs: number;
-  /** Why it failed, when it did. */
+  /** Why it failed, if it did. */
   readonly failure?: string;
 }
 
-/** A scenario that was played: what the buyers were told, and what the database says. */
+/** A scenario that was played, with what the buyers were told and what the database says. */
 export class Sale {
   constructor(
     readonly scenario: Scenario,
@@ -32,12 +32,12 @@ export class Sale {
       .reduce((sum, { pieces }) => sum + pieces, 0);
   }
 
-  /** Pieces sold that never existed. */
+  /** How many pieces were sold that never existed. */
   get oversold(): number {
     return Math.max(0, this.soldPieces - this.scenario.pieces);
   }
 
-  /** Pieces sold that the final stock does not account for. */
+  /** How many pieces were sold that the final stock does not account for. */
   get lostUpdates(): number {
     return this.soldPieces - (this.scenario.pieces - this.books.left);
   }
@@ -52,7 +52,7 @@ export class Sale {
     return waits[Math.max(0, Math.ceil(share * waits.length) - 1)] ?? 0;
   }
 
-  /** What a correct sale would not show, in sentences; empty = exact. */
+  /** What would not happen in a correct sale, in sentences; empty if the sale was exact. */
   get faults(): readonly string[] {
     const { pieces } = this.scenario;
     const { left, purchases, pieces: bookedPieces } = this.books;

@@ -8,8 +8,8 @@ export interface Scenario {
   readonly name: string;
   /** What happens, in one line. */
   readonly story: string;
-  /** How many pieces there are. More than these are asked for, so that a correct sale ends at 0. */
+  /** How many pieces there are. The buyers ask for more than these, so a correct sale ends at 0. */
   readonly pieces: number;
-  /** Sends every buyer to buy and waits for the last answer. */
+  /** Lets every buyer buy and waits for the last answer. */
   run(buy: Buy): Promise<void>;
 }

@@ -7,12 +7,12 @@ export interface Books {
   readonly pieces: number;
 }
 
-/** The demo's tables, in a schema of its own: other data in the same database stays as it is. */
+/** The demo's tables. They have a schema of their own, so other data in the same database stays as it is. */
 export class ShopDatabase {
   private constructor(
     private readonly client: Client,
     private readonly schema: string,
-    /** Leads to the schema: connections opened with it see these tables only. */
+    /** Leads to the schema: connections opened with it see only these tables. */
     readonly url: string,
   ) {}
 

@@ -4,7 +4,7 @@ import type { Outcome, Scenario } from './scenario.js';
 import type { ShopDatabase } from './shop-database.js';
 import type { StockApiFleet } from './stock-api-fleet.js';
 
-/** Plays scenarios against the running application, each with a product of its own. */
+/** Plays scenarios against the running application. Each scenario has a product of its own. */
 export class Shop {
   private products = 0;
 
@@ -12,14 +12,14 @@ export class Shop {
     private readonly fleet: StockApiFleet,
     private readonly database: ShopDatabase,
     private readonly redis: DemoRedis,
-    /** Unique for this run: on a shared Redis no other demo has locks with this name. */
+    /** Unique for this run, so that no other demo on a shared Redis has locks with this name. */
     private readonly name: string,
   ) {}
 
-  /** @param onReceipt hears of every answered request */
+  /** @param onReceipt is called for every answered request */
   async play(scenario: Scenario, isLocked: boolean, onReceipt: () => void): Promise<Sale> {
     const id = `${this.name}_${++this.products}`;
-    // A server may be closing a connection that was idle just when a request is on its way.
+    // A server may close an idle connection just when a request is on its way.
     this.fleet.disconnect();
     await this.putOnSale(id, scenario.pieces);
 

@@ -11,7 +11,7 @@ export class StockApiFleet {
     this.processes = Array.from({ length: size }, () => new StockApiProcess(settings));
   }
 
-  /** @returns what was started, one line per process. */
+  /** @returns what was started, one line for each process. */
   async ready(): Promise<readonly string[]> {
     const origins = await Promise.all(this.processes.map((process) => process.ready()));
     this.clients = origins.map((origin) => new HttpClient(origin));
@@ -20,7 +20,7 @@ export class StockApiFleet {
     );
   }
 
-  /** The process that serves the buyer with this number. */
+  /** Returns the process that serves the buyer with this number. */
   clientFor(buyer: number): HttpClient {
     const client = this.clients[buyer % this.clients.length];
     if (client === undefined) throw new Error('The processes are not ready: await ready() first');
@@ -32,7 +32,7 @@ export class StockApiFleet {
     for (const client of this.clients) client.disconnect();
   }
 
-  /** @throws Error when a process has ended, by itself or because the demo was interrupted. */
+  /** @throws Error if a process has ended, on its own or because the demo was interrupted. */
   assertRunning(): void {
     if (this.isStopping) throw new Error('The processes are being stopped');
     for (const process of this.processes) process.assertRunning();

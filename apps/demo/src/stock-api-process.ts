@@ -11,7 +11,7 @@ const KEPT_OUTPUT = 4_000;
 
 /** The built application in a process of its own, on a free port. */
 export class StockApiProcess {
-  /** How it ended, in words, once it has: the signal, or the exit code. */
+  /** How the process ended, in words, once it has ended: the signal or the exit code. */
   readonly ended: Promise<string>;
   private readonly child: ChildProcess;
   private lastWords = '';
@@ -23,7 +23,7 @@ export class StockApiProcess {
     });
     this.ended = once(this.child, 'close').then(() => this.howItEnded());
     if (this.child.pid !== undefined) {
-      // Also when this process is killed and cannot stop anything itself.
+      // This works even if this process is killed and cannot stop anything itself.
       const cancel = cleanUpAtExit({ kind: 'process', pid: this.child.pid, signal: 'SIGTERM' });
       void this.ended.then(cancel);
     }
@@ -38,12 +38,12 @@ export class StockApiProcess {
     return this.child.pid;
   }
 
-  /** The end of what it printed. */
+  /** The last lines that it printed. */
   get output(): string {
     return this.lastWords;
   }
 
-  /** @returns its address, as soon as it answers that it is healthy. */
+  /** @returns its address, as soon as it reports that it is healthy. */
   async ready(): Promise<string> {
     const deadline = performance.now() + START_LIMIT_MS;
     while (performance.now() < deadline) {
@@ -60,14 +60,14 @@ export class StockApiProcess {
   assertRunning(): void {
     const { exitCode, signalCode } = this.child;
     if (exitCode === null && signalCode === null) return;
-    throw new Error(`stock-api ended by itself: ${this.howItEnded()}. It said:\n${this.output}`);
+    throw new Error(`stock-api ended on its own: ${this.howItEnded()}. It said:\n${this.output}`);
   }
 
   signal(signal: NodeJS.Signals): void {
     this.child.kill(signal);
   }
 
-  /** Lets it finish its requests; a process that does not end in time is killed. */
+  /** Lets the process finish its requests. If it does not end in time, it is killed. */
   async stop(): Promise<void> {
     this.signal('SIGTERM');
     const killing = setTimeout(() => this.signal('SIGKILL'), STOP_LIMIT_MS);

@@ -3,7 +3,7 @@ const COLUMN_WIDTH = 14;
 
 export type Row<T> = readonly [label: string, show: (column: T) => string];
 
-/** One column per item: its heads, then its rows between rules. */
+/** One column for each item: its heads, then its rows between horizontal rules. */
 export function table<T>(
   items: readonly T[],
   heads: readonly ((column: T) => string)[],

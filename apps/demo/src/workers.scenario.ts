@@ -4,7 +4,7 @@ const WORKERS = 15;
 const TIMES = 3;
 const PIECES_EACH = 10;
 
-/** Few buyers, equal purchases: 10 must succeed and nothing may be left. */
+/** A few buyers with equal purchases, of which 10 must succeed and leave nothing. */
 export const workersScenario: Scenario = {
   name: `${WORKERS} workers`,
   story: `${WORKERS} workers, each buys ${PIECES_EACH} pieces up to ${TIMES} times, 100 pieces`,

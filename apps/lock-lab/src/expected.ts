@@ -1,7 +1,7 @@
 import type { Finding } from './run/findings.js';
 import type { Trial } from './run/trial.js';
 
-/** What has to be found, and what may be found besides, because it depends on who is quicker. */
+/** What has to be found, and what may be found in addition, because it depends on who is quicker. */
 interface Expectation {
   readonly must: readonly Finding[];
   readonly may?: readonly Finding[];
@@ -13,8 +13,8 @@ const FOR_EVER: Expectation = { must: ['locked for ever'] };
 const FAILED: Expectation = { must: ['call failed'] };
 
 /**
- * What each accident does to the stages that it can happen to. A run that differs from this fails, whether it found
- * more or less: then a stage, an accident, or our lock is not what this lab says.
+ * What each accident does to the stages to which it can happen. A run that differs from this fails, whether it found
+ * more or less, because then a stage, an accident or our lock is not what this lab says.
  */
 const EXPECTED: Readonly<Record<string, Readonly<Record<number, Expectation>>>> = {
   sale: {
@@ -22,7 +22,7 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<number, Expectation>>>> 
     1: LOST,
     2: LOST,
     5: LOST,
-    // By luck a caller meets the nil that the accident of that name provokes.
+    // By chance, a caller may meet the nil that the accident of that name provokes.
     10: { must: [], may: ['call failed'] },
   },
   look: { ...from(5, 17, HELD), 5: LOST },
@@ -40,13 +40,13 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<number, Expectation>>>> 
   pause: { ...from(1, 6, HELD), 1: LOST, 2: LOST, ...from(7, 16, LOST), 17: HELD },
   'in-transaction': {
     ...from(3, 16, FAILED),
-    // Those who waited look together again.
+    // All callers that waited look again at the same time.
     5: { must: ['call failed'], may: ['two holders', 'nobody was told'] },
     17: HELD,
   },
   failover: {
     ...from(5, 16, LOST),
-    // For a moment two have the lock, until the first one asks. The fence lets them write one after the other.
+    // For a moment two callers have the lock, until the first one asks. The fence lets them write one after the other.
     17: { must: [], may: ['two holders', 'nobody was told'] },
   },
   hang: { 5: HELD, 6: HELD, ...from(7, 16, LOST), 17: HELD },
@@ -66,7 +66,7 @@ export function deviationOf({ stage, accident, findings }: Trial): string | unde
   return parts.filter((part) => part !== false).join('; ') || undefined;
 }
 
-/** Whether the table says anything about the pair: a test compares this with what can happen. */
+/** Whether the table says anything about the pair. A test compares this with what can happen. */
 export function isExpected(accident: string, stage: number): boolean {
   return EXPECTED[accident]?.[stage] !== undefined;
 }

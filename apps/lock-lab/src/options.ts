@@ -3,9 +3,9 @@ import { ACCIDENTS } from './accidents/index.js';
 import { STAGES } from './stages/index.js';
 
 export interface LabOptions {
-  /** Numbers of the stages to run. */
+  /** The numbers of the stages to run. */
   readonly stages: readonly number[];
-  /** Names of the accidents to provoke. */
+  /** The names of the accidents to provoke. */
   readonly accidents: readonly string[];
   readonly onlyList: boolean;
   /** Where the report is written. */
@@ -15,7 +15,7 @@ export interface LabOptions {
   readonly atOnce: number;
 }
 
-/** @throws Error naming the option, its value and what is allowed */
+/** @throws Error that names the option, its value and what is allowed */
 export function readOptions(args: string[]): LabOptions {
   const { values } = parseArgs({
     args,
@@ -46,7 +46,7 @@ export function readOptions(args: string[]): LabOptions {
   };
 }
 
-/** Several may be given: `--stage 6 --stage 7` or `--stage 6,7`. None means all. */
+/** Several values may be given: `--stage 6 --stage 7` or `--stage 6,7`. None means all. */
 function chosen(name: string, given: readonly string[], known: readonly string[]): string[] {
   const wanted = given.flatMap((text) => text.split(','));
   for (const text of wanted) {

@@ -7,7 +7,7 @@ import { Laboratory } from './run/laboratory.js';
 import { pairsOf, runTrials, type Pair } from './run/lab.js';
 import type { Trial } from './run/trial.js';
 
-/** @returns whether everything went as the table of expected results says */
+/** @returns whether all results are as the table of expected results says */
 export async function runLab(options: LabOptions): Promise<boolean> {
   const pairs = pairsOf(options.stages, options.accidents);
   if (pairs.length === 0) {

@@ -1,12 +1,12 @@
-/** The articles' times are divided by this, so that a lease of 30 s is one of 3 s here. */
+/** The times in the articles are divided by this, so a lease of 30 s is one of 3 s here. */
 export const SCALE = 10;
 
-/** Seconds of an article as milliseconds of the lab. */
+/** Converts seconds of an article into milliseconds of the lab. */
 export function seconds(articleSeconds: number): number {
   return (articleSeconds * 1_000) / SCALE;
 }
 
-/** How long a lock lives without renewal, in all stages that have an expiry. */
+/** How long a lock lasts without renewal, in all stages that have an expiry. */
 export const LEASE_MS = seconds(30);
 
 /** How often a stage with automatic renewal renews. */

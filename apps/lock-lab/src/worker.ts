@@ -8,7 +8,7 @@ import { RecordedRedis, type RedisRecord } from './work/recorded-redis.js';
 import { STAGES } from './stages/index.js';
 import type { OpenStage, StageTools } from './stages/stage.js';
 
-/** Runs one stage, for one trial after the other, as the runner says. */
+/** Runs one stage in one trial after the other, as the runner says. */
 
 const realNow = Date.now;
 let trial: Trial | undefined;
@@ -99,7 +99,7 @@ async function buy({ setup, stage, record: { purchases } }: Trial, order: Order)
   send({ say: 'ended', lane: order.lane });
 }
 
-/** The same for the same seed, caller and purchase. */
+/** Draws the same number for the same seed, caller and purchase. */
 function workMs(seed: number, { lane, workMs: [from, to] }: Order, n: number): number {
   const hash = createHash('sha256').update(`${seed} ${lane} ${n}`).digest();
   return from + (hash.readUInt32BE() % (to - from + 1));
@@ -108,7 +108,7 @@ function workMs(seed: number, { lane, workMs: [from, to] }: Order, n: number): n
 function noteEnd(purchase: Purchase, error: unknown): void {
   if (error instanceof SoldOut) return purchase.note('sold out', error.message);
   const { code, message } = error as { code?: string; message: string };
-  // An error of the lock says what happened. Anything else is an accident of its own.
+  // An error of the lock says what happened. Any other error is an accident of its own.
   if (typeof code === 'string' && code.startsWith('LOCK_')) purchase.note('refused', code);
   else purchase.note('failed', message);
 }
@@ -158,7 +158,7 @@ process.on('message', (message: ToWorker) => {
 });
 process.on('disconnect', () => process.exit());
 process.on('unhandledRejection', (reason) => {
-  // The timers of stages 14 to 16 look at no error, as in the articles. Ours must not have any.
+  // As in the articles, the timers of stages 14 to 16 ignore errors. In our stage there must not be any.
   if (trial?.setup.stage !== 17) return;
   send({ say: 'broken', message: `unhandled rejection: ${String(reason)}` });
 });

@@ -32,7 +32,7 @@ import { TransactionsModule } from './transactions.module.js';
     StockModule,
     OrdersModule,
     LocksModule,
-    // The unlocked variant, for `npm run demo` only. Leave it out of your own application.
+    // The unlocked variant is there only for `npm run demo`. Leave it out of your own application.
     ...(process.env['STOCK_DEMO'] === '1' ? [DemoModule] : []),
   ],
   controllers: [HealthController],

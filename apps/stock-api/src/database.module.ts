@@ -24,9 +24,8 @@ export class DatabaseModule implements OnModuleInit {
   constructor(private readonly dataSource: DataSource) {}
 
   /**
-   * Creates what is missing and alters nothing: good enough for a sample, but use migrations in an
-   * application that lives. Several processes may start at once; the advisory lock makes them take
-   * turns.
+   * Creates what is missing and alters nothing. That is good enough for a sample, but a real application should use
+   * migrations. Several processes may start at once; the advisory lock makes them take turns.
    */
   async onModuleInit(): Promise<void> {
     await this.dataSource.transaction(async (manager) => {

@@ -26,7 +26,7 @@ export class HealthController {
   }
 }
 
-/** A client that keeps trying to reconnect answers late or never: that is `down`, too. */
+/** A client that keeps trying to reconnect answers late or never. That counts as `down` as well. */
 async function answers(request: Promise<unknown>): Promise<Answer> {
   const answered = request.then<Answer, Answer>(
     () => 'up',

@@ -3,8 +3,8 @@ import { Redis } from 'ioredis';
 import { Settings } from './settings.js';
 
 /**
- * One Redis client for the whole application: the locks and the health check share it. Global, because Nest closes
- * global modules last, and among them in reverse order: the lock module, which is global too, is done by then.
+ * One Redis client for the whole application: the locks and the health check share it. It is global because Nest closes
+ * global modules last, and in reverse order among them. The lock module, which is global as well, is closed by then.
  */
 @Global()
 @Module({

@@ -1,10 +1,10 @@
 import { Global, Injectable, Module } from '@nestjs/common';
 import type { InsideTransaction } from 'nestjs-locked';
 
-/** What the environment asks for. Read once, at start; a wrong value stops the start. */
+/** The settings in the environment. They are read once, at the start; a wrong value ends the start. */
 @Injectable()
 export class Settings {
-  /** 0 = any free port; the log says which. */
+  /** 0 means any free port; the log says which one it is. */
   readonly port = wholeNumber('PORT', { otherwise: 3000, min: 0, max: 65_535 });
   readonly host = process.env['HOST'] ?? '0.0.0.0';
 
@@ -26,16 +26,16 @@ export class Settings {
     max: 600_000,
   });
 
-  /** 'right' locks all products of an order above its transaction; 'wrong' asks for each lock inside of it. */
+  /** 'right' locks all products of an order before its transaction begins; 'wrong' asks for each lock inside it. */
   readonly ordersNesting = oneOf('ORDERS_NESTING', ['right', 'wrong']);
-  /** What becomes of a lock that is asked for inside a transaction: of every order, if its nesting is wrong. */
+  /** What becomes of a lock that is asked for inside a transaction. With 'wrong' above, that concerns every order. */
   readonly insideTransaction: InsideTransaction = oneOf('LOCK_INSIDE_TRANSACTION', [
     'reject',
     'restart',
     'join',
   ]);
 
-  /** Pause between reading a stock and saving it, for demonstrations: races show more easily. */
+  /** A pause between reading a stock and saving it, for demonstrations: it makes races more likely. */
   readonly pauseMs = wholeNumber('STOCK_PAUSE_MS', { otherwise: 0, min: 0, max: 60_000 });
 }
 
@@ -57,7 +57,7 @@ function wholeNumber(name: string, { otherwise, min, max }: Limits): number {
   throw new Error(`${name} is '${text}': set it to a whole number from ${min} to ${max}`);
 }
 
-/** The first is the default. */
+/** The first one is the default. */
 function oneOf<const T extends string>(name: string, values: readonly [T, ...T[]]): T {
   const text = process.env[name];
   if (text === undefined || text === '') return values[0];

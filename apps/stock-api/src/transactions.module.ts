@@ -6,7 +6,7 @@ import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { DatabaseModule } from './database.module.js';
 
-/** `@Transactional`, with transactions that the locks know of: `lockAware` is all it takes. */
+/** `@Transactional`, with transactions that the locks know about. `lockAware` is all it takes. */
 @Module({
   imports: [
     ClsModule.forRoot({

@@ -1,6 +1,6 @@
-/** How the values of options are read. Each function throws an Error that names the option, its value and what is allowed. */
+/** Reads the values of options. Each function throws an Error that names the option, its value and what is allowed. */
 
-/** Several names, with commas between them. */
+/** Several names, separated by commas. */
 export function namesIn<Name extends string>(
   option: string,
   text: string,

@@ -17,11 +17,11 @@ export interface CrewOptions {
   readonly breaks: readonly Break[];
 }
 
-/** The workers of a run. One that ends is replaced, so that there are always as many. */
+/** The workers of a run. A worker that ends is replaced, so that their number stays the same. */
 export class Crew {
   readonly #options: CrewOptions;
   readonly #workers = new Map<string, WorkerProcess>();
-  /** Those that are on their way to take the place of one that ended. */
+  /** Workers that are being started to take the place of one that ended. */
   readonly #replacements = new Set<Promise<unknown>>();
   #started = 0;
   #isFinishing = false;
@@ -34,7 +34,7 @@ export class Crew {
     return [...this.#workers.values()].filter(({ isRunning }) => isRunning);
   }
 
-  /** How many there were, one after the other. */
+  /** How many workers there have been in all. */
   get started(): number {
     return this.#started;
   }
@@ -43,7 +43,7 @@ export class Crew {
     await Promise.all(Array.from({ length: count }, () => this.#startOne()));
   }
 
-  /** Puts another one in its place. */
+  /** Puts another worker in its place. */
   async replace(worker: WorkerProcess): Promise<void> {
     if (!this.#workers.delete(worker.name) || this.#isFinishing) return;
     const replacement = this.#startOne();
@@ -52,7 +52,8 @@ export class Crew {
   }
 
   /**
-   * Lets all of them finish, and then one more ask for every key: nothing may be left behind by the others.
+   * Lets all workers finish, and then lets one more ask for every key, because the others must not have left anything
+   * behind.
    * @param limitMs how long they may take
    */
   async finish(limitMs: number): Promise<void> {
@@ -67,7 +68,7 @@ export class Crew {
     this.#workers.clear();
   }
 
-  /** Nothing may be left of them, whatever happened. */
+  /** No worker may be left, whatever happened. */
   async stop(): Promise<void> {
     await Promise.all(this.workers.map((worker) => worker.kill()));
   }
@@ -93,7 +94,7 @@ export class Crew {
       shutdownMs: random.between(100, 1_500),
       kinds,
       without,
-      // The first ones are enough; those in the place of one that ended are well-behaved.
+      // It is enough that the first workers misbehave. Those that replace one that ended behave well.
       breaks: this.#started <= 2 ? breaks : [],
       sweeps: false,
     };

@@ -5,12 +5,15 @@ import { monotonicMs } from './history/monotonic-ms.js';
 import { hyphenated } from './options.js';
 import { SeededRandom } from './seeded-random.js';
 
-/** Calm first, then faults, then calm: what must hold when nothing is wrong is strict, so there must be such times. */
+/**
+ * Calm first, then faults, then calm again. The rules for times when nothing is wrong are strict, so there must be such
+ * times.
+ */
 const CYCLE_MS = 13_000;
 const CALM_MS = 3_000;
 const FAULTS_UNTIL_MS = 8_000;
 
-/** How long, on average, until the next fault of each stream. */
+/** The average time until the next fault of each stream. */
 const PAUSES_MS = [900, 1_200, 1_200];
 
 /** @returns how often each fault happened */
@@ -31,7 +34,7 @@ export async function runFaults(
       if (monotonicMs() > endAt - CALM_MS) return;
       const [name, fault] = random.pick(faults);
       counts[name] = (counts[name] ?? 0) + 1;
-      // A server without memory, or one that has become a replica meanwhile, refuses what we do to keys as well.
+      // A server that is out of memory, or has become a replica in the meantime, also refuses what we do to keys.
       await fault({ ...scene, random }).catch((error: unknown) => {
         counts[`${name}, refused`] = (counts[`${name}, refused`] ?? 0) + 1;
         if (!/OOM|READONLY|LOADING/.test(String(error))) throw error;

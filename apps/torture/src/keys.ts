@@ -4,9 +4,9 @@ import type { SeededRandom } from './seeded-random.js';
 export const HOT_KEYS = ['a', 'b', 'c'];
 /** Wanted now and then, so that unused leases of them linger. */
 export const WARM_KEYS = ['m1', 'm2', 'm3', 'm4'];
-/** Held for long, by those who hold anything for long. */
+/** Held for long by the calls that hold a key for long. */
 export const LONG_KEYS = ['m3', 'm4'];
-/** Hardly ever wanted: mostly by those who try once. */
+/** Hardly ever wanted, and then mostly by calls that try once. */
 export const COLD_KEYS = ['x1', 'x2', 'x3', 'x4', 'x5', 'x6'];
 
 export const ALL_KEYS = [...HOT_KEYS, ...WARM_KEYS, ...COLD_KEYS];
@@ -16,7 +16,7 @@ export function anyKey(random: SeededRandom): string {
   return random.pick(share < 0.6 ? HOT_KEYS : share < 0.9 ? WARM_KEYS : COLD_KEYS);
 }
 
-/** Two to four, perhaps one of them twice. */
+/** Two to four keys, perhaps one of them twice. */
 export function severalKeys(random: SeededRandom): string[] {
   const keys = new Set<string>();
   const count = random.between(2, 3);

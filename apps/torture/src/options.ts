@@ -9,16 +9,16 @@ export interface TortureOptions {
   readonly seed: number;
   readonly seconds: number;
   readonly processes: number;
-  /** Undefined: the seed chooses. */
+  /** If it is undefined, the seed chooses. */
   readonly stage: StageKind | undefined;
   readonly kinds: readonly KindOfCall[];
   /** What is left out of calls of all kinds. */
   readonly without: readonly Feature[];
-  /** Names of faults, with hyphens. */
+  /** The names of faults, with hyphens. */
   readonly faults: ReadonlySet<string>;
-  /** Breaks the lock on purpose, without any faults. */
+  /** Breaks the lock on purpose; no faults happen then. */
   readonly breaks: readonly Break[];
-  /** The history is kept even if nothing was found in it. */
+  /** Whether the history is kept even if nothing was found in it. */
   readonly keep: boolean;
 }
 
@@ -31,7 +31,7 @@ const FAULTS = FAULT_NAMES.map(hyphenated);
 /** What `--without` and `--only` can name. `faults` is all of them. */
 const NAMES = ['faults', ...KINDS_OF_CALL, ...FEATURES, ...FAULTS];
 
-/** @throws Error naming the option, its value and what is allowed */
+/** @throws Error that names the option, its value and what is allowed */
 export function readOptions(args: string[]): TortureOptions {
   const { values } = parseArgs({
     args,
@@ -61,7 +61,7 @@ export function readOptions(args: string[]): TortureOptions {
   };
 }
 
-/** `only` says nothing about calls if it names faults alone, and the other way round. */
+/** If `only` names nothing but faults, it does not restrict the calls, and vice versa. */
 function chosen<Name extends string>(
   names: readonly Name[],
   only: ReadonlySet<string>,

@@ -10,7 +10,7 @@ const SLOW_MS = 60;
 /**
  * Asks Redis whether it lives, again and again, and writes down when that took long: because of a fault, or because
  * the machine is busy.
- * @returns ends it
+ * @returns a function that ends it
  */
 export function watchPulse(stage: Stage, history: HistoryFile): () => void {
   let isRunning = true;

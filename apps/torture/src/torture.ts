@@ -15,17 +15,17 @@ import { startStage } from './servers/start-stage.js';
 import { Crew } from './crew.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
 
-/** Longer than a look for lost messages, a pause after a foreign holder, and the load of a busy machine. */
+/** Longer than the check for lost messages, the pause after a foreign holder, and the delays of a busy machine. */
 const GAP_MS = 900;
-/** Longer than everybody needs who may be before one in a queue. */
+/** Longer than all the calls need that may be ahead in a queue. */
 const FAIR_MS = 12_000;
-/** With more than this a clean run would say little. */
+/** If there were more than this, a clean run would say little. */
 const EXCUSED_SHARE = 0.1;
 const PRINTED_PER_RULE = 8;
 /** The longest wait, and what comes after it. */
 const FINISH_LIMIT_MS = 45_000;
 
-/** Processes that lock under random faults for a while; then what they saw is checked. @returns the exit code */
+/** Runs processes that lock under random faults for a while, and then checks what they saw. @returns the exit code */
 export async function torture(options: TortureOptions): Promise<number> {
   const random = new SeededRandom(options.seed);
   const folder = mkdtempSync(join(tmpdir(), 'torture-'));
@@ -95,7 +95,7 @@ function print(verdict: Verdict, faults: Record<string, number>): void {
   );
 }
 
-/** Some of each rule: one cause often breaks one rule many times. */
+/** Some violations of each rule, because one cause often breaks one rule many times. */
 function printViolations(violations: readonly Violation[]): void {
   const left = new Map<string, number>();
   for (const { rule, text } of violations) {

@@ -8,19 +8,19 @@ const LIMIT_SECONDS = 300;
 
 export interface AptInstallation {
   readonly package: string;
-  /** The program that is wanted. */
+  /** The program that is needed. */
   readonly program: string;
-  /** The service that the package brings, if it brings one: it is neither started now nor at the next boot. */
+  /** The service that comes with the package, if any. It is started neither now nor at the next boot. */
   readonly service?: string;
 }
 
-/** Whether `installWithApt` may be tried: root on Debian, Ubuntu and their like. */
+/** Whether `installWithApt` may be tried: as root on Debian, Ubuntu and similar systems. */
 export function mayInstallWithApt(): boolean {
   return process.getuid?.() === 0 && findProgram('apt-get') !== undefined;
 }
 
 /**
- * Installs a package of which only the program is wanted, after one line on standard error.
+ * Installs a package of which only the program is needed, after printing one line to standard error.
  *
  * @throws Error when apt-get fails or takes longer than five minutes.
  */
@@ -28,8 +28,8 @@ export async function installWithApt(wanted: AptInstallation): Promise<void> {
   process.stderr.write(
     `${wanted.program} is not installed: running apt-get install ${wanted.package}\n`,
   );
-  // Two test processes may come here at the same time; apt allows one. Any common folder will do.
-  // `timeout` ends apt as well, where execFile would end flock only.
+  // Two test processes may get here at the same time, but apt allows only one, so they share a lock; any common folder
+  // will do. `timeout` also ends apt, whereas execFile would end only flock.
   await run(
     'flock',
     ['/var/lib/dpkg', 'timeout', String(LIMIT_SECONDS), 'sh', '-ec', installScript(wanted)],
@@ -37,7 +37,7 @@ export async function installWithApt(wanted: AptInstallation): Promise<void> {
   );
 }
 
-/** A policy-rc.d that says 101 is how Debian is told to start no service. */
+/** A policy-rc.d that exits with 101 tells Debian not to start any service. */
 function installScript(wanted: AptInstallation): string {
   return `
     command -v ${wanted.program} >/dev/null && exit

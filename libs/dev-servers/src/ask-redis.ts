@@ -1,6 +1,9 @@
 import { connect } from 'node:net';
 
-/** The first answer of a Redis server or a sentinel on 127.0.0.1 to one inline command; '' when there is none within a second. */
+/**
+ * The first answer of a Redis server or sentinel on 127.0.0.1 to one inline command; '' if there is none within a
+ * second.
+ */
 export function askRedis(port: number, command: string): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

@@ -1,16 +1,16 @@
 import { installWithApt, mayInstallWithApt } from './apt.js';
 import { findProgram } from './find-program.js';
 
-/** Chromium on this machine, or undefined; nothing is installed. */
+/** Chromium on this machine, or undefined. Nothing is installed. */
 export function findChromium(): string | undefined {
   return findProgram('chromium', 'chromium-browser', 'google-chrome');
 }
 
 /**
- * Chromium on this machine. When there is none, root on Debian gets it from apt, after one line on
+ * Chromium on this machine. If there is none, it is installed with apt when this is root on Debian, after one line on
  * standard error.
  *
- * @throws Error naming the way to get one when there is none and none could be installed.
+ * @throws Error that names the way to get one, if there is none and none could be installed.
  */
 export async function findOrInstallChromium(): Promise<string> {
   const wayOut = 'Install Chromium (Debian: apt-get install chromium).';

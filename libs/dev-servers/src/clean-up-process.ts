@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { CleanUpMessage, CleanUpTask } from './clean-up.js';
 import { isAlive } from './is-alive.js';
 
-/** How long a server may take to end by itself before it is killed. */
+/** How long a server may take to end on its own before it is killed. */
 const GRACE_MS = 3_000;
 
 const open = new Map<number, CleanUpTask>();

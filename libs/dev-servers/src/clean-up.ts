@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-/** What has to go when this process ends, however it ends; a negative `pid` is a process group. */
+/** What has to be removed when this process ends, however it ends. A negative `pid` is a process group. */
 export type CleanUpTask =
   | { readonly kind: 'process'; readonly pid: number; readonly signal: NodeJS.Signals }
   | { readonly kind: 'folder'; readonly path: string };
@@ -17,9 +17,9 @@ let openTasks = 0;
 let watcher: ChildProcess | undefined;
 
 /**
- * Has `task` done as soon as this process no longer exists: after a normal end, Ctrl-C, SIGTERM, a
- * crash, and SIGKILL alike. A small detached process waits at a pipe for that moment; nothing is
- * installed in this process, whose own signal handling stays as it was.
+ * Sees to it that `task` is done as soon as this process no longer exists, whether after a normal end, Ctrl-C, SIGTERM,
+ * a crash, or SIGKILL. A small detached process waits at a pipe for that moment. Nothing is installed in this process,
+ * so its own signal handling stays as it was.
  *
  * @returns a function that cancels the task; calling it twice does nothing. The watcher ends with
  * the last open task.
@@ -55,7 +55,7 @@ function startWatcher(): ChildProcess {
     [fileURLToPath(new URL('./clean-up-process.js', import.meta.url))],
     { cwd: '/', detached: true, env, stdio: ['pipe', 'ignore', 'ignore'] },
   );
-  // Without a watcher the servers work all the same; only the net below them is gone.
+  // Without a watcher the servers still work; only the safety net below them is gone.
   started.on('error', () => {});
   started.stdin.on('error', () => {});
   started.unref();

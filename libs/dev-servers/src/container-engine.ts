@@ -7,11 +7,11 @@ const ANSWER_LIMIT_MS = 1_000;
 
 export interface ContainerOptions {
   readonly image: string;
-  /** Port inside the container. */
+  /** The port inside the container. */
   readonly port: number;
   readonly environment?: Readonly<Record<string, string>>;
   readonly command?: readonly string[];
-  /** Text in the log that says the server is ready, and how many times it is printed until then. */
+  /** The text in the log that says that the server is ready, and how many times it is printed until then. */
   readonly readyLog: { readonly text: string; readonly times: number };
 }
 
@@ -24,9 +24,9 @@ export interface Container {
 }
 
 /**
- * Starts a container, or says undefined when there is no Docker engine that answers within a second
- * (a `docker` command without an engine is common), or when the image cannot be had. A container
- * that is not stopped is removed by Testcontainers' own companion container.
+ * Starts a container. Returns undefined if no Docker engine answers within a second (a `docker` command without an
+ * engine is common), or if the image cannot be obtained. A container that is not stopped is removed by Testcontainers'
+ * own companion container.
  */
 export async function startContainer(options: ContainerOptions): Promise<Container | undefined> {
   if (!(await containerEngineAnswers())) return undefined;
@@ -58,7 +58,7 @@ async function containerEngineAnswers(): Promise<boolean> {
   return answers.includes(true);
 }
 
-/** Where Testcontainers looks for an engine too. */
+/** The places where Testcontainers looks for an engine as well. */
 function engineAddresses(): RequestOptions[] {
   const { DOCKER_HOST, XDG_RUNTIME_DIR } = process.env;
   if (DOCKER_HOST) {

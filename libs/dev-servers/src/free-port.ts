@@ -1,8 +1,8 @@
 import { createServer, type AddressInfo } from 'node:net';
 
 /**
- * A TCP port of 127.0.0.1 that was free a moment ago. Somebody else may take it before the caller
- * does: be ready to ask again.
+ * A TCP port of 127.0.0.1 that was free a moment ago. Another process may take it before the caller does, so be ready
+ * to ask again.
  */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {

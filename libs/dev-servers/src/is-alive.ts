@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Whether the process with this id still runs. One that has ended does not, even while its entry
- * waits for its parent to fetch the exit code (in containers without an init that can be for ever).
+ * Whether the process with this id still runs. A process that has ended does not, even while its entry waits for its
+ * parent to fetch the exit code. In a container without an init, that can be for ever.
  */
 export function isAlive(pid: number): boolean {
   try {
@@ -13,7 +13,7 @@ export function isAlive(pid: number): boolean {
   return process.platform !== 'linux' || !hasEnded(pid);
 }
 
-/** Linux: the state letter follows the program's name in parentheses; Z and X have ended. */
+/** On Linux, the state letter follows the program's name in parentheses. Processes in the states Z and X have ended. */
 function hasEnded(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { cleanUpAtExit } from './clean-up.js';
 
 /**
- * Makes the data of a new server in `folder`: user `root` without a password, no database.
+ * Makes the data of a new server in `folder`, with the user `root` without a password, and no database.
  *
  * @returns the path for `--datadir`.
- * @throws Error with the last words of `installDb` when it fails.
+ * @throws Error with the last output of `installDb` if it fails.
  */
 export async function makeMariaDbData(installDb: string, folder: string): Promise<string> {
   const data = join(folder, 'data');
@@ -24,7 +24,7 @@ export async function makeMariaDbData(installDb: string, folder: string): Promis
   throw new Error(`${installDb} failed with exit code ${code}\n${lastWords}`);
 }
 
-/** A shell script and what it runs end together when this process ends: they are one group. */
+/** A shell script and the programs that it runs are one group, so they end together when this process ends. */
 async function runInOwnGroup(
   program: string,
   args: readonly string[],

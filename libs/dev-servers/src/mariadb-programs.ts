@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { installWithApt, mayInstallWithApt } from './apt.js';
 import { findProgram } from './find-program.js';
 
-/** Paths of the two programs of MariaDB that are needed. */
+/** The paths of the two programs of MariaDB that are needed. */
 export interface MariaDbPrograms {
   readonly installDb: string;
   readonly server: string;
@@ -12,7 +12,7 @@ const waysOut =
   'Set MARIADB_URL to a server that may be used, or install MariaDB ' +
   '(Debian and Ubuntu: apt-get install mariadb-server, macOS: brew install mariadb).';
 
-/** MariaDB on this machine, or undefined; nothing is installed or started. MySQL does not count. */
+/** MariaDB on this machine, or undefined. Nothing is installed or started. MySQL does not count. */
 export function findMariaDbPrograms(): MariaDbPrograms | undefined {
   const server = findProgram('mariadbd') ?? mysqldOfMariaDb();
   const installDb = findProgram('mariadb-install-db', 'mysql_install_db');
@@ -20,10 +20,10 @@ export function findMariaDbPrograms(): MariaDbPrograms | undefined {
 }
 
 /**
- * MariaDB on this machine. When there is none, root on Debian or Ubuntu gets it from apt, after one
+ * MariaDB on this machine. If there is none, it is installed with apt when this is root on Debian or Ubuntu, after one
  * line on standard error.
  *
- * @throws Error naming the ways to get one when there is none and none could be installed.
+ * @throws Error that names the ways to get one, if there is none and none could be installed.
  */
 export async function findOrInstallMariaDb(): Promise<MariaDbPrograms> {
   const found = findMariaDbPrograms();
@@ -42,7 +42,7 @@ export async function findOrInstallMariaDb(): Promise<MariaDbPrograms> {
   );
 }
 
-/** Before 10.5 the server had MySQL's name only. */
+/** Before 10.5 the server had only MySQL's name. */
 function mysqldOfMariaDb(): string | undefined {
   const mysqld = findProgram('mysqld');
   if (mysqld === undefined) return undefined;

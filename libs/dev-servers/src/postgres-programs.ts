@@ -3,7 +3,7 @@ import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 
-/** Paths of the two programs of PostgreSQL that are needed. */
+/** The paths of the two programs of PostgreSQL that are needed. */
 export interface PostgresPrograms {
   readonly initdb: string;
   readonly postgres: string;
@@ -14,11 +14,10 @@ const waysOut =
   'or run `npm ci` without --omit=optional.';
 
 /**
- * PostgreSQL as npm installed it for this platform, ready to be run by user `userId` (undefined: the
- * current user). Where that user may not reach it, as in a clone below /root, it is copied to
- * `copyTo`.
+ * PostgreSQL as npm installed it for this platform, ready to be run by user `userId` (undefined: the current user). If
+ * that user may not reach it, as in a clone below /root, it is copied to `copyTo`.
  *
- * @throws Error when there is no package for this platform, or its programs cannot be run.
+ * @throws Error if there is no package for this platform, or if its programs cannot be run.
  */
 export function findPostgresPrograms(userId: number | undefined, copyTo: string): PostgresPrograms {
   const installed = installedFolder();
@@ -57,8 +56,8 @@ function installedFolder(): string {
 }
 
 /**
- * Makes the short names of the shared libraries (`libpq.so.5` for `libpq.so.5.18`). npm packages
- * carry no links; the package makes them in an install script, which need not have been allowed.
+ * Makes the short names of the shared libraries (`libpq.so.5` for `libpq.so.5.18`). npm packages contain no links. The
+ * package makes them in an install script, which may not have been allowed to run.
  */
 function linkLibraries(folder: string): void {
   const list = join(folder, 'pg-symlinks.json');

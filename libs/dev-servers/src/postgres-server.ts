@@ -22,7 +22,7 @@ const START_LIMIT_MS = 30_000;
 /** PostgreSQL refuses to run as root; this is the user and group `nobody`, which owns nothing. */
 const NOBODY = 65_534;
 
-/** A PostgreSQL process of our own on 127.0.0.1, user and database `postgres`, no password. */
+/** A PostgreSQL process of our own on 127.0.0.1, with the user and database `postgres` and no password. */
 export class PostgresServer {
   private constructor(
     readonly port: number,
@@ -31,11 +31,10 @@ export class PostgresServer {
   ) {}
 
   /**
-   * Makes a new database cluster, starts a server on it and waits until it answers. Nothing is
-   * forced to disk (`fsync=off`), so it is fast, survives a killed server, and not a power cut.
+   * Makes a new database cluster, starts a server on it and waits until it answers. Nothing is forced to disk
+   * (`fsync=off`), so it is fast, and its data survives a killed server but not a power cut.
    *
-   * @throws Error when there is no PostgreSQL for this machine, or it does not start (its last words
-   * included).
+   * @throws Error if there is no PostgreSQL for this machine, or if it does not start (with its last output).
    */
   static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
     const userId = process.getuid?.() === 0 ? NOBODY : undefined;
@@ -69,7 +68,7 @@ export class PostgresServer {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
   }
 
-  /** Process id of the postmaster. */
+  /** The process id of the postmaster. */
   get pid(): number {
     return this.process.pid;
   }

@@ -4,17 +4,19 @@ import { PostgresServer } from './postgres-server.js';
 /** A PostgreSQL that may be used until `stop()`. */
 export interface ProvidedPostgres {
   readonly url: string;
-  /** Where it came from. A server of the two variables is the caller's: it may hold other data. */
+  /**
+   * Where it came from. A server that one of the two variables names belongs to the caller, and may hold other data.
+   */
   readonly source: 'DATABASE_URL' | 'POSTGRES_URL' | 'container' | 'binary';
-  /** Stops what was started; a server of the two variables is left as it is. */
+  /** Stops what was started. A server that one of the two variables names is left as it is. */
   stop(): Promise<void>;
 }
 
 /**
- * Gives a PostgreSQL server: the one of `DATABASE_URL` or `POSTGRES_URL`, else a container, else the
- * PostgreSQL that npm installed with this repository.
+ * Provides a PostgreSQL server: the one that `DATABASE_URL` or `POSTGRES_URL` names, otherwise a container, otherwise
+ * the PostgreSQL that npm installed with this repository.
  *
- * @throws Error naming the ways to get one when there is none.
+ * @throws Error that names the ways to get one if there is none.
  */
 export async function providePostgres(): Promise<ProvidedPostgres> {
   for (const source of ['DATABASE_URL', 'POSTGRES_URL'] as const) {
@@ -26,7 +28,7 @@ export async function providePostgres(): Promise<ProvidedPostgres> {
     image: 'postgres:18-alpine',
     port: 5432,
     environment: { POSTGRES_HOST_AUTH_METHOD: 'trust' },
-    // The image starts a first server for its set-up scripts, then the real one.
+    // The image first starts a server for its set-up scripts, and then the real one.
     readyLog: { text: 'database system is ready to accept connections', times: 2 },
   });
   if (container) {

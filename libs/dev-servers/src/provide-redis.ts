@@ -4,17 +4,17 @@ import { RedisServer } from './redis-server.js';
 /** A Redis that may be used until `stop()`. */
 export interface ProvidedRedis {
   readonly url: string;
-  /** Where it came from. A server of `REDIS_URL` is the caller's: it may hold other data. */
+  /** Where it came from. A server that `REDIS_URL` names belongs to the caller, and may hold other data. */
   readonly source: 'REDIS_URL' | 'container' | 'binary';
-  /** Stops what was started; a server of `REDIS_URL` is left as it is. */
+  /** Stops what was started. A server that `REDIS_URL` names is left as it is. */
   stop(): Promise<void>;
 }
 
 /**
- * Gives a Redis server: the one of `REDIS_URL`, else a container, else a redis-server or
- * valkey-server process, which root on Debian and Ubuntu gets from apt when it is missing.
+ * Provides a Redis server: the one that `REDIS_URL` names, otherwise a container, otherwise a redis-server or
+ * valkey-server process. If the program is missing, it is installed with apt when this is root on Debian or Ubuntu.
  *
- * @throws Error naming the ways to get one when there is none.
+ * @throws Error that names the ways to get one if there is none.
  */
 export async function provideRedis(): Promise<ProvidedRedis> {
   const url = process.env.REDIS_URL;

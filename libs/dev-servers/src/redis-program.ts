@@ -6,10 +6,10 @@ const waysOut =
   '(Debian and Ubuntu: apt-get install redis-server, macOS: brew install redis).';
 
 /**
- * The path of `redis-server` or `valkey-server`. When there is none, root on Debian or Ubuntu gets
- * it from apt, after one line on standard error.
+ * The path of `redis-server` or `valkey-server`. If there is none, it is installed with apt when this is root on Debian
+ * or Ubuntu, after one line on standard error.
  *
- * @throws Error naming the ways to get a Redis when there is no program and none could be installed.
+ * @throws Error that names the ways to get a Redis, if there is no program and none could be installed.
  */
 export async function findRedisProgram(): Promise<string> {
   const found = findProgram('redis-server', 'valkey-server');

@@ -4,18 +4,18 @@ import { RedisSentinel } from './redis-sentinel.js';
 import { RedisServer } from './redis-server.js';
 
 export interface RedisReplicaSetOptions {
-  /** A server that has not answered the sentinels for so long is considered down. Default: 2,000. */
+  /** A server that has not answered the sentinels for this long is considered down. Default: 2,000. */
   readonly downAfterMs?: number;
 }
 
 const SENTINELS = 3;
 const QUORUM = 2;
-/** Sentinels find each other by messages that each sends every two seconds. */
+/** Sentinels find each other by messages that each of them sends every two seconds. */
 const SETTLE_LIMIT_MS = 30_000;
 
-/** A master, its replica, and three sentinels that watch both; all on 127.0.0.1. */
+/** A master, its replica, and three sentinels that watch both, all on 127.0.0.1. */
 export class RedisReplicaSet {
-  /** Under this name the sentinels know the master. */
+  /** The name under which the sentinels know the master. */
   readonly name = 'main';
 
   private constructor(
@@ -27,7 +27,7 @@ export class RedisReplicaSet {
   /**
    * Starts the five processes, and waits until the replica has its master's data and each sentinel knows all others.
    *
-   * @throws Error when there is no redis-server, or one does not start
+   * @throws Error if there is no redis-server, or one does not start
    */
   static async start({
     downAfterMs = 2_000,
@@ -67,8 +67,9 @@ export class RedisReplicaSet {
   }
 
   /**
-   * A planned failover, as before maintenance: both servers are well. Comes back when every sentinel names the new
-   * master. The old one is told to follow it about ten seconds later, and takes commands until then.
+   * A planned failover, as before maintenance, while both servers are healthy. It resolves when every sentinel names
+   * the new master. The old master is told to follow the new one about ten seconds later, and takes commands until
+   * then.
    *
    * @returns the new master
    */

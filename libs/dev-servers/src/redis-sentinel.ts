@@ -7,18 +7,18 @@ import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface RedisSentinelOptions {
-  /** Name of the master, as clients ask for it. */
+  /** The name of the master, by which clients ask for it. */
   readonly name: string;
   readonly masterPort: number;
-  /** So many sentinels must agree that the master is down. */
+  /** How many sentinels must agree that the master is down. */
   readonly quorum: number;
-  /** A server that has not answered for so long is considered down. */
+  /** A server that has not answered for this long is considered down. */
   readonly downAfterMs: number;
 }
 
 const START_LIMIT_MS = 10_000;
 
-/** A sentinel on 127.0.0.1: every redis-server can be one. */
+/** A sentinel on 127.0.0.1. Every redis-server can be run as one. */
 export class RedisSentinel {
   private constructor(
     readonly port: number,
@@ -26,7 +26,7 @@ export class RedisSentinel {
     private readonly temporary: TemporaryFolder,
   ) {}
 
-  /** @throws Error when there is no redis-server, or it does not start */
+  /** @throws Error if there is no redis-server, or it does not start */
   static async start(options: RedisSentinelOptions): Promise<RedisSentinel> {
     const program = await findRedisProgram();
     const temporary = createTemporaryFolder('redis-sentinel-');
@@ -65,7 +65,7 @@ export class RedisSentinel {
   }
 }
 
-/** A sentinel keeps what it finds out in this file. */
+/** The sentinel's configuration, a file in which it also keeps what it finds out. */
 function configuration(port: number, folder: string, options: RedisSentinelOptions): string {
   const { name, masterPort, quorum, downAfterMs } = options;
   return [

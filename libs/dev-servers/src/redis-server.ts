@@ -7,17 +7,17 @@ import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
 
 export interface RedisServerOptions {
-  /** Further arguments of redis-server, for example `['--appendonly', 'yes']`; they win over ours. */
+  /** Further arguments of redis-server, for example `['--appendonly', 'yes']`. They override ours. */
   args?: readonly string[];
-  /** Port on 127.0.0.1. Default: a free one. */
+  /** The port on 127.0.0.1. Default: a free one. */
   port?: number;
-  /** Data folder. It stays the caller's and is never emptied. Default: a temporary one. */
+  /** The data folder. It still belongs to the caller and is never emptied. Default: a temporary one. */
   dir?: string;
 }
 
 const START_LIMIT_MS = 10_000;
 
-/** A redis-server process of our own on 127.0.0.1, to be paused, killed and restarted by tests. */
+/** A redis-server process of our own on 127.0.0.1, which tests can pause, kill and restart. */
 export class RedisServer {
   private constructor(
     readonly port: number,
@@ -29,7 +29,7 @@ export class RedisServer {
   /**
    * Starts a server that keeps nothing on disk, and waits until it answers.
    *
-   * @throws Error when there is no redis-server, or it does not start (its last words included).
+   * @throws Error if there is no redis-server, or if it does not start (with its last output).
    */
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     const program = await findRedisProgram();
@@ -53,12 +53,12 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Process id of the current redis-server; another one after `restart()`. */
+  /** The process id of the current redis-server, which is another one after `restart()`. */
   get pid(): number {
     return this.process.pid;
   }
 
-  /** Freezes the server: connections stay open and nothing is answered (SIGSTOP). */
+  /** Freezes the server (SIGSTOP): connections stay open, but nothing is answered. */
   pause(): void {
     this.process.signal('SIGSTOP');
   }
@@ -74,10 +74,10 @@ export class RedisServer {
   }
 
   /**
-   * Kills the server if it runs and starts it on the same port, empty. With an own `dir` it finds
-   * there what its persistence arguments saved.
+   * Kills the server if it runs, and starts it on the same port, empty. If you gave it a `dir`, it finds there what its
+   * persistence arguments have saved.
    *
-   * @throws Error when it does not start, for example because the port was taken meanwhile.
+   * @throws Error if it does not start, for example because the port was taken in the meantime.
    */
   async restart(): Promise<void> {
     await this.process.end();
@@ -112,7 +112,7 @@ function launchRedis(
   });
 }
 
-/** Ready is the process we started, not another server that was quicker to take the port. */
+/** Whether the process we started is ready, and not another server that was quicker to take the port. */
 async function waitUntilReady(server: ServerProcess, port: number): Promise<void> {
   const ownLine = `\nprocess_id:${server.pid}\r`;
   await server.waitUntilReady(

@@ -7,15 +7,15 @@ import { cleanUpAtExit } from './clean-up.js';
 export interface ServerProcessOptions {
   readonly program: string;
   readonly args: readonly string[];
-  /** Working directory of the server. */
+  /** The working directory of the server. */
   readonly folder: string;
-  /** File that receives everything the server prints. */
+  /** The file that receives everything the server prints. */
   readonly logFile: string;
   /** The signal that ends the server at once and in good order. */
   readonly endSignal: NodeJS.Signals;
-  /** Added to the environment of this process. */
+  /** Variables to add to the environment of this process. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** User and group to run as; only root may change them. */
+  /** The user and group to run as. Only root may change them. */
   readonly userId?: number | undefined;
 }
 
@@ -32,8 +32,8 @@ export class ServerStartError extends Error {
 }
 
 /**
- * A server running as a child process, in a process group of its own so that Ctrl-C reaches only
- * those who use it. It does not keep this process alive and does not outlive it.
+ * A server that runs as a child process, in a process group of its own, so that Ctrl-C reaches only the processes that
+ * use it. It does not keep this process alive, and does not outlive it.
  */
 export class ServerProcess {
   private readonly child: ChildProcess;
@@ -61,7 +61,7 @@ export class ServerProcess {
     }
   }
 
-  /** Process id; 0 when the program could not be started. */
+  /** The process id; 0 if the program could not be started. */
   get pid(): number {
     return this.child.pid ?? 0;
   }
@@ -71,10 +71,10 @@ export class ServerProcess {
   }
 
   /**
-   * Asks `isReady` again and again until it says yes.
+   * Calls `isReady` again and again until it returns true.
    *
-   * @throws ServerStartError when the server ends first, or is not ready within `limitMs`; it is
-   * ended then.
+   * @throws ServerStartError if the server ends first, or is not ready within `limitMs`. In the latter case it is
+   * ended.
    */
   async waitUntilReady(isReady: () => Promise<boolean>, limitMs: number): Promise<void> {
     const deadline = performance.now() + limitMs;
@@ -97,12 +97,12 @@ export class ServerProcess {
     }
   }
 
-  /** Sends a signal; to a server that has ended nothing is sent. */
+  /** Sends a signal, unless the server has ended. */
   signal(signal: NodeJS.Signals): void {
     if (!this.hasExited) this.child.kill(signal);
   }
 
-  /** Ends the server, also a paused one, and waits until it is gone; SIGKILL after `graceMs`. */
+  /** Ends the server, even if it is paused, and waits until it is gone. SIGKILL follows after `graceMs`. */
   async end(graceMs = 5_000): Promise<void> {
     if (this.hasExited) return;
     this.child.ref();

@@ -4,7 +4,7 @@ import { ServerStartError } from './server-process.js';
 const ATTEMPTS = 5;
 
 /**
- * Starts a server on a port that is free, and on another one if somebody else was quicker to take it.
+ * Starts a server on a free port, and on another one if another process was quicker to take it.
  *
  * @param start rejects with ServerStartError if the server does not start; `attempt` counts from 1
  */

@@ -1,4 +1,4 @@
-/** What went wrong, in one word: the `code` of the locks or of PostgreSQL, where there is one. */
+/** What went wrong, in one word: the `code` of the locks or of PostgreSQL, if there is one. */
 export function errorCode(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ('code' in error && typeof error.code === 'string') return error.code;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const EVERY_MS = 20;
 
-/** Asks again and again, and remembers the longest wait for an answer; an error is an answer, too. */
+/** Asks again and again, and remembers the longest wait for an answer. An error is an answer as well. */
 export class Probe {
   private longestMs = 0;
   private isStopping = false;

@@ -13,9 +13,9 @@ import { TrapStockService } from './trap-stock.service.js';
 import type { Variant } from './variant.js';
 
 export const POOL_SIZE = 5;
-/** How long a caller waits for a connection: what the trap costs is this long. */
+/** How long a caller waits for a connection. Each time the trap snaps, it costs this long. */
 const POOL_PATIENCE_MS = 1_500;
-/** Longer than the last in the queue waits. */
+/** Longer than the last caller in the queue waits. */
 const LOCK_PATIENCE_MS = 10_000;
 const SHUTDOWN_MS = 2_000;
 
@@ -24,7 +24,7 @@ export interface TrapServers {
   readonly redisUrl: string;
 }
 
-/** A small application in this process, wired as the variant says. */
+/** A small application in this process, wired in the way of the variant. */
 export class TrapApp {
   private closing: Promise<void> | undefined;
 
@@ -63,7 +63,7 @@ export class TrapApp {
       : orders.placeInWrongNesting(order);
   }
 
-  /** Has nothing to do with the orders, but needs a connection of the same pool. */
+  /** A query that has nothing to do with the orders, but needs a connection from the same pool. */
   async unrelatedQuery(): Promise<void> {
     await this.dataSource.query('SELECT 1');
   }
@@ -107,7 +107,10 @@ function moduleOf(
   return TrapModule;
 }
 
-/** What is measured is the wait for a connection, not how long it takes to open one. */
+/**
+ * Opens all connections first, because the wait for a connection is measured, and not the time that it takes to open
+ * one.
+ */
 async function openAllConnections(dataSource: DataSource): Promise<void> {
   await Promise.all(
     Array.from({ length: POOL_SIZE }, () => dataSource.query('SELECT pg_sleep(0.05)')),

@@ -5,14 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TrapOrder } from './trap-order.js';
 import { TrapStockService } from './trap-stock.service.js';
 
-/** What an order does besides taking from the stock, with the transaction open. */
+/** What an order does besides taking from the stock, while its transaction is open. */
 const REST_OF_THE_ORDER_MS = 10;
 
 @Injectable()
 export class TrapOrdersService {
   constructor(private readonly stock: TrapStockService) {}
 
-  /** The trap: a transaction, and inside of it the wait for a lock. Looks harmless wherever it is called. */
+  /** The trap: a transaction, and inside it the wait for a lock. It looks harmless wherever it is called. */
   @Transactional()
   async placeInWrongNesting(order: TrapOrder): Promise<void> {
     await this.book(order);

@@ -7,7 +7,7 @@ const HEADS: readonly ((trial: Trial) => string)[] = [
   ({ variant }) => headsOf(variant)[1],
 ];
 
-/** One column per variant. */
+/** A table with one column for each variant. */
 export function trapTable(trials: readonly Trial[]): string {
   const codes = [...new Set(trials.flatMap(({ errorCodes }) => errorCodes))].sort();
   const rows: readonly Row<Trial>[] = [

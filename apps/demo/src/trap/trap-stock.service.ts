@@ -18,7 +18,7 @@ export class TrapStockService {
       [productId],
     );
     if (stock === undefined) throw new Error(`There is no stock '${productId}'`);
-    // The second connection: outside the transaction, as a log is written that must outlive its rollback.
+    // This needs a second connection: it runs outside the transaction, like a log entry that must outlive a rollback.
     await this.dataSource.query('SELECT 1');
     await this.host.tx.query('INSERT INTO purchases (stock_id, quantity) VALUES ($1, 1)', [
       productId,

@@ -10,7 +10,10 @@ import { VARIANTS, nameOf, type Variant } from './variant.js';
 const CALLERS = 20;
 const PIECES = 100;
 
-/** A lock inside a transaction: every caller keeps a connection while it waits. Tries all ways to have both. */
+/**
+ * The trap is a lock inside a transaction: every caller keeps a connection while it waits. This tries all the ways to
+ * use both.
+ */
 export class Trap {
   private products = 0;
 

@@ -3,13 +3,13 @@ import { nameOf, type Variant } from './variant.js';
 
 const REFUSED = 'LOCK_IN_TRANSACTION';
 
-/** A variant that was tried: what the callers were told, and what the database says. */
+/** A variant that was tried, with what the callers were told and what the database says. */
 export class Trial {
   constructor(
     readonly variant: Variant,
     readonly pieces: number,
     readonly succeeded: number,
-    /** Of each caller that failed. */
+    /** The error code of each caller that failed. */
     readonly errorCodes: readonly string[],
     readonly restarts: number,
     /** The longest wait of a query that has nothing to do with the orders. */
@@ -26,7 +26,7 @@ export class Trial {
     return this.errorCodes.filter((candidate) => candidate === code).length;
   }
 
-  /** What the stock must be, by what the callers were told. */
+  /** What the stock must be, according to what the callers were told. */
   get truth(): number {
     return this.pieces - this.succeeded;
   }
@@ -35,7 +35,7 @@ export class Trial {
     return this.books.left === this.truth && this.books.purchases === this.succeeded;
   }
 
-  /** In sentences; empty = as it must be, or only reported. */
+  /** What went wrong, in sentences; empty if the outcome is as required, or is only reported. */
   get faults(): readonly string[] {
     const { mustBe } = this.variant;
     if (mustBe === undefined) return [];
@@ -51,7 +51,7 @@ export class Trial {
     return faults.map((fault) => `${nameOf(this.variant)}: ${fault}`);
   }
 
-  /** How many failed with which code, in words. */
+  /** How many callers failed with which code, in words. */
   get failures(): string {
     const codes = [...new Set(this.errorCodes)];
     return codes.map((code) => `${this.failed(code)} ${code}`).join(', ');

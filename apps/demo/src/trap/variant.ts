@@ -1,11 +1,11 @@
 import type { InsideTransaction } from 'nestjs-locked';
 
-/** A way to have a lock and a transaction together. */
+/** A way to use a lock and a transaction together. */
 export interface Variant {
   readonly nesting: 'wrong' | 'right';
-  /** What a lock does that is asked for inside a transaction; undefined = the locks do not know of transactions. */
+  /** What a lock does if it is asked for inside a transaction; undefined if the locks do not know of transactions. */
   readonly insideTransaction: InsideTransaction | undefined;
-  /** What must come of it; undefined = it is only reported. */
+  /** The required outcome; undefined if the outcome is only reported. */
   readonly mustBe: 'all sold' | 'all refused' | undefined;
 }
 
@@ -17,7 +17,7 @@ export const VARIANTS: readonly Variant[] = [
   { nesting: 'right', insideTransaction: 'reject', mustBe: 'all sold' },
 ];
 
-/** Two lines: what is nested how, and what the locks do about it. */
+/** Two lines: how lock and transaction are nested, and what the locks do about it. */
 export function headsOf({ nesting, insideTransaction }: Variant): readonly [string, string] {
   if (nesting === 'right') return ['right', 'nesting'];
   return ['wrong nesting', insideTransaction ?? 'plain adapter'];

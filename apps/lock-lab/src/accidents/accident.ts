@@ -4,11 +4,11 @@ import type { Stage } from '../stages/stage.js';
 /** One thing that goes wrong, provoked at its exact point. */
 export interface Accident {
   readonly id: string;
-  /** The head of its column. */
+  /** The heading of its column. */
   readonly name: string;
-  /** What is done, and at which point. */
+  /** What is done to the stage, and at which point. */
   readonly how: string;
-  /** Why it cannot happen to this stage; undefined = it can. */
+  /** Why it cannot happen to this stage; undefined if it can. */
   cannotHappenTo(stage: Stage): string | undefined;
   play(scene: Scene): Promise<void>;
 }
@@ -17,7 +17,10 @@ export const NO_LOCK = 'there is no lock';
 export const NO_REDIS = 'does not use Redis';
 export const NO_EXPIRY = 'never expires';
 
-/** What two processes do is no business of a lock that each of them has for itself, or of one that nobody waits for. */
+/**
+ * Says why an accident of two processes cannot happen to a lock that each process has for itself, or that nobody waits
+ * for.
+ */
 export function blocksNobody({ number }: Stage): string | undefined {
   if (number === 2) return 'a holder in another process does not block it';
   return number === 4 ? 'nobody waits' : undefined;

@@ -16,7 +16,7 @@ export const expiredBeforeRemoval: Accident = {
     scene.mark('expired, A has not sent its command yet');
     await b.holds(LEASE_MS * 2);
     await b.reaches('inside');
-    scene.mark('A goes on and gives back what it no longer has');
+    scene.mark('A goes on and releases what it no longer has');
     a.go('removal');
     await a.ends();
     c.buy({ stopAt: ['inside'] });

@@ -10,7 +10,7 @@ export const failover: Accident = {
     const pair = await scene.replicatedRedis();
     const [a, b] = await scene.callers(['A', 'B']);
     await pair.stopReplication();
-    a.buy({ stopAt: ['inside', 'renewal'] }); // it all happens before its next renewal
+    a.buy({ stopAt: ['inside', 'renewal'] }); // all of it happens before A's next renewal
     await a.reaches('inside');
     await pair.failOver();
     scene.mark('main killed, replica promoted: it has never heard of the lock');

@@ -13,7 +13,8 @@ export const holderPaused: Accident = {
     a.pause('SIGSTOP before COMMIT');
     b.buy();
     await b.asks();
-    // B is done, or the database lets its write wait for the open transaction of A, or B does not get in.
+    // Waits until B is done. It may also be that B's write waits in the database for A's transaction, or that B does
+    // not get in.
     if (await b.holds(LEASE_MS * 1.7)) {
       await scene.until(() => b.did('write') || b.hasEnded, LEASE_MS);
       await b.ends(LEASE_MS * 0.2);

@@ -17,7 +17,7 @@ import { twoLook } from './two-look.js';
 import { waiterKilled } from './waiter-killed.js';
 import { workOutlivesLease } from './work-outlives-lease.js';
 
-/** In the order of the stages that they break first; before them the sale, in which nothing is provoked. */
+/** The sale, in which nothing is provoked, and then the accidents in the order of the stages that they break first. */
 export const ACCIDENTS: readonly Accident[] = [
   sale,
   twoLook,

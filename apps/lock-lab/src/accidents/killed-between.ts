@@ -6,7 +6,7 @@ export const killedBetween: Accident = {
   how: 'A is killed when its first command of taking the lock was answered, and before the next',
   cannotHappenTo: (stage) =>
     needs(stage, { lock: NO_LOCK, redis: NO_REDIS }) ??
-    // Ours is one script; there A dies when the script has run and nobody has heard of it yet.
+    // Ours is one script. With it, A dies when the script has run but its reply has not arrived yet.
     (stage.traits.includes('several commands') || stage.number === 17
       ? undefined
       : 'takes the lock in one command'),

@@ -16,7 +16,7 @@ export const lockInTransaction: Accident = {
       each: [{}, { transactionLimitMs: LIMIT_MS }],
     });
     const callers = [b1, ...['B2', 'B3', 'B4', 'B5'].map((lane) => b1.alongside(lane))];
-    // The lock of A is not asked for inside: A is somebody who does it right, and takes its time before it begins.
+    // A does not ask for its lock inside a transaction: it does it right, and takes its time before it begins.
     a.buy({ stopAt: ['inside'] });
     await a.reaches('inside');
     for (const caller of callers) caller.buy({ insideTransaction: true });

@@ -3,7 +3,7 @@ import { needs, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
 export const releasedBetween: Accident = {
   id: 'nil',
   name: 'reply of nil to a naive int()',
-  how: 'A gives the lock back when B has failed to take it, and before the next command of B',
+  how: 'A releases the lock after B has failed to take it, and before the next command of B',
   cannotHappenTo: (stage) => needs(stage, { lock: NO_LOCK, redis: NO_REDIS }),
   async play(scene) {
     const [a, b] = await scene.callers(['A', 'B']);
@@ -13,7 +13,7 @@ export const releasedBetween: Accident = {
     await b.reaches('first reply');
     a.goOn();
     await a.ends();
-    scene.mark('A has given back; B goes on');
+    scene.mark('A has released the lock; B goes on');
     b.goOn();
     await b.ends();
   },

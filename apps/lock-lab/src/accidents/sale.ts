@@ -4,7 +4,7 @@ import type { Accident } from './accident.js';
 const PROCESSES = 3;
 const WORKERS = 5;
 
-/** No accident at all: the common work. */
+/** No accident at all, only the common work. */
 export const sale: Accident = {
   id: 'sale',
   name: 'the sale',

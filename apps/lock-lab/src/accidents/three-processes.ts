@@ -19,7 +19,7 @@ export const threeProcesses: Accident = {
     await p1.kill('SIGKILL while it holds the lock');
 
     if (looks) {
-      // In the others nobody looks first: the command that finds the lock expired is the one that takes it.
+      // In the other stages nobody looks first: the command that finds the lock expired also takes it.
       await p2.reaches('saw expired');
       await p3.reaches('saw expired');
       scene.mark('P2 and P3 have both seen that the lock expired');

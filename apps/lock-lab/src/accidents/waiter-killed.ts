@@ -4,7 +4,7 @@ import { blocksNobody, needs, NO_LOCK, type Accident } from './accident.js';
 export const waiterKilled: Accident = {
   id: 'waiter',
   name: 'a waiter takes over and dies',
-  how: 'B has waited, gets the lock when A gives it back, and is killed while it holds; C waits',
+  how: 'B has waited, gets the lock when A releases it, and is killed while it holds it; C waits',
   cannotHappenTo: (stage) => needs(stage, { lock: NO_LOCK }) ?? blocksNobody(stage),
   async play(scene) {
     const [a, b, c] = await scene.callers(['A', 'B', 'C']);

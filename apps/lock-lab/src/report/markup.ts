@@ -1,4 +1,4 @@
-/** Text as it may stand in HTML and SVG, inside of attributes as well. */
+/** Escapes text for HTML and SVG, including attributes. */
 export function escape(text: string | number): string {
   return String(text)
     .replaceAll('&', '&amp;')

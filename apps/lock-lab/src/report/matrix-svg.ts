@@ -55,7 +55,7 @@ export function matrixSvg(trials: readonly Trial[]): string {
   );
 }
 
-/** Dark enough for the signs on them. */
+/** Colours that are dark enough for the signs on them. */
 export const CELLS_LIGHT = {
   held: '#d8f1e4',
   heldInk: '#0b5a39',

@@ -5,7 +5,7 @@ import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';
 import type { Stage } from '../stages/stage.js';
 
-/** One stage in one accident: what was found, or why it cannot happen; undefined = it was not run. */
+/** One stage in one accident: what was found, or why it cannot happen; undefined if it was not run. */
 export interface Cell {
   readonly accident: Accident;
   readonly trial: Trial | undefined;

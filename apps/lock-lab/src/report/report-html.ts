@@ -15,11 +15,11 @@ export interface RunFacts {
   readonly seconds: number;
   readonly machine: string;
   readonly date: string;
-  /** Results that are not as the table of expected results says. */
+  /** Results that differ from the table of expected results. */
   readonly deviations: readonly string[];
 }
 
-/** The whole report: one file that asks nothing of the network. */
+/** The whole report, in one file that loads nothing from the network. */
 export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
   const { rows, accidents } = matrixOf(trials);
   const accidentTrials = trials.filter(({ accident }) => accident !== 'sale');
@@ -100,7 +100,7 @@ function deviations({ deviations }: RunFacts): string {
   return `<section class="differs"><h2>Differs from the expected results</h2><ul>${items}</ul></section>`;
 }
 
-/** Three stages in the same accident, side by side: the whole story in one look. */
+/** Three stages in the same accident, side by side: the whole story at a glance. */
 export const STORY = { accident: 'long-work', stages: [1, 13, 17] } as const;
 
 const STORY_TEXTS: Readonly<Record<number, string>> = {

@@ -1,4 +1,4 @@
-/** What the page does itself: tips for the pointer and the arrow keys, cells that open their picture, the theme. */
+/** What the page itself does: tips for the pointer and the arrow keys, cells that open their picture, and the theme. */
 export const REPORT_SCRIPT = `
 const tip = document.querySelector('.tip');
 let shown;

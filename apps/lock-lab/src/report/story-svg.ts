@@ -9,7 +9,7 @@ const HEADINGS: Readonly<Record<number, string>> = {
   17: 'nestjs-locked: B enters after A has committed',
 };
 
-/** Three small pictures in one file: no lock, a lock without renewal, and ours, with the same work. */
+/** Three small pictures of the same work in one file: with no lock, with a lock without renewal, and with ours. */
 export function storySvg(trials: readonly Trial[]): string | undefined {
   const pictures = STORY.stages.flatMap((stage) => {
     const trial = trials.find((each) => each.stage === stage && each.accident === STORY.accident);

@@ -8,16 +8,16 @@ export interface Span {
   readonly until: number;
 }
 
-/** Something that happened at a moment, and is told under the picture. */
+/** Something that happened at one moment, and is described under the picture. */
 export interface Moment {
   readonly at: number;
-  /** '' = it concerns all lanes. */
+  /** Empty if it concerns all lanes. */
   readonly lane: string;
   readonly kind: 'done' | 'killed' | 'paused' | 'resumed' | 'told' | 'failed' | 'expired';
   readonly text: string;
 }
 
-/** What a picture of a trial shows, in milliseconds from the first thing that a caller did. */
+/** What a picture of a trial shows. Times are milliseconds from the first thing that a caller did. */
 export interface Timeline {
   readonly lanes: readonly string[];
   readonly ms: number;
@@ -99,7 +99,7 @@ function transactionsIn(events: readonly LabEvent[], end: number): Timeline['tra
   });
 }
 
-/** A waiter that spins says the same again and again: only what is new is shown. */
+/** A waiter that spins reports the same again and again, so only what is new is shown. */
 function newCommands(events: readonly LabEvent[]): Timeline['commands'] {
   const said = new Map<string, string[]>();
   return events.flatMap(({ at, lane, kind, text = '' }) => {

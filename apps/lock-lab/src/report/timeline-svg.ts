@@ -2,13 +2,13 @@ import { escape, milliseconds } from './markup.js';
 import type { Span, Timeline } from './timeline-model.js';
 
 export interface TimelineOptions {
-  /** What the picture shows, for those who do not see it. */
+  /** What the picture shows, for readers who cannot see it. */
   readonly label: string;
-  /** With its own colours and background, for a file that stands alone. */
+  /** True for a file that stands alone: it has its own colours and background. */
   readonly standalone?: boolean;
   /** A line of text above the picture, in a file that stands alone. */
   readonly heading?: string;
-  /** Without the numbers that refer to the text below it. */
+  /** True to leave out the numbers that refer to the text below the picture. */
   readonly bare?: boolean;
 }
 
@@ -18,7 +18,7 @@ const RIGHT = 12;
 const AXIS = 24;
 const NUMBERS = 22;
 
-/** One lane for each caller: waiting light, holding solid, transaction outlined, overlap red. */
+/** One lane for each caller: waiting is light, holding is solid, a transaction is outlined, and an overlap is red. */
 export function timelineSvg(timeline: Timeline, options: TimelineOptions): string {
   const isCrowded = timeline.lanes.length > 6;
   const laneHeight = isCrowded ? 15 : 34;
@@ -97,7 +97,7 @@ export function timelineSvg(timeline: Timeline, options: TimelineOptions): strin
   );
 }
 
-/** Between two processes there is a little more room. */
+/** There is a little more room between two processes. */
 function gaps(lanes: readonly string[]): number {
   const processes = lanes.map((lane) => /^(\d+)\./.exec(lane)?.[1] ?? '');
   return processes.filter((name, n) => n > 0 && name !== processes[n - 1]).length;

@@ -3,10 +3,10 @@ import type { Finding } from '../run/findings.js';
 type Verdict = Finding | 'held';
 
 interface VerdictWords {
-  /** Shown in a cell, beside the word: colour alone tells nothing to many. */
+  /** Shown in a cell beside the word, because colour alone tells many readers nothing. */
   readonly sign: string;
   readonly short: string;
-  /** For a narrow cell. */
+  /** The word for a narrow cell. */
   readonly word: string;
   readonly meaning: string;
   readonly css: string;
@@ -32,7 +32,7 @@ export const VERDICTS: Readonly<Record<Verdict, VerdictWords>> = {
     sign: '2',
     short: 'two holders',
     word: 'two',
-    meaning: 'Two believed that they held the lock; the stock came out right all the same.',
+    meaning: 'Two believed that they held the lock; the stock still came out right.',
     css: 'two',
   },
   'locked for ever': {

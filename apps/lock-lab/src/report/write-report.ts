@@ -9,7 +9,7 @@ import { storySvg } from './story-svg.js';
 import { timelineOf } from './timeline-model.js';
 import { timelineSvg } from './timeline-svg.js';
 
-/** Those that documents show. */
+/** The pictures that documents show. */
 const PICTURED = [
   { stage: 8, accident: 'p1-p2-p3' },
   { stage: 13, accident: 'pause' },

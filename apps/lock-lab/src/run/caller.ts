@@ -4,7 +4,7 @@ import type { Order, Point } from '../work/messages.js';
 import type { LabProcess } from './lab-process.js';
 import type { Scene } from './scene.js';
 
-/** One who buys, in a process of the lab: told what to do, and stopped at exact points. */
+/** A buyer in a process of the lab, which is told what to do and stopped at exact points. */
 export class Caller {
   constructor(
     private readonly scene: Scene,
@@ -47,13 +47,13 @@ export class Caller {
     return this.scene.hasEnded(this.lane);
   }
 
-  /** @throws Error if it does not come there: then the lab does not test what it says */
+  /** @throws Error if the caller does not get there, because the lab would then not test what it says */
   async reaches(point: Point, limitMs = LEASE_MS * 4): Promise<void> {
     if (await this.scene.until(() => this.isAt(point), limitMs)) return;
     throw new Error(`${this.lane} of ${this.scene.name} did not come to the point '${point}'`);
   }
 
-  /** Has asked for the lock, and got a first answer if it asks Redis. */
+  /** Waits until the caller has asked for the lock, and has got a first answer if it asks Redis. */
   async asks(): Promise<void> {
     const first: EventKind[] = this.scene.stage.traits.includes('redis')
       ? ['command', 'hold']
@@ -61,12 +61,12 @@ export class Caller {
     await this.scene.until(() => first.some((kind) => this.did(kind)), LEASE_MS * 4);
   }
 
-  /** Whether it gets the lock within the time. */
+  /** Whether the caller gets the lock within the given time. */
   holds(limitMs: number, since = 0): Promise<boolean> {
     return this.scene.until(() => this.did('hold', since) || this.hasEnded, limitMs);
   }
 
-  /** Whether it still waits after it has asked once more, or after a while in which it would have. */
+  /** Whether the caller still waits after it has asked once more, or after a while in which it would have asked. */
   async stillWaits(): Promise<boolean> {
     const since = this.scene.now();
     await this.scene.until(() => this.did('command', since) || this.did('hold'), LEASE_MS * 0.5);
@@ -82,7 +82,7 @@ export class Caller {
     this.scene.left(this.lane, point);
   }
 
-  /** Stops at no point any more. */
+  /** Lets the caller pass all points from now on. */
   goOn(): void {
     this.process.tell({ do: 'go on', lane: this.lane });
   }

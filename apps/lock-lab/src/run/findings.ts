@@ -1,7 +1,7 @@
 import type { LabEvent } from '../work/events.js';
 import type { Seen, Stock } from './trial.js';
 
-/** What can be wrong, worst first. None of them: it held. */
+/** What can be wrong, with the worst first. If nothing is wrong, the lock has held. */
 export const FINDINGS = [
   'stock wrong',
   'two holders',
@@ -12,12 +12,12 @@ export const FINDINGS = [
 
 export type Finding = (typeof FINDINGS)[number];
 
-/** From when to when a caller had the lock, as far as it could know. */
+/** The time during which a caller had the lock, as far as it could know. */
 export interface Hold {
   readonly lane: string;
   readonly from: number;
   readonly until: number;
-  /** Whether it heard of its loss, and did not have to find out by the damage. */
+  /** Whether the caller heard of its loss, and did not have to learn it from the damage. */
   readonly told: boolean;
   readonly killed: boolean;
 }
@@ -30,8 +30,9 @@ export interface Overlap {
 }
 
 /**
- * The holds, by what the callers noted. A hold ends when the holder has finished, was killed, was told of its loss, or
- * when its lock would have said so if asked: a process that stands still cannot be told anything.
+ * The holds, according to what the callers noted. A hold ends when the holder has finished, was killed or was told of
+ * its loss, or when its lock would have reported the loss if asked, because a process that stands still cannot be told
+ * anything.
  */
 export function holdsIn(events: readonly LabEvent[]): Hold[] {
   const holds: Hold[] = [];
@@ -102,7 +103,7 @@ export function overlapsOf(holds: readonly Hold[]): Overlap[] {
   );
 }
 
-/** How long two or more were inside at the same time. */
+/** How long two or more callers were inside at the same time. */
 export function overlapMs(overlaps: readonly Overlap[]): number {
   let total = 0;
   let reached = -Infinity;
@@ -123,7 +124,7 @@ export function findingsOf(
   if (stock.start - stock.left !== stock.sold || stock.left < 0) found.add('stock wrong');
   if (overlaps.length > 0) found.add('two holders');
   if (overlaps.some(({ first }) => !first.told && !first.killed)) found.add('nobody was told');
-  // Who was told of a loss fails for a good reason, whatever the error of its database says.
+  // A caller that was told of a loss fails for a good reason, whatever the error of its database says.
   const told = new Set(events.filter(({ kind }) => kind === 'told').map(({ lane }) => lane));
   if (events.some(({ kind, lane }) => kind === 'failed' && !told.has(lane))) {
     found.add('call failed');

@@ -7,7 +7,7 @@ import type { FromWorker, ToWorker } from '../work/messages.js';
 const PROGRAM = fileURLToPath(new URL('../worker.js', import.meta.url));
 const START_LIMIT_MS = 60_000;
 
-/** A process that callers run in, from the outside: it is told what to do, paused, and killed. */
+/** The outside view of a process in which callers run: it can be told what to do, paused and killed. */
 export class LabProcess {
   readonly #child: ChildProcess;
   readonly #messages = new EventEmitter();
@@ -38,7 +38,7 @@ export class LabProcess {
     return () => this.#messages.off('message', listen);
   }
 
-  /** @throws Error if the process says that something is broken, ends, or says nothing for a minute */
+  /** @throws Error if the process reports that something is broken, ends, or is silent for a minute */
   async isReady(): Promise<void> {
     await this.says('ready');
   }
@@ -66,7 +66,7 @@ export class LabProcess {
   }
 
   tell(message: ToWorker): void {
-    if (this.isRunning) this.#child.send(message, () => {}); // it may have been killed meanwhile
+    if (this.isRunning) this.#child.send(message, () => {}); // it may have been killed by now
   }
 
   pause(): void {

@@ -21,13 +21,13 @@ export interface LabListener {
   repeats(pair: Pair, why: string): void;
 }
 
-/** Our processes load Nest, which takes time: not too many of them start at once. */
+/** Our processes load Nest, which takes time, so not too many of them may start at once. */
 const OURS_AT_ONCE = 2;
 
-/** Many times what the longest takes, starting its processes included. */
+/** Many times what the longest trial takes, including the start of its processes. */
 const TRIAL_LIMIT_MS = 120_000;
 
-/** What can happen to the chosen stages, of the chosen accidents. */
+/** The pairs of chosen stages and chosen accidents that can happen. */
 export function pairsOf(stages: readonly number[], accidents: readonly string[]): Pair[] {
   return STAGES.filter(({ number }) => stages.includes(number)).flatMap((stage) =>
     ACCIDENTS.filter(
@@ -37,9 +37,9 @@ export function pairsOf(stages: readonly number[], accidents: readonly string[])
 }
 
 /**
- * Runs the sales one after the other, because they are measured, and then the accidents, which mostly wait. What went
- * otherwise than expected is played once more, alone: leases of 3 s end early on a machine that stands still for that
- * long. What differs again, differs.
+ * Runs the sales one after the other, because they are measured, and then the accidents, which mostly wait. A trial
+ * that did not go as expected is repeated once, alone, because leases of 3 s end early on a machine that stands still
+ * for that long. If it differs again, the difference counts.
  */
 export async function runTrials(
   lab: Laboratory,

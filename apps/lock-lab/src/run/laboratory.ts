@@ -7,7 +7,7 @@ import { ProcessPool } from './process-pool.js';
 import { observe, startRedis } from './servers.js';
 import type { KeyEvent, Stock } from './trial.js';
 
-/** What all trials share: one Redis, one PostgreSQL, and processes that are used again. */
+/** What all trials share: one Redis, one PostgreSQL, and processes that are reused. */
 export class Laboratory {
   readonly pool = new ProcessPool();
   readonly #listeners = new Map<string, (kind: KeyEvent['kind']) => void>();
@@ -61,7 +61,7 @@ export class Laboratory {
     return { start, left: rows[0]?.left ?? NaN, sold: rows[0]?.sold ?? NaN };
   }
 
-  /** How many transactions of others are open. */
+  /** How many transactions other connections have open. */
   async openTransactions(product: string): Promise<number> {
     const { rows } = await this.database.query<{ count: number }>(
       `SELECT count(*)::integer FROM pg_stat_activity

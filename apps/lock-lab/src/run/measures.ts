@@ -5,27 +5,27 @@ import type { Trial } from './trial.js';
 
 const PIECES_EACH = 10;
 
-/** What was measured of a sale. */
+/** What was measured in a sale. */
 export interface Measures {
   readonly sold: number;
   readonly truth: number;
-  /** Pieces sold beyond those that there were. */
+  /** How many pieces were sold beyond those that existed. */
   readonly oversold: number;
-  /** Purchases that the stock knows nothing of. */
+  /** How many purchases the stock does not account for. */
   readonly lostUpdates: number;
-  /** Pairs that were inside at the same time. */
+  /** How many pairs of callers were inside at the same time. */
   readonly overlaps: number;
-  /** Attempts that were made for nothing, because the version had changed. */
+  /** How many attempts were in vain, because the version had changed. */
   readonly retries: number;
   readonly perSecond: number;
   readonly longestWaitMs: number;
   readonly commandsPerPurchase: number;
   readonly bytesPerPurchase: number;
-  /** The most connections that were kept at the same time by callers who waited. */
+  /** The highest number of connections that waiting callers kept at the same time. */
   readonly connectionsWaiting: number;
 }
 
-/** Per purchase means: per call, whether it sold or found nothing left. Both need the lock. */
+/** "Per purchase" means for each call, whether it sold something or found nothing left. Both need the lock. */
 export function measuresOf({ events, stock, traffic }: Trial): Measures {
   const ends = events.filter(({ kind }) => ENDS.has(kind));
   const first = events[0]?.at ?? 0;

@@ -1,8 +1,8 @@
 import { LabProcess } from './lab-process.js';
 
-/** Processes that are used again for the next trial, because starting one takes longer than most trials. */
+/** Processes that are reused for the next trial, because starting one takes longer than most trials. */
 export class ProcessPool {
-  /** By stage kind: one that has loaded Nest is not given to a stage that does not need it. */
+  /** Kept by kind of stage, so that a process that has loaded Nest is not given to a stage that does not need it. */
   readonly #idle = new Map<boolean, LabProcess[]>();
   readonly #all = new Set<LabProcess>();
   #isClosed = false;

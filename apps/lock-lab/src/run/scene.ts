@@ -16,7 +16,7 @@ import type { KeyEvent, Seen, Stock, Trial } from './trial.js';
 const START_STOCK = 100;
 const TEAR_DOWN_LIMIT_MS = 5_000;
 
-/** Where one trial plays: the processes, the servers, and everything that was seen. */
+/** The scene of one trial: the processes, the servers, and everything that was seen. */
 export class Scene {
   readonly events: LabEvent[] = [];
   readonly product: string;
@@ -55,7 +55,7 @@ export class Scene {
     return this.stage.number === 17 ? `lock:{stock:${this.product}}` : `lock:${this.product}`;
   }
 
-  /** The way to Redis that the runner itself uses. */
+  /** The connection to Redis that the runner itself uses. */
   get redis(): Redis {
     return this.#redis;
   }
@@ -68,7 +68,7 @@ export class Scene {
     return monotonicMs();
   }
 
-  /** A Redis server for this trial alone, to be paused. */
+  /** A Redis server for this trial alone, which may be paused. */
   async ownRedis(): Promise<RedisServer> {
     const server = await startRedis();
     this.#stops.push(() => server.stop());
@@ -83,7 +83,7 @@ export class Scene {
     return pair;
   }
 
-  /** Callers in a process each, ready to buy. */
+  /** Callers that are ready to buy, each in a process of its own. */
   async callers<const Lanes extends readonly string[]>(
     lanes: Lanes,
     setup: Partial<Setup> & { readonly each?: readonly Partial<Setup>[] } = {},
@@ -128,12 +128,12 @@ export class Scene {
     this.#add({ at: monotonicMs(), lane, kind, text });
   }
 
-  /** Something was done to the whole scene. */
+  /** Notes something that was done to the whole scene. */
   mark(text: string): void {
     this.note('', 'mark', text);
   }
 
-  /** Something worth saying, with numbers. */
+  /** Notes something worth saying, with numbers. */
   remark(text: string): void {
     this.#seen.push({ finding: undefined, text });
   }
@@ -142,7 +142,7 @@ export class Scene {
     this.#seen.push({ finding, text });
   }
 
-  /** Waits for something to be seen; no longer than the limit. */
+  /** Waits until something is seen, but no longer than the limit. */
   async until(isTrue: () => boolean, limitMs: number): Promise<boolean> {
     if (isTrue()) return true;
     return new Promise((resolve) => {
@@ -159,7 +159,7 @@ export class Scene {
     });
   }
 
-  /** The holder is dead. Whether the next one gets in by itself, and after how long, is what is asked here. */
+  /** The holder is dead. Finds out whether the next caller gets in on its own, and after how long. */
   async entersOrIsStuck(caller: Caller): Promise<void> {
     if (await caller.holds(LEASE_MS * 1.4)) return;
     const noEnd = this.stage.traits.includes('client clock')
@@ -172,7 +172,7 @@ export class Scene {
     }
   }
 
-  /** The lock runs out at this very moment. */
+  /** Lets the lock run out at this very moment. */
   async expireNow(): Promise<void> {
     const since = monotonicMs();
     if ((await this.#redis.pexpire(this.key, 1)) === 0) return;
@@ -205,7 +205,7 @@ export class Scene {
     return this.#trial(stock, traffic);
   }
 
-  /** Stops what the trial has started, however it went. */
+  /** Stops what the trial has started, however the trial went. */
   async dispose(): Promise<void> {
     for (const stop of this.#stopListening) stop();
     for (const process of this.#processes) await this.lab.pool.discard(process);

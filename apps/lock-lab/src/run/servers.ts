@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 
-/** Redis says when a key was set, removed and expired: an observer that is not the lock under test. */
+/** Lets Redis itself say when a key was set, removed or expired, so that the observer is not the lock under test. */
 const TELL_OF_KEYS = ['--notify-keyspace-events', 'Kg$hx'];
 
 export function startRedis(): Promise<RedisServer> {
@@ -16,7 +16,7 @@ export function observe(url: string): Redis {
   return redis;
 }
 
-/** A main server with a replica behind one address, which moves to the replica when the main is gone. */
+/** A main server with a replica behind one address, which moves to the replica when the main server is gone. */
 export class ReplicatedRedis {
   readonly #sockets = new Set<Socket>();
 
@@ -43,18 +43,18 @@ export class ReplicatedRedis {
     return pair;
   }
 
-  /** The address that the clients know. */
+  /** The address that the clients use. */
   get url(): string {
     return `redis://127.0.0.1:${(this.proxy.address() as AddressInfo).port}`;
   }
 
-  /** From now on nothing reaches the replica: it stands still, and its connection is cut. */
+  /** From now on, nothing reaches the replica: it stands still, and its connection is cut. */
   async stopReplication(): Promise<void> {
     this.replica.pause();
     await withRedis(this.main.url, (redis) => redis.call('CLIENT', 'KILL', 'TYPE', 'replica'));
   }
 
-  /** The main dies, the replica becomes main, and the address moves. */
+  /** The main server dies, the replica takes its place, and the address moves. */
   async failOver(): Promise<void> {
     await this.main.kill();
     this.replica.resume();

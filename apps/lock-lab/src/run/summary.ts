@@ -2,7 +2,7 @@ import type { LabEvent } from '../work/events.js';
 import { holdsIn, overlapMs, overlapsOf } from './findings.js';
 import type { Trial } from './trial.js';
 
-/** The longest time that somebody waited and then got in. */
+/** The longest wait of a caller that got in. */
 export function longestWaitMs(events: readonly LabEvent[]): number {
   const waiting = new Map<string, number>();
   let longest = 0;

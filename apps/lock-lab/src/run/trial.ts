@@ -2,17 +2,17 @@ import type { Finding } from './findings.js';
 import type { LabEvent } from '../work/events.js';
 import type { Traffic } from '../work/messages.js';
 
-/** One stage in one accident (or in the sale), and what was seen. Times count from its begin. */
+/** One stage in one accident (or in the sale), and what was seen. Times count from its beginning. */
 export interface Trial {
   readonly stage: number;
   readonly accident: string;
   readonly lanes: readonly string[];
   readonly events: readonly LabEvent[];
-  /** When the lock's key appeared in Redis, went, or expired there, by Redis' own word. */
+  /** When the lock's key appeared in Redis, was removed or expired, according to Redis itself. */
   readonly keyEvents: readonly KeyEvent[];
   readonly stock: Stock;
   readonly traffic: Traffic;
-  /** What the runner saw happen that no event shows. */
+  /** What the runner saw that no event shows. */
   readonly seen: readonly Seen[];
   readonly findings: readonly Finding[];
   readonly summary: string;
@@ -27,12 +27,12 @@ export interface KeyEvent {
 export interface Stock {
   readonly start: number;
   readonly left: number;
-  /** By the rows of purchases, which are only ever added. */
+  /** According to the rows of purchases, which are only ever added. */
   readonly sold: number;
 }
 
 export interface Seen {
-  /** undefined: worth saying, and neither right nor wrong. */
+  /** undefined if it is worth saying, but neither right nor wrong. */
   readonly finding: Finding | undefined;
   readonly text: string;
 }

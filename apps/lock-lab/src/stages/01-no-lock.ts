@@ -9,8 +9,8 @@ export const noLock: Stage = {
   traits: [],
   open: ({ pool }) => ({
     async buy(purchase) {
-      purchase.holds(); // nobody asked, nobody said no
-      // Breaks here: everybody reads 100, everybody saves 90.
+      purchase.holds(); // nobody was asked, so nobody said no
+      // Breaks here: everybody reads 100, and everybody saves 90.
       await inTransaction(pool, (sql) => takePieces(sql, purchase));
       purchase.releases();
     },

@@ -7,7 +7,7 @@ export const inProcessMutex: Stage = {
   breaks: 'A second process has a lock object of its own.',
   traits: ['lock'],
   open(tools) {
-    // Breaks here: this queue exists once in every process.
+    // Breaks here: every process has a queue of its own.
     let tail = Promise.resolve();
     return lockAround(
       {

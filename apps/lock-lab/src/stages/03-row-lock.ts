@@ -13,10 +13,10 @@ export const rowLock: Stage = {
       inTransaction(pool, async (sql) => {
         purchase.waits();
         try {
-          // Breaks here: who waits has begun a transaction, and keeps its connection.
+          // Breaks here: a waiter has begun a transaction, and keeps its connection.
           await takePieces(sql, purchase, 'FOR UPDATE');
         } finally {
-          purchase.releases(); // COMMIT and ROLLBACK give it back
+          purchase.releases(); // COMMIT and ROLLBACK release it
         }
       });
     return { buy, buyInsideTransaction: buy };

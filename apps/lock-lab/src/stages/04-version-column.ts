@@ -17,7 +17,7 @@ export const versionColumn: Stage = {
           return await inTransaction(pool, (sql) => tryOnce(sql, purchase));
         } catch (error) {
           if (!(error instanceof VersionChanged)) throw error;
-          purchase.note('retry'); // Breaks here: the work that was done meanwhile is lost.
+          purchase.note('retry'); // Breaks here: the work done so far is lost.
         }
       }
     },
@@ -34,7 +34,7 @@ async function tryOnce(sql: Sql, purchase: Purchase): Promise<void> {
     [purchase.product, stokenum - purchase.quantity, version],
   );
   if (updated.length === 0) throw new VersionChanged();
-  purchase.holds(); // from its UPDATE to COMMIT it has the row
+  purchase.holds(); // it has the row from its UPDATE to its COMMIT
   await addPurchase(sql, purchase);
   purchase.releases();
 }

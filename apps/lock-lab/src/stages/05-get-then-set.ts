@@ -14,7 +14,7 @@ export const getThenSet: Stage = {
       {
         async acquire(key) {
           while ((await redis.get(key)) !== null) await sleep(RETRY_MS);
-          // Breaks here: somebody else has looked, too, and seen nothing.
+          // Breaks here: somebody else has looked as well, and has seen nothing.
           await redis.set(key, 'locked');
         },
         release: (key) => redis.del(key),

@@ -15,7 +15,7 @@ export const setnxDel: Stage = {
         async acquire(key) {
           while ((await redis.setnx(key, 'locked')) === 0) await sleep(RETRY_MS);
         },
-        // Breaks here, if it is never reached.
+        // Breaks here, if this line is never reached.
         release: (key) => redis.del(key),
       },
       tools,

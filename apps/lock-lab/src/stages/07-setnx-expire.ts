@@ -5,7 +5,7 @@ import { lockAround, type Stage } from './stage.js';
 export const setnxExpire: Stage = {
   number: 7,
   name: 'SETNX then EXPIRE',
-  lesson: 'A lock has to end by itself when its holder cannot end it.',
+  lesson: 'A lock has to end on its own when its holder cannot end it.',
   breaks: 'Taking and expiring are two commands: who dies between them locks for ever.',
   traits: ['lock', 'redis', 'expiry', 'several commands'],
   open(tools) {

@@ -17,7 +17,7 @@ export const expiryInValue: Stage = {
             if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
             const expiry = await redis.get(key);
             if (expiry !== null && Number(expiry) < Date.now()) {
-              // Breaks here: whose lock it is by now, nobody asks.
+              // Breaks here: nobody asks whose lock it is by now.
               await redis.del(key);
               if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
             }

@@ -17,13 +17,13 @@ export const getset: Stage = {
           while ((await redis.setnx(key, expiry())) === 0) {
             // Breaks here: the lock may be gone by now, and the reply nil.
             if (int(await redis.get(key)) < Date.now()) {
-              // The loser overwrites the expiry of the winner all the same.
+              // The loser still overwrites the expiry of the winner.
               if (int(await redis.getset(key, expiry())) < Date.now()) return;
             }
             await sleep(RETRY_MS);
           }
         },
-        // Breaks here: checks the time, and not whose lock it is.
+        // Breaks here: this checks the time, but not whose lock it is.
         async release(key) {
           if (Date.now() < Number(await redis.get(key))) await redis.del(key);
         },
@@ -33,7 +33,7 @@ export const getset: Stage = {
   },
 };
 
-/** int() of Python, in which the article was written: it throws at nil. */
+/** Like int() of Python, which the article uses: it throws at nil. */
 function int(reply: string | null): number {
   if (reply === null) throw new TypeError('int() argument must be a string, not nil');
   return Number.parseInt(reply, 10);

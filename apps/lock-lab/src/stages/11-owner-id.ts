@@ -16,7 +16,7 @@ export const ownerId: Stage = {
         async acquire(key) {
           const owner = randomUUID();
           if ((await redis.set(key, owner, 'PX', LEASE_MS, 'NX')) === 'OK') return owner;
-          // Breaks here: the path of those who have to wait sets no expiry.
+          // Breaks here: the path of a waiter sets no expiry.
           while ((await redis.setnx(key, owner)) === 0) await sleep(RETRY_MS);
           return owner;
         },

@@ -19,7 +19,7 @@ export const luaRelease: Stage = {
       {
         async acquire(key) {
           const owner = randomUUID();
-          // Breaks here: whoever chooses the number has to know how long the work will take.
+          // Breaks here: to choose the number, one has to know how long the work will take.
           while ((await redis.set(key, owner, 'PX', LEASE_MS, 'NX')) === null) {
             await sleep(RETRY_MS);
           }

@@ -27,12 +27,12 @@ export const renewalAndWakeUp: Stage = {
         async acquire(key) {
           const owner = randomUUID();
           while ((await redis.set(key, owner, 'PX', LEASE_MS, 'NX')) === null) {
-            // Woken by a release; a dead holder wakes nobody, so it looks again from time to time.
+            // A release wakes a waiter, but a dead holder does not, so it looks again from time to time.
             await tools.withConnection((own) => own.blpop(`${key}:signal`, RENEW_EVERY_MS / 1_000));
           }
           const worker = setInterval(() => {
             void redis.eval(RENEW, 1, key, owner, LEASE_MS).then((renewed) => {
-              // Breaks here: the worker ends, and the one who holds the lock goes on.
+              // Breaks here: the worker ends, and the holder of the lock goes on.
               if (renewed === 0) clearInterval(worker);
             });
           }, RENEW_EVERY_MS);

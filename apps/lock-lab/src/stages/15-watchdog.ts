@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, RENEW_EVERY_MS } from '../scale.js';
 import { lockAround, type Stage } from './stage.js';
 
-/** nil = taken, or once more by the same owner; else how long the present lease lasts. */
+/** nil means taken, perhaps once more by the same owner; a number says how long the present lease lasts. */
 const ACQUIRE = `
   if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
     redis.call('HINCRBY', KEYS[1], ARGV[1], 1)

@@ -7,7 +7,7 @@ const RELEASE = `
   if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
   return 0`;
 
-/** What this process holds. Breaks here: found by the lock's name, whoever its holder is. */
+/** What this process holds. Breaks here: an entry is found by the lock's name, whoever the holder is. */
 interface HeldHere {
   readonly requestId: string;
   readonly leaseMs: number;
@@ -32,11 +32,11 @@ export const lockPlus: Stage = {
 
     async function renew(key: string, requestId: string, leaseMs: number): Promise<void> {
       if ((await redis.get(key)) !== requestId) return; // Breaks here: nobody is told.
-      // Breaks here: it may be somebody else's by now.
+      // Breaks here: the lock may belong to somebody else by now.
       await redis.pexpire(key, leaseMs);
     }
 
-    /** What the work took on average, plus 10 s; if nothing was learned, the time-out. */
+    /** What the work took on average, plus 10 s; the time-out if nothing was learned yet. */
     async function learnedLease(key: string): Promise<number> {
       const average = await redis.get(`${key}_renew`);
       return average === null ? LEASE_MS : Math.ceil(Number(average)) + seconds(10);
@@ -55,7 +55,7 @@ export const lockPlus: Stage = {
           const held = heldHere.get(key);
           if (held?.requestId === requestId) held.count += 1;
           else if (held !== undefined) {
-            // Does not ask Redis: a local holder will pass it on. Breaks here: and to nobody else.
+            // Redis is not asked: a local holder will pass the lock on. Breaks here: to nobody else.
             await new Promise<void>((resolve) => held.localWaiters.push(resolve));
           } else {
             const leaseMs = await learnedLease(key);

@@ -7,6 +7,6 @@ export const nestjsLocked: Stage = {
     'The lock is taken before BEGIN, kept until COMMIT was answered, and the database checks it.',
   breaks: 'A failover can let two hold it for a moment; the fence lets only one of them write.',
   traits: ['lock', 'redis', 'expiry', 'renewal', 'local hand-over'],
-  // A Nest application is not loaded by the processes that run another stage.
+  // Processes that run another stage do not load a Nest application.
   open: async (tools) => (await import('./17-stock.service.js')).openShop(tools),
 };

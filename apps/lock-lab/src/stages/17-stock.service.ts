@@ -43,13 +43,13 @@ class StockService {
     }
   }
 
-  /** The wrong order of the two: the lock is asked for inside. */
+  /** The wrong order: the lock is asked for inside the transaction. */
   @Transactional()
   async takeInside(purchase: Purchase): Promise<void> {
     await this.take(purchase.product, purchase);
   }
 
-  /** For the report only. An application that can stop early listens to the signal as well. */
+  /** This is only for the report. An application that can stop early would listen to the signal as well. */
   private observe(id: string, purchase: Purchase): void {
     purchase.holds();
     const lock = this.locks.current(this.locks.key('stock:<id>', { id }));
@@ -59,7 +59,7 @@ class StockService {
   }
 }
 
-/** Starts the application that the stage is, and calls it as its controllers would. */
+/** Starts the application that makes up this stage, and calls it as its controllers would. */
 export async function openShop(tools: StageTools): Promise<OpenStage> {
   const app = await NestFactory.createApplicationContext(shopModule(tools), { logger: false });
   const stocks = app.get(StockService);
@@ -101,7 +101,7 @@ function shopModule({ setup, redis }: StageTools): new () => object {
         leaseMs: LEASE_MS,
         waitMs: LEASE_MS * 4,
         fence: {},
-        // Otherwise a call with the lock inside is refused at once, which says what to change.
+        // Without this, a call with the lock inside is refused at once, with an error that says what to change.
         insideTransaction: 'restart',
       }),
     ],

@@ -4,40 +4,40 @@ import type { Purchase } from '../work/purchase.js';
 import type { RecordedRedis, RedisRecord } from '../work/recorded-redis.js';
 import { inTransaction, takePieces } from '../work/shop.js';
 
-/** One way to build a lock, as an article has it. */
+/** One way to build a lock, as an article describes it. */
 export interface Stage {
   readonly number: number;
   readonly name: string;
   /** What this step taught, in one sentence. */
   readonly lesson: string;
-  /** Where it breaks, in one sentence; for the right ones, what they cost. */
+  /** Where it breaks, in one sentence; for the stages that are right, what they cost. */
   readonly breaks: string;
-  /** What it has, which decides which accidents can happen to it. */
+  /** The properties that decide which accidents can happen to it. */
   readonly traits: readonly Trait[];
-  /** Opens it in one process, for one trial. */
+  /** Opens the stage in one process, for one trial. */
   open(tools: StageTools): Promise<OpenStage> | OpenStage;
 }
 
 export type Trait =
-  /** Has something to hold and to wait for. */
+  /** There is something to hold and to wait for. */
   | 'lock'
   /** Keeps the lock in Redis. */
   | 'redis'
-  /** The lock ends by itself. */
+  /** The lock ends on its own. */
   | 'expiry'
-  /** Judges by the clocks of its clients whether a lock has expired. */
+  /** The clocks of the clients decide whether a lock has expired. */
   | 'client clock'
-  /** Taken with more than one command. */
+  /** The lock is taken with more than one command. */
   | 'several commands'
-  /** Renews by itself while the work runs. */
+  /** The lock renews itself while the work runs. */
   | 'renewal'
-  /** Passes the lock on inside a process without asking Redis. */
+  /** Inside a process, the lock is passed on without asking Redis. */
   | 'local hand-over';
 
 export interface OpenStage {
   /** One purchase under the lock. */
   buy(purchase: Purchase): Promise<void>;
-  /** The same, with the lock asked for inside of a transaction. */
+  /** One purchase for which the lock is asked for inside a transaction. */
   buyInsideTransaction?(purchase: Purchase): Promise<void>;
   close?(): Promise<void> | void;
 }
@@ -48,11 +48,11 @@ export interface StageTools {
   /** The connection that all callers of this process share. */
   readonly redis: RecordedRedis;
   readonly record: RedisRecord;
-  /** Lends a connection to one caller alone, as WATCH and BLPOP need it. */
+  /** Lends a connection to a single caller, as WATCH and BLPOP need it. */
   withConnection<T>(use: (redis: RecordedRedis) => Promise<T>): Promise<T>;
 }
 
-/** The two functions that the articles write, and how the work is put between them. */
+/** Puts the work between the two functions that the articles write. */
 export interface Lock<Owner> {
   acquire(key: string): Promise<Owner>;
   release(key: string, owner: Owner): Promise<unknown>;

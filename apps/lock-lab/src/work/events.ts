@@ -12,7 +12,7 @@ export type EventKind =
   | 'wait'
   /** The lock said yes. */
   | 'hold'
-  /** Will not touch the data any more, and is about to give the lock back. */
+  /** Will not touch the data any more, and is about to release the lock. */
   | 'release'
   | 'begin'
   | 'read'
@@ -23,15 +23,15 @@ export type EventKind =
   | 'rolled back'
   /** The lock told its holder that it is lost. */
   | 'told'
-  /** From here on the lock would say so, if asked: the end of the lease by the holder's own clock. */
+  /** From here on, the lock would report its loss if asked: the end of the lease by the holder's own clock. */
   | 'valid until'
   /** Refused by the lock or the database with an error that says why. */
   | 'refused'
-  /** Ended with an error that nobody meant. */
+  /** Ended with an error that nobody intended. */
   | 'failed'
   | 'sold'
   | 'sold out'
-  /** A version that was read is no longer there: once more from the start. */
+  /** The version that was read is gone, so the purchase starts again. */
   | 'retry'
   /** A Redis command and its reply. */
   | 'command'
@@ -41,7 +41,7 @@ export type EventKind =
   | 'resumed'
   | 'mark';
 
-/** CLOCK_MONOTONIC of Linux: one clock for all processes of the machine. */
+/** CLOCK_MONOTONIC of Linux, which is one clock for all processes of the machine. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000n) / 1_000;
 }

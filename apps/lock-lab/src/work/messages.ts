@@ -6,13 +6,13 @@ export type Point =
   | 'first reply'
   /** After a reply that showed the lock as expired. */
   | 'saw expired'
-  /** Inside, between reading the stock and writing it. */
+  /** Inside the lock, between reading the stock and writing it. */
   | 'inside'
   /** Before COMMIT is sent. */
   | 'commit'
   /** Before the command that removes the lock. */
   | 'removal'
-  /** Before every command that makes the lock last longer; a look that comes before it is let through. */
+  /** Before every command that makes the lock last longer. A command that only looks before it is let through. */
   | 'renewal';
 
 /** What a process is told before a trial. */
@@ -21,9 +21,9 @@ export interface Setup {
   readonly redisUrl: string;
   readonly databaseUrl: string;
   readonly product: string;
-  /** Added to what `Date.now()` says in this process. */
+  /** Added to the result of `Date.now()` in this process. */
   readonly clockOffsetMs: number;
-  /** How long one transaction may last, by the database's rule. 0 = for ever. */
+  /** How long the database lets one transaction last. 0 means for ever. */
   readonly transactionLimitMs: number;
   /** Whether Redis commands are written down one by one. */
   readonly recordCommands: boolean;
@@ -33,7 +33,7 @@ export interface Setup {
 export interface Order {
   readonly lane: string;
   readonly quantity: number;
-  /** How often, one after the other; 0 = until told to go on. */
+  /** How many purchases, one after the other; 0 means until told to go on. */
   readonly times: number;
   readonly stopAt: readonly Point[];
   /** The lock is asked for inside a transaction that is open already. */
@@ -45,9 +45,9 @@ export type ToWorker =
   | { readonly do: 'set up'; readonly setup: Setup }
   | { readonly do: 'buy'; readonly order: Order }
   | { readonly do: 'go'; readonly lane: string; readonly point: Point }
-  /** Passes all points from now on, and ends an endless order. */
+  /** From now on, stops at no point, and ends an endless order. */
   | { readonly do: 'go on'; readonly lane: string }
-  /** Asks the database something that has nothing to do with the lock. */
+  /** Sends the database a query that has nothing to do with the lock. */
   | { readonly do: 'ask database' }
   | { readonly do: 'tear down' };
 

@@ -4,22 +4,22 @@ import type { FromWorker, Order, Point } from './messages.js';
 
 type Phase = 'idle' | 'asking' | 'holding' | 'returning';
 
-/** Whose purchase the code that runs now belongs to. */
+/** The purchase to which the code that runs now belongs. */
 export const currentPurchase = new AsyncLocalStorage<Purchase>();
 
-/** There is not enough left: how a purchase ends well without a sale. */
+/** Not enough pieces are left. That is how a purchase ends well without a sale. */
 export class SoldOut extends Error {
   override readonly name = 'SoldOut';
 }
 
 /**
- * One caller's purchases: writes down what happens, and stops at the points where an accident is to happen. It is no
- * part of the lock under test.
+ * The purchases of one caller. This writes down what happens, and stops at the points where an accident is to happen.
+ * It is not part of the lock under test.
  */
 export class Purchase {
   phase: Phase = 'idle';
   isGoingOn = false;
-  /** Asks a lock that can be asked for how long it is certainly held. The articles' locks have no such thing. */
+  /** Asks for how long the lock is certainly held, if it can be asked. The locks of the articles cannot. */
   asksLock: (() => { readonly until: number }) | undefined;
   readonly #gates = new Map<Point, { readonly passed: Promise<void>; open(): void }>();
 
@@ -57,7 +57,7 @@ export class Purchase {
     this.note('hold');
   }
 
-  /** Touches nothing that the lock protects from now on. */
+  /** From now on, it touches nothing that the lock protects. */
   releases(): void {
     this.phase = 'returning';
     this.note('release');
@@ -67,11 +67,12 @@ export class Purchase {
     return this.#gates.has(point);
   }
 
-  /** Waits here for the runner's word, if it wanted this caller to stop here. */
+  /** Waits for the runner to go on, if the runner wanted this caller to stop here. */
   async reach(point: Point): Promise<void> {
     const closed = this.#gates.get(point);
     if (closed === undefined) return;
-    // A process that is paused here cannot say afterwards until when its lock would have said yes.
+    // This is noted now, because a process that is paused here cannot say afterwards until when its lock would have
+    // said yes.
     const until = this.asksLock?.().until;
     if (until !== undefined) this.note('valid until', String(until));
     this.send({ say: 'at', lane: this.order.lane, point });

@@ -5,7 +5,7 @@ type Query = (this: pg.Client, ...args: unknown[]) => unknown;
 
 /**
  * Makes every PostgreSQL client of this process write down the begin and end of transactions, and stop before COMMIT.
- * TypeORM and the stages that use `pg` themselves are seen alike.
+ * This covers both TypeORM and the stages that use `pg` directly.
  */
 export function recordTransactions(): void {
   const prototype = pg.Client.prototype as unknown as { query: Query };

@@ -8,14 +8,17 @@ const REMOVES = new Set(['del', 'multi', 'eval', 'evalsha']);
 /** What all clients of one process have in common. */
 export interface RedisRecord {
   commands: number;
-  /** The callers of this process. What a timer or a message has set off belongs to the one who holds, or to the only one. */
+  /**
+   * The callers of this process. What a timer or a message sets off belongs to the caller that holds, or to the only
+   * one.
+   */
   readonly purchases: Map<string, Purchase>;
   writesDown: boolean;
 }
 
 /**
- * A client that counts what is sent, writes it down, and can stop before a command or before its reply is delivered.
- * Nothing else about it is different.
+ * A client that counts and writes down what is sent, and can stop before a command or before its reply is delivered.
+ * Otherwise it behaves as usual.
  */
 export class RecordedRedis extends Redis {
   readonly #seen = new WeakSet<Command>();
@@ -69,7 +72,7 @@ export class RecordedRedis extends Redis {
 
   private sendAfter(stop: Promise<void>, command: Command, stream?: never): Promise<unknown> {
     const sent = stop.then(() => super.sendCommand(command, stream));
-    sent.catch(() => {}); // whoever has sent the command has its promise
+    sent.catch(() => {}); // the sender of the command has its promise
     return command.promise as Promise<unknown>;
   }
 

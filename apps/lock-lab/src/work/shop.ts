@@ -4,7 +4,7 @@ import { SoldOut, type Purchase } from './purchase.js';
 
 const STATEMENT_EVERY_MS = 200;
 
-/** What a transaction of `pg`, and the entity manager of TypeORM, are asked to do. */
+/** What a transaction of `pg` and the entity manager of TypeORM have in common. */
 export type Sql = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
 
 export const TABLES = `
@@ -26,14 +26,14 @@ export async function inTransaction<T>(pool: pg.Pool, work: (sql: Sql) => Promis
     return result;
   } catch (error) {
     await client.query('ROLLBACK').catch(noteCut);
-    throw cut ?? error; // the statement after it says less
+    throw cut ?? error; // the error of the next statement says less
   } finally {
     client.off('error', noteCut);
     client.release(cut);
   }
 }
 
-/** The common work: read, think for a moment, write. Right only for whom nobody else gets in between. */
+/** The common work: read, think for a moment, write. It is right only if nobody else gets in between. */
 export async function takePieces(sql: Sql, purchase: Purchase, suffix = ''): Promise<void> {
   const stock = await readStock(sql, purchase, suffix);
   await think(sql, purchase);
@@ -60,7 +60,7 @@ export async function readStock(
   return { stokenum, version };
 }
 
-/** What an application does between reading and writing. If that takes long, it asks its database now and then. */
+/** What an application does between reading and writing. If that takes long, it queries its database now and then. */
 export async function think(sql: Sql, purchase: Purchase): Promise<void> {
   await sleep(purchase.workMs);
   let isThinking = true;
@@ -72,7 +72,7 @@ export async function think(sql: Sql, purchase: Purchase): Promise<void> {
   }
 }
 
-/** Rows are only ever added: they are the truth about what was sold. */
+/** Rows are only ever added, so they are the truth about what was sold. */
 export async function addPurchase(sql: Sql, purchase: Purchase): Promise<void> {
   if (purchase.quantity === 0) return;
   await sql('INSERT INTO purchases (stock_id, pieces) VALUES ($1, $2)', [

@@ -4,7 +4,7 @@ import { StockLedger } from '../stock/stock-ledger.js';
 import { StockParams, TakeBody } from '../stock/stock.dto.js';
 import type { Stock } from '../stock/stock.entity.js';
 
-/** The same sale as `POST /stock/:id/take`, without the lock: shows what the lock is for. */
+/** The same sale as `POST /stock/:id/take`, but without the lock. It shows what the lock is for. */
 @Controller('unlocked/stock/:id')
 export class UnlockedStockController {
   constructor(

@@ -5,13 +5,13 @@ import { StockParams } from '../stock/stock.dto.js';
 
 interface LockState {
   readonly key: string;
-  /** Who holds it, as far as Redis knows; null = nobody. */
+  /** Who holds it, as far as Redis knows; null if nobody does. */
   readonly lock: LockInfo | null;
-  /** The highest fencing token that the database has seen; null = no transaction yet. */
+  /** The highest fencing token that the database has seen; null if there was no transaction yet. */
   readonly fence: { readonly token: number } | null;
 }
 
-/** For operators: it names hosts and processes. Put it behind a guard in your own application. */
+/** For operators. It names hosts and processes, so put it behind a guard in your own application. */
 @Controller('locks/:id')
 export class LocksController {
   constructor(

@@ -5,7 +5,7 @@ export interface OrderLine {
   readonly quantity: number;
 }
 
-/** What was bought at once: all of its lines, or none. */
+/** What was bought at once: either all of its lines, or none. */
 @Entity('orders')
 export class Order {
   @PrimaryGeneratedColumn('identity')

@@ -5,7 +5,7 @@ import { Locked } from 'nestjs-locked';
 import { StockService } from '../stock/stock.service.js';
 import { Order, type OrderLine } from './order.entity.js';
 
-/** An order takes several products in one transaction. Two ways to write it, of which only one is right. */
+/** An order takes several products in one transaction. There are two ways to write it, and only one is right. */
 @Injectable()
 export class OrdersService {
   constructor(
@@ -14,8 +14,8 @@ export class OrdersService {
   ) {}
 
   /**
-   * Right: all locks first, then the transaction. Who waits has no connection, and the locks are given back when the
-   * transaction has ended. `StockService.take` finds its key locked and joins.
+   * Right: first all locks, then the transaction. A call that waits has no connection, and the locks are released when
+   * the transaction has ended. `StockService.take` finds that its key is locked already, and joins that lock.
    */
   @Locked('stock:<lines[].productId>')
   @Transactional()
@@ -24,7 +24,7 @@ export class OrdersService {
   }
 
   /**
-   * Wrong: `StockService.take` asks for each lock inside the transaction that is open already. Is refused, unless
+   * Wrong: `StockService.take` asks for each lock inside the transaction that is already open. That is refused unless
    * `insideTransaction` says otherwise; 'restart' runs it as if it were written right.
    */
   @Transactional()

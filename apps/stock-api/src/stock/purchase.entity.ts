@@ -1,6 +1,6 @@
 import { Column, CreateDateColumn, Entity, PrimaryGeneratedColumn } from 'typeorm';
 
-/** One successful `take`. Rows are only ever added: their sum tells what was sold. */
+/** One successful `take`. Rows are only ever added, so their sum tells what was sold. */
 @Entity('purchases')
 export class Purchase {
   @PrimaryGeneratedColumn('identity')

@@ -6,8 +6,8 @@ import { Purchase } from './purchase.entity.js';
 import { Stock } from './stock.entity.js';
 
 /**
- * Reads a stock, changes it, saves it. Right as long as nobody else changes the same stock in
- * between: a transaction alone does not prevent that, the lock of `StockService` does.
+ * Reads a stock, changes it and saves it. The result is right as long as nobody else changes the same stock in between.
+ * A transaction alone does not prevent that; the lock of `StockService` does.
  */
 @Injectable()
 export class StockLedger {

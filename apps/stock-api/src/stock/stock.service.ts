@@ -18,14 +18,14 @@ export class StockService {
     return stock;
   }
 
-  /** One at a time per product, in all processes. The lock is above the transaction and outlasts it. */
+  /** One call at a time for each product, across all processes. The lock is outside the transaction and outlasts it. */
   @Locked('stock:<id>')
   @Transactional()
   async take(id: string, quantity: number): Promise<Stock> {
     return this.ledger.subtract(this.host.tx, id, quantity);
   }
 
-  /** The same key: a delivery must not overwrite a sale, nor a sale a delivery. */
+  /** It has the same key, because a delivery must not overwrite a sale, nor a sale a delivery. */
   @Locked('stock:<id>')
   @Transactional()
   async restock(id: string, quantity: number, name?: string): Promise<Stock> {

@@ -3,16 +3,16 @@ import type { Facts } from './facts.js';
 import { occupations } from './occupation.js';
 import { overlaps, type Interval } from './intervals.js';
 
-/** An answer on its way is waited for this long after the end of the wait. */
+/** How long after the end of its wait a call may wait for an answer that is on its way. */
 const GRACE_MS = 1_000;
-/** Who has the key is looked up for an error message, and machines are slow. */
+/** For an error message, the holder of the key is looked up, and machines are slow. */
 const SLACK_MS = 600;
 /** How long an abort may take to be seen. */
 const ABORT_MS = 250;
-/** Whoever left, or was sent away, at about the same time. */
+/** Calls within this time left, or were sent away, at about the same time. */
 const AT_ONCE_MS = 150;
 
-/** How a call ended, and when: in time, and with an error that the history explains. */
+/** How and when a call ended: it must end in time, and with an error that the history explains. */
 export function answerViolations(facts: Facts): string[] {
   const occupied = occupations(facts);
   return [...facts.calls.values()].flatMap((call) => {
@@ -22,7 +22,7 @@ export function answerViolations(facts: Facts): string[] {
   });
 }
 
-/** `waitMs` and one second more, whatever Redis does; and never no answer. */
+/** Within `waitMs` and one second more, whatever Redis does, and never without an answer. */
 function late(call: Call, { disturbances }: Facts): string | undefined {
   const at = settledAt(call);
   const { killedAt, askedAt, waitMs, process, id, what } = call;
@@ -80,7 +80,7 @@ function wrongRefusal(
       if (isSeveral(call)) return undefined;
       return `${what} was refused with LOCK_LOST: ${message}`;
     case 'LOCK_CONFIG_INVALID':
-      // Waiting without limit for a sibling that may wait for us is refused: the tool asks for it on purpose.
+      // Waiting without limit for a sibling that may wait for us is refused. The tool does it on purpose.
       if (call.what === 'crossed-branch') return undefined;
       return `${what} was refused with ${code}: ${message}`;
     default:
@@ -88,7 +88,7 @@ function wrongRefusal(
   }
 }
 
-/** Somebody had the key, or may have had it, or was to get it first. */
+/** Whether somebody had the key, may have had it, or was to get it first. */
 function isOccupied(
   call: Call,
   { calls, disturbances }: Facts,
@@ -108,7 +108,7 @@ function isOccupied(
 
 const NEVER: Interval = { from: Infinity, until: -Infinity };
 
-/** When a call may keep others from a key besides the time of its own hold. */
+/** The times at which a call may keep others from a key, apart from its own hold. */
 function mayOccupy(call: Call, tried: Call): Interval {
   const from = call.askedAt;
   const { released, refused, killedAt } = call;
@@ -119,10 +119,10 @@ function mayOccupy(call: Call, tried: Call): Interval {
   if (refused === undefined) return { from, until: Infinity };
   switch (refused.code) {
     case 'LOCK_NOT_ACQUIRED':
-      // A single try that fails disturbs nobody, except calls of its own service that come while it is under way.
+      // A single try that fails disturbs nobody except calls of its own service that come while it is under way.
       if (call.waitMs === 0 && call.service !== tried.service) return NEVER;
       return { from, until: refused.at };
-    case 'LOCK_STORE_FAILED': // what it may have got is taken back, or runs out
+    case 'LOCK_STORE_FAILED': // what it may have acquired is taken back, or runs out
       return { from, until: refused.at + leaseLengthMs(call) };
     default:
       return { from, until: refused.at };

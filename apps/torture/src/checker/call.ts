@@ -1,11 +1,11 @@
 import type { Asked, Entry, Held, Inspected } from '../history/entry.js';
 
-/** Everything that the history says of one call. */
+/** Everything that the history says about one call. */
 export interface Call extends Omit<Asked, 'kind' | 'at' | 'call'> {
   readonly id: string;
   readonly askedAt: number;
   held?: Held;
-  /** The last local deadline that its process knew of. */
+  /** The last local deadline that its process knew. */
   validUntil: number;
   /** The longest time that `ensure` asked for. */
   ensuredMs: number;
@@ -19,17 +19,17 @@ export interface Call extends Omit<Asked, 'kind' | 'at' | 'call'> {
   readonly inspected: Inspected[];
 }
 
-/** A call for several keys has some of them unseen while it waits for the others. */
+/** A call for several keys may already hold some of them, unseen, while it waits for the others. */
 export function isSeveral({ keys }: Pick<Asked, 'keys'>): boolean {
   return new Set(keys).size > 1;
 }
 
-/** When the call was told that it holds its keys, or that it does not get them. */
+/** When the call was told that it holds its keys or does not get them. */
 export function settledAt(call: Call): number | undefined {
   return call.held?.at ?? call.refused?.at;
 }
 
-/** Until when the call, or its hold, is of any interest. */
+/** Until when the call or its hold matters. */
 export function overAt(call: Call): number {
   return call.released?.at ?? call.refused?.at ?? call.killedAt ?? Infinity;
 }
@@ -49,7 +49,7 @@ export function leaseLengthMs({ leaseMs, ensuredMs }: Call): number {
   return Math.max(leaseMs, ensuredMs * 1.02 + 100);
 }
 
-/** Reads the calls out of a history that is in order of time. */
+/** Collects the calls from a history that is in the order of time. */
 export function readCalls(history: readonly Entry[]): ReadonlyMap<string, Call> {
   const calls = new Map<string, Call>();
   for (const entry of history) {

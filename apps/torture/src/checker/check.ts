@@ -10,7 +10,7 @@ import { tokenViolations } from './token-order.js';
 import { waitViolations, type WaitLimits } from './waits.js';
 
 export interface CheckLimits extends WaitLimits {
-  /** The share of holds that faults may excuse, 0 to 1. With more of them a clean run would say little. */
+  /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */
   readonly excusedShare: number;
 }
 
@@ -22,9 +22,11 @@ export interface Violation {
 export interface Verdict {
   readonly violations: readonly Violation[];
   readonly attempts: number;
-  /** Keys that were held: a call for three of them counts three times. */
+  /** How many keys were held. A call for three keys counts three times. */
   readonly holds: number;
-  /** Holds of which a fault excuses something: whose lease it may have forgotten, and those that overlapped with them. */
+  /**
+   * Holds for which a fault is an excuse: those whose lease it may have forgotten, and those that overlapped with them.
+   */
   readonly excused: number;
   /** How many holds were lost, by reason. */
   readonly lost: Readonly<Record<string, number>>;
@@ -35,7 +37,7 @@ export interface Verdict {
   readonly longestWaitMs: number;
 }
 
-/** Reads a history and says what in it no lock may do. Each rule has a file. */
+/** Reads a history and reports everything in it that no lock may do. Each rule has a file. */
 export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
   const facts = factsOf(history);
   const calls = [...facts.calls.values()];

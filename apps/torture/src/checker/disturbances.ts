@@ -2,35 +2,35 @@ import type { Entry, Fault } from '../history/entry.js';
 import { overAt, type Call } from './call.js';
 import { coveredMs, overlaps, type Interval } from './intervals.js';
 
-/** Connecting again, being queued again, and one more look of a waiter. */
+/** The time to connect again, to be queued again, and for a waiter to look once more. */
 const HEALING_MS = 3_500;
 
-/** Nothing was lost, only late. */
+/** Nothing was lost; it was only late. */
 const HICCUP_MS = 50;
 
-/** After a moment without an answer nothing has to be connected again; but a time limit may have passed. */
+/** After a moment without an answer, nothing has to be connected again, but a time limit may have passed. */
 function hiccupHealingMs(ms: number): number {
   return ms < 150 ? HICCUP_MS : 1_500;
 }
 
-/** A grant to a process that does nothing is over after its acceptance lease. */
+/** A grant to a process that does nothing ends with its acceptance lease. */
 const ACCEPTANCE_MS = 1_500;
 
-/** What the proxy does not pass on in this process nobody hears. */
+/** Nobody hears what the proxy, which runs in this process, does not pass on. */
 export const MAIN_PROCESS = 'main';
 
-/** Redis took long to answer, because of a fault or of the machine. */
+/** Redis took long to answer, because of a fault or because of the machine. */
 export const SLOW_PULSE = 'redis was slow';
 
-/** What was done to Redis, to keys and to processes, and whom it may have delayed. */
+/** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
   readonly faults: readonly Fault[];
-  /** Redis, or the way to it, was in trouble for everybody. */
+  /** The times at which Redis, or the way to it, was in trouble for everybody. */
   readonly #redis: Interval[] = [];
-  /** The same, with the time that things take to go on as before. */
+  /** The same times, extended by the time until everything goes on as before. */
   readonly #untilHealed: Interval[] = [];
   readonly #stalls = new Map<string, Interval[]>();
-  /** Until what had to do with a key goes on as before. */
+  /** For each key, the times until everything about it goes on as before. */
   readonly #keys = new Map<string, Interval[]>();
 
   constructor(history: readonly Entry[], calls: Iterable<Call>) {
@@ -60,7 +60,7 @@ export class Disturbances {
     return this.#redis.some((trouble) => overlaps(trouble, interval));
   }
 
-  /** The same, or not yet as before. */
+  /** Whether Redis was in trouble in the interval, or not everything went on as before yet. */
   wasRedisUnwell(interval: Interval): boolean {
     return this.#untilHealed.some((trouble) => overlaps(trouble, interval));
   }
@@ -75,7 +75,7 @@ export class Disturbances {
     return coveredMs(interval, this.#stallsOf(process));
   }
 
-  /** Whether something was done then, or shortly before, that delays those who wait for the key. */
+  /** Whether something was done then, or shortly before, that delays the waiters for the key. */
   isKeyDisturbed(key: string, at: number): boolean {
     const instant = { from: at, until: at };
     if (this.wasRedisUnwell(instant)) return true;
@@ -100,7 +100,7 @@ export class Disturbances {
     }
   }
 
-  /** For every key that these calls had, or wanted, in the interval. */
+  /** The same for every key that these calls had or wanted in the interval. */
   #addKeys(
     calls: readonly Call[],
     from: number,

@@ -3,11 +3,11 @@ import type { Facts } from './facts.js';
 import type { Section } from './section.js';
 
 export interface Excused {
-  /** Sections that a fault was allowed to put beside another holder, or out of order. */
+  /** Sections that, because of a fault, were allowed to be beside another holder or out of order. */
   readonly excused: Set<Section>;
 }
 
-/** Two holds of a key are never valid at the same time, as far as their own deadlines reach. */
+/** Two holds of a key are never valid at the same time, up to their own deadlines. */
 export function exclusionViolations(
   { sections, forgotten }: Facts,
   { excused }: Excused,
@@ -15,7 +15,7 @@ export function exclusionViolations(
   const violations: string[] = [];
   const present = new Map<string, Section[]>();
   for (const section of sections) {
-    // A process that was paused between its grant and this note had no valid hold any more.
+    // If a process was paused between its grant and this note, its hold was not valid any more.
     if (section.until <= section.from) continue;
     const before = (present.get(section.key) ?? []).filter(({ until }) => until > section.from);
     for (const other of before) {
@@ -35,8 +35,8 @@ export function exclusionViolations(
 }
 
 /**
- * Who shares a hold: calls inside of each other. Those that were made side by side (`Promise.all`) take turns, and
- * calls that know nothing of each other never share one.
+ * Calls inside each other share a hold. Calls that were made side by side (`Promise.all`) take turns, and calls that
+ * know nothing of each other never share a hold.
  */
 export function sharingViolations({ sections, calls }: Facts): string[] {
   const violations: string[] = [];
@@ -49,7 +49,7 @@ export function sharingViolations({ sections, calls }: Facts): string[] {
       if (other === undefined) continue;
       if (!areRelated(section.call, other, calls)) {
         violations.push(
-          `${section.id} and ${id} share a hold of ${section.key} although neither was made inside of the other`,
+          `${section.id} and ${id} share a hold of ${section.key} although neither was made inside the other`,
         );
       } else if (
         section.call.parent === other.parent &&

@@ -4,12 +4,12 @@ import { Disturbances } from './disturbances.js';
 import { ForgottenLeases } from './forgotten-leases.js';
 import { sectionsOf, type Section } from './section.js';
 
-/** What the rules look at. */
+/** What the rules are applied to. */
 export interface Facts {
-  /** In order of time. */
+  /** The entries, in the order of time. */
   readonly history: readonly Entry[];
   readonly calls: ReadonlyMap<string, Call>;
-  /** In order of their beginnings. */
+  /** The sections, in the order of their beginnings. */
   readonly sections: readonly Section[];
   readonly disturbances: Disturbances;
   readonly forgotten: ForgottenLeases;

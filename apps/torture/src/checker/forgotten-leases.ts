@@ -3,21 +3,21 @@ import type { Disturbances } from './disturbances.js';
 import { overlaps, type Interval } from './intervals.js';
 import type { Section } from './section.js';
 
-/** The slowest reconnecting pauses this long; then all leases are renewed at once. */
+/** The longest pause before reconnecting. After that, all leases are renewed at once. */
 const RECONNECT_MS = 1_000;
-/** Room for a round trip, and for timers that are rounded. */
+/** Allows for a round trip, and for the rounding of timers. */
 const ROUND_TRIP_MS = 250;
-/** An answer that was on its way arrives within this, unless something holds it up. */
+/** An answer that is on its way arrives within this time, unless something holds it up. */
 const ANSWER_MS = 80;
-/** A key that was taken away by an operator stays taken this long. */
+/** A key that an operator took away stays taken for this long. */
 const REVOKED_MS = 1_000;
 
 /** The fault during which answers arrive up to a quarter of a second later. */
 export const SLOW = 'slow answers';
 
 /**
- * Leases that Redis forgot, or gave up, before their holders could know it: the only ones that may overlap with
- * others, and only until the holder must have noticed.
+ * Leases that Redis forgot or gave up before their holders could know it. Only these may overlap with others, and only
+ * until the holder must have noticed.
  */
 export class ForgottenLeases {
   readonly #disturbances: Disturbances;
@@ -26,7 +26,7 @@ export class ForgottenLeases {
     this.#disturbances = disturbances;
   }
 
-  /** Whether two holders, one of them in this section, are what a fault explains at this time. */
+  /** Whether a fault explains that there are two holders at this time, one of them in this section. */
   excuses(section: Section, at: number): boolean {
     return this.#concerning(section).some((fault) => at <= this.#noticedBy(section, fault, at));
   }
@@ -41,7 +41,7 @@ export class ForgottenLeases {
     return this.#concerning(section).length > 0;
   }
 
-  /** Whether anything was forgotten about the key in the interval, a lease or what is kept after one. */
+  /** Whether anything about the key was forgotten in the interval, be it a lease or what is kept after one. */
   mayConcern(key: string, interval: Interval): boolean {
     return this.#disturbances.faults.some(
       (fault) => forgets(fault, key) && overlaps(interval, { from: fault.at, until: fault.until }),
@@ -56,7 +56,7 @@ export class ForgottenLeases {
     );
   }
 
-  /** A grant from before the fault may have been noted after it: when its reply, or its process, was slow. */
+  /** A grant from before the fault may have been noted after it, if its reply or its process was slow. */
   #existedAt({ process, lease }: Section, fault: Fault): boolean {
     const { forgetsUntil = fault.until } = fault;
     if (lease.from <= forgetsUntil) return true;

@@ -7,7 +7,7 @@ export function overlaps(a: Interval, b: Interval): boolean {
   return a.from <= b.until && b.from <= a.until;
 }
 
-/** How much of `within` is covered by at least one of the others. */
+/** How much of `within` is covered by at least one of the other intervals. */
 export function coveredMs(within: Interval, others: readonly Interval[]): number {
   const inside = others
     .filter((other) => overlaps(other, within))

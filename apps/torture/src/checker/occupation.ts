@@ -3,14 +3,17 @@ import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import type { Section } from './section.js';
 
-/** A client of another kind does not tell when it leaves: waiters look with growing pauses. */
+/** A client of another kind does not tell when it leaves, so waiters look with growing pauses. */
 const FOREIGN_PAUSE_MS = 600;
-/** A key that was taken away by an operator stays taken this long. */
+/** A key that an operator took away stays taken for this long. */
 const REVOKED_MS = 1_100;
-/** Timers that end what is kept are jittered. */
+/** The timers that end a lease that is kept are jittered. */
 const JITTER_MS = 50;
 
-/** When a key cannot be had for a reason that the history shows: it is held, kept, or its holder is dead. */
+/**
+ * The times at which a key is not available for a reason that the history shows: it is held or kept, or its holder is
+ * dead.
+ */
 export function occupations({ sections, disturbances }: Facts): Map<string, Interval[]> {
   const occupied = new Map<string, Interval[]>();
   const add = (key: string, from: number, until: number): void => {

@@ -1,9 +1,9 @@
 import type { Facts } from './facts.js';
 import type { Entry, Exited } from '../history/entry.js';
 
-/** How long a process may live on after everything in it was closed. */
+/** How long a process may go on after everything in it was closed. */
 const EXIT_MS = 2_000;
-/** Commands on their way when an application closes have their time limits. */
+/** Commands that are on their way when an application closes have their own time limits. */
 const CLOSE_MS = 3_000;
 
 function exitViolations({ process, code, afterMs }: Exited): string[] {
@@ -15,7 +15,9 @@ function exitViolations({ process, code, afterMs }: Exited): string[] {
   return afterMs === undefined ? [`${process} ended before its work was done`] : [];
 }
 
-/** What processes do besides their calls: nothing that is wrong in itself, closing in time, ending by themselves. */
+/**
+ * What processes must do apart from their calls: nothing that is wrong in itself, close in time, and end on their own.
+ */
 export function processViolations({ history, disturbances, calls }: Facts): string[] {
   const violations: string[] = [];
   const closing = new Map<string, Extract<Entry, { kind: 'closing' }>>();
@@ -63,7 +65,7 @@ export function processViolations({ history, disturbances, calls }: Facts): stri
       case 'stalled':
       case 'foreign':
       case 'fault':
-        break; // seen by others
+        break; // covered by other rules
     }
   }
   for (const { process, services } of new Set(closing.values())) {

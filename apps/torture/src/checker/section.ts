@@ -1,19 +1,21 @@
 import type { Foreign } from '../history/entry.js';
 import { believedUntil, isSeveral, leaseLengthMs, type Call } from './call.js';
 
-/** What one service got from Redis, as far as its holds tell: passed from call to call until it was given back. */
+/**
+ * A lease that one service got from Redis, as far as its holds show it: passed from call to call until it was released.
+ */
 export interface Lease {
-  /** It may have been got at this time already. */
+  /** It may have been granted as early as this. */
   from: number;
-  /** How long the store may keep it after it was last prolonged. */
+  /** How long the store may keep the lease after it was last prolonged. */
   lengthMs: number;
 }
 
-/** One key of one call, from the moment at which the call was told that it holds it. */
+/** One key of one call, from the moment at which the call was told that it holds the key. */
 export interface Section {
   /** Undefined for a client of another kind. */
   readonly call: Call | undefined;
-  /** What a violation is told about. */
+  /** What messages about violations call it. */
   readonly id: string;
   readonly key: string;
   /** Undefined for a client of another kind. */
@@ -24,7 +26,7 @@ export interface Section {
   readonly from: number;
   /** Until when its process could believe that it held the key. */
   readonly until: number;
-  /** Of a lease that is not renewed nobody learns anything before its end. */
+  /** Nobody learns anything about a lease that is not renewed before it ends. */
   isRenewed: boolean;
   lease: Lease;
 }
@@ -64,12 +66,12 @@ function sectionsOfCall(call: Call): Section[] {
     from: held.at,
     until: believedUntil(call),
     isRenewed: call.renew,
-    // Of several keys the first may have been had for long when the last one came.
+    // Of several keys, the first may have been held for long when the last one was granted.
     lease: { from: isSeveral(call) ? call.askedAt : held.at, lengthMs: leaseLengthMs(call) },
   }));
 }
 
-/** Within a service the next number means: the same lease, passed on to the next call. */
+/** Within a service, the next number means that the same lease was passed on to the next call. */
 function traceLeases(sections: readonly Section[]): void {
   const lastOf = new Map<string, Section>();
   for (const section of sections) {
@@ -81,7 +83,7 @@ function traceLeases(sections: readonly Section[]): void {
       last.lease.from = Math.min(last.lease.from, section.lease.from);
       last.lease.lengthMs = Math.max(last.lease.lengthMs, section.lease.lengthMs);
       section.lease = last.lease;
-      if (distance === 0) section.isRenewed = last.isRenewed; // it joined the hold as it was
+      if (distance === 0) section.isRenewed = last.isRenewed; // it joined the hold unchanged
     }
     lastOf.set(place, section);
   }

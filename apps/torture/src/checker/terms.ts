@@ -9,7 +9,7 @@ const NEXT_TURN_MS = 5;
 /** The lease of a waiter that is handed the key, until it has confirmed it. */
 const ACCEPTANCE_MS = 1_000;
 
-/** What was promised to one hold: how long it lasts, that it is told its end, and that its end has a reason. */
+/** What was promised to one hold: how long it lasts, that it is told of its end, and that its end has a reason. */
 export function termViolations(facts: Facts): string[] {
   return holdsOf(facts.sections).flatMap((hold) => {
     const lostAt = Math.min(...hold.map(({ call, key }) => lossOf(call, key)));
@@ -23,7 +23,7 @@ export function termViolations(facts: Facts): string[] {
 
 type OwnSection = Section & { readonly call: Call };
 
-/** The sections of each hold; the first one got it, the others joined. */
+/** The sections of each hold. The first one acquired it; the others joined. */
 function holdsOf(sections: readonly Section[]): OwnSection[][] {
   const holds = new Map<string, OwnSection[]>();
   for (const section of sections) {
@@ -40,7 +40,10 @@ function lossOf({ lost }: Call, key: string): number {
   return lost?.key === key ? lost.at : Infinity;
 }
 
-/** Nobody is told that he holds what has ended already. It may end while he is told; then he is told that as well. */
+/**
+ * No call is told that it holds a key whose lease has ended already. If the lease ends while the call is told, the call
+ * is told of that as well.
+ */
 function validAtStart({ call, key, from, process }: OwnSection, { disturbances }: Facts): string[] {
   if (call.held === undefined || call.held.remainingMs > 0 || call.keys[0] !== key) return [];
   const lostAt = lossOf(call, key);
@@ -50,7 +53,7 @@ function validAtStart({ call, key, from, process }: OwnSection, { disturbances }
   return [`${call.id} (${call.what}) was told that it holds ${named(call)} when that was over`];
 }
 
-/** A loss is told to everybody who shares the hold, and nobody joins it after that. */
+/** Every call that shares the hold is told of a loss, and no call joins the hold after that. */
 function untold(section: OwnSection, lostAt: number): string[] {
   if (section.from > lostAt) {
     const afterMs = (section.from - lostAt).toFixed(1);
@@ -72,7 +75,7 @@ function rootTerms(section: OwnSection, facts: Facts): string[] {
   ];
 }
 
-/** No longer than asked for, and not much shorter. */
+/** A hold lasts no longer than was asked for, and not much shorter. */
 function lengthViolations(section: OwnSection, { disturbances }: Facts): string[] {
   const { call, from, process, id } = section;
   const violations: string[] = [];
@@ -88,7 +91,7 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
       `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its fixed lease is ${call.leaseMs}`,
     );
   }
-  if (isSeveral(call)) return violations; // the first of them was had while the others were waited for
+  if (isSeveral(call)) return violations; // the first key was held while the others were waited for
   const marginMs = Math.max(5, call.leaseMs / 100);
   const asked = { from: call.askedAt, until: from };
   const wasSlow = disturbances.wasRedisUnwell(asked) || disturbances.stalledMs(process, asked) > 0;
@@ -104,7 +107,7 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
   return violations;
 }
 
-/** Every loss has a reason that can be seen from outside. */
+/** Every loss has a reason that is visible from outside. */
 function lossViolations(section: OwnSection, facts: Facts): string[] {
   const { call, from, key, id, lease, process } = section;
   const { lost } = call;
@@ -145,7 +148,7 @@ function releaseViolations(section: OwnSection, { disturbances, forgotten }: Fac
   const { call, id, key, lease } = section;
   if (call.released?.answer !== true || call.endedAt === undefined) return [];
   const since = { from: call.endedAt - lease.lengthMs, until: call.released.at };
-  if (disturbances.wasRedisUnwell(since)) return []; // a repeated command cannot tell
+  if (disturbances.wasRedisUnwell(since)) return []; // the answer to a repeated command cannot tell
   const wasTaken = disturbances.faults.some(
     ({ forgets, at, until }) =>
       typeof forgets === 'object' &&
@@ -157,7 +160,7 @@ function releaseViolations(section: OwnSection, { disturbances, forgotten }: Fac
   return [`the release of ${key} by ${id} was answered with true although it had been taken away`];
 }
 
-/** `holdAtLeastMs`, and the time after `maxHoldMs` in which the work still runs: nobody else gets the key. */
+/** Nobody else gets the key during `holdAtLeastMs`, or after `maxHoldMs` while the work still runs. */
 function keptViolations(section: OwnSection, facts: Facts): string[] {
   const { call, key, hold, id, lease } = section;
   const { disturbances, forgotten, sections } = facts;
@@ -173,11 +176,12 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
   if (next === undefined) return [];
   const between = { from: section.from, until: next.from };
   if (forgotten.mayConcern(key, between)) return [];
-  // It had the key before, as one of several, and does not know that a fault took it away: that is a matter of exclusion.
+  // It already had the key, as one of several, and does not know that a fault took it away. That is covered by
+  // exclusion.
   if (forgotten.excuses(next, next.from)) return [];
   const violations: string[] = [];
   const keptUntil = section.from + call.holdAtLeastMs;
-  // Of several keys each counts from its own beginning, which cannot be seen.
+  // With several keys, each counts from its own beginning, which cannot be seen.
   const isReleased =
     call.released?.answer !== 'unknown' && call.lost === undefined && !isSeveral(call);
   if (isReleased && next.from < keptUntil - SLACK_MS && !disturbances.wasRedisUnwell(between)) {

@@ -3,9 +3,9 @@ import type { Facts } from './facts.js';
 import type { Section } from './section.js';
 
 /**
- * Fencing tokens rise in the order of the holds, whatever happens: a database refuses those that do not. The only
- * ones that may come behind a newer one are those of a lease that Redis has forgotten and whose process does not know
- * it yet: these the database must refuse. No two holds ever have the same one.
+ * Fencing tokens rise in the order of the holds, whatever happens; a database refuses those that do not. Only the
+ * tokens of a lease that Redis has forgotten, and whose process does not know it yet, may come after a newer one, and
+ * these the database must refuse. No two holds ever have the same token.
  */
 export function tokenViolations({ sections, forgotten }: Facts, { excused }: Excused): string[] {
   const behind = new Map<Section, Section[]>();

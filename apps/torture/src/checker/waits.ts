@@ -4,7 +4,7 @@ import { isWaitingAt, occupations } from './occupation.js';
 import type { Interval } from './intervals.js';
 
 export interface WaitLimits {
-  /** How long a key may be free while somebody waits for it, and nothing explains that. */
+  /** How long a key may be free while somebody waits for it and nothing explains that. */
   readonly gapMs: number;
   /** How long a call may wait in all, not counting the time that faults explain. */
   readonly fairMs: number;
@@ -12,7 +12,7 @@ export interface WaitLimits {
 
 const STEP_MS = 50;
 
-/** Nobody waits for a key that is free, and nobody waits without end for one that goes from hand to hand. */
+/** No call waits for a key that is free, and no call waits without end for a key that goes from hand to hand. */
 export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): string[] {
   const waiting = [...facts.calls.values()].filter((call) => waitedMs(call) > gapMs);
   if (waiting.length === 0) return [];
@@ -56,7 +56,10 @@ class Present {
   readonly #facts: Facts;
   readonly #at: number;
   readonly #taken = new Set<string>();
-  /** Nobody knows: who waits for several keys, one of which is disturbed, may have the others already. */
+  /**
+   * Calls about which nobody knows: a call that waits for several keys, one of which is disturbed, may have the others
+   * already.
+   */
   readonly #doubtful = new Set<string>();
 
   constructor(facts: Facts, occupied: ReadonlyMap<string, readonly Interval[]>, at: number) {
@@ -83,12 +86,12 @@ class Present {
     return this.#facts.disturbances.isKeyDisturbed(key, this.#at);
   }
 
-  /** One of its keys cannot be had now. */
+  /** Whether one of its keys is not available now. */
   isExplained(call: Call): boolean {
     return call.keys.some((key) => this.#taken.has(key));
   }
 
-  /** Who waits for one of several keys may have the others already; and so on. */
+  /** A call that waits for one of several keys may have the others already, and so on. */
   #addUnseen(several: readonly Call[]): void {
     for (let found = true; found;) {
       found = false;

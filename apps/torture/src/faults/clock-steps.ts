@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SteppedClockStage } from '../servers/stepped-clock-stage.js';
 import { noted, type Fault } from './fault.js';
 
-/** The longest lease may seem to last this much longer. */
+/** The longest lease may appear to last this much longer. */
 const BACK_MS = 3_000;
 
-/** Redis' wall clock is set. A step forward ends leases early; a step back makes them last. */
+/** Sets Redis' wall clock. A step forward ends leases early; a step back makes them last longer. */
 export const CLOCK_STEPS = {
   'clock stepped forward': (scene) =>
     noted(

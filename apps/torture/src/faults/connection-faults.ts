@@ -3,7 +3,7 @@ import { noted, type Fault } from './fault.js';
 
 const CUT = { disturbs: 'all' } as const;
 
-/** What happens between workers and Redis. */
+/** What can happen between workers and Redis. */
 export const CONNECTION_FAULTS = {
   'inboxes cut': (scene) =>
     noted(scene, 'inboxes cut', CUT, () =>

@@ -1,7 +1,7 @@
 import type { ReplicatedStage } from '../servers/replicated-stage.js';
 import { noted, type Fault } from './fault.js';
 
-/** A lease that was released shortly before may be there again, and lasts as long as the longest. */
+/** A lease that was released shortly before may exist again, and then lasts for as long as the longest one. */
 const HEALING_MS = 7_500;
 
 const LOSS = {

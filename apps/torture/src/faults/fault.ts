@@ -5,25 +5,25 @@ import type { SeededRandom } from '../seeded-random.js';
 import type { Stage } from '../servers/stage.js';
 import type { WorkerProcess } from '../worker/worker-process.js';
 
-/** What a fault may do something to. */
+/** What a fault may act on. */
 export interface Scene {
   readonly random: SeededRandom;
   readonly history: HistoryFile;
   readonly stage: Stage;
-  /** The workers that run now. */
+  /** The workers that are running now. */
   readonly workers: () => WorkerProcess[];
   /** Puts another worker in the place of one that was killed. */
   readonly replace: (worker: WorkerProcess) => Promise<void>;
 }
 
-/** Does something bad, and is over when it is put right again. */
+/** Does something bad, and ends when everything is put right again. */
 export type Fault = (scene: Scene) => Promise<void>;
 
 type Effects = Omit<FaultEntry, 'kind' | 'at' | 'until' | 'name'>;
 
 /**
  * Writes down what a fault did, from before its beginning until after its end.
- * @param action is given what it calls when from now on nothing more is forgotten
+ * @param action is given a function, which it calls when nothing more will be forgotten from then on
  */
 export async function noted(
   { history }: Scene,

@@ -15,7 +15,10 @@ const OF_STAGE: Readonly<Record<StageKind, Faults>> = {
   'stepped-clock': CLOCK_STEPS,
 };
 
-/** Faults of a stage, in streams: those of one come one after the other, those of several at the same time. */
+/**
+ * The faults of a stage, in streams. The faults of one stream come one after the other; those of several streams may
+ * come at the same time.
+ */
 export function faultsOf(stage: StageKind): readonly Faults[] {
   const ofRedis = { ...REDIS_FAULTS, ...CONNECTION_FAULTS, ...OF_STAGE[stage] };
   return [ofRedis, WORKER_FAULTS, KEY_FAULTS];

@@ -4,7 +4,7 @@ import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, HOT_KEYS, WARM_KEYS } from '../keys.js';
 import { noted, type Fault, type Scene } from './fault.js';
 
-/** What happens to one key. */
+/** What can happen to one key. */
 export const KEY_FAULTS = {
   'key deleted': async (scene) => {
     const key = pick(scene);
@@ -23,7 +23,7 @@ export const KEY_FAULTS = {
     );
     const at = monotonicMs();
     await sleep(scene.random.between(50, 700));
-    // It lasts from when it was set, less what the clocks of two programs may differ.
+    // It lasts from when it was set, less the difference that the clocks of two programs may have.
     const until = Math.min(monotonicMs(), setAt + leaseMs - 50);
     const call = `foreign/${token}`;
     scene.history.append({ kind: 'foreign', at, call, key, until, leaseMs });
@@ -32,7 +32,7 @@ export const KEY_FAULTS = {
   'released by an operator': async ({ random, workers }) => {
     random.pick(workers()).tell({ do: 'force release', key: random.pick(ALL_KEYS) });
   },
-  /** A crowd that stood in the queue and died: it must not keep the living waiting. */
+  /** A crowd of processes that stood in the queue and died. It must not keep the living waiting. */
   'dead waiters': async (scene) => {
     const key = pick(scene);
     const { admin } = scene.stage;

@@ -4,7 +4,7 @@ import { noted, type Fault } from './fault.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 
-/** What happens to a server without anything being lost. */
+/** What can happen to a server without anything being lost. */
 export const REDIS_FAULTS = {
   'redis paused': (scene) => paused('redis paused', 20, 300)(scene),
   'redis paused for long': (scene) => paused('redis paused for long', 300, 1_800)(scene),
@@ -22,14 +22,14 @@ export const REDIS_FAULTS = {
       await sleep(random.between(50, 1_200));
       await stage.admin.config('SET', 'maxmemory', '0');
     }),
-  /** Nothing at all may be seen of it. */
+  /** Nothing at all may be noticed of it. */
   'scripts flushed': (scene) =>
     noted(scene, 'scripts flushed', { disturbs: 'nothing' }, () =>
       scene.stage.admin.script('FLUSH'),
     ),
 } satisfies Record<string, Fault>;
 
-/** What only a server with a disk of its own can do. */
+/** What only a server with a disk of its own can survive. */
 export const RESTARTS = {
   'redis restarted empty': (scene) =>
     noted(

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from './fault.js';
 
-/** What happens to processes. They write down themselves how long they stood still. */
+/** What can happen to processes. They write down themselves how long they stood still. */
 export const WORKER_FAULTS = {
   'worker killed': async ({ random, workers, replace }) => {
     const victim = random.pick(workers());
     await victim.kill();
-    await replace(victim); // if nobody has done so yet
+    await replace(victim); // unless that has been done already
   },
   'worker paused': async ({ random, workers }) => {
     const victim = random.pick(workers());
@@ -16,6 +16,6 @@ export const WORKER_FAULTS = {
   },
   'application closed': async ({ random, workers }) => {
     random.pick(workers()).tell({ do: 'restart the application' });
-    await sleep(500); // not the same one again at once
+    await sleep(500); // do not take the same worker again at once
   },
 } satisfies Record<string, Fault>;

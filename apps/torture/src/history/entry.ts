@@ -1,6 +1,6 @@
 /**
  * What a history consists of: one line for everything that a process saw or did. Times are milliseconds of the
- * machine's monotonic clock, the same in all processes.
+ * machine's monotonic clock, which is the same in all processes.
  */
 export type Entry =
   | Asked
@@ -30,13 +30,13 @@ interface OfCall extends At {
   readonly call: string;
 }
 
-/** A call asked for its keys. What it asked for is here, so that the checker knows what to expect. */
+/** A call asked for its keys. What it asked for is recorded, so that the checker knows what to expect. */
 export interface Asked extends OfCall {
   readonly kind: 'asked';
   /** The kind of call: a name from the repertoire. */
   readonly what: string;
   readonly process: string;
-  /** The lock service; a process has several, one after the other and side by side. */
+  /** The lock service. A process has several, one after the other and side by side. */
   readonly service: string;
   readonly keys: readonly string[];
   /** The call in whose async context, and under whose hold, this one was made. */
@@ -63,7 +63,7 @@ export interface Valid extends OfCall {
   readonly until: number;
 }
 
-/** `ensure` was called: the lease may be longer from here on than was asked for. */
+/** `ensure` was called, so from here on the lease may be longer than was asked for. */
 export interface Ensured extends OfCall {
   readonly kind: 'ensured';
   readonly ms: number;
@@ -76,7 +76,7 @@ export interface Lost extends OfCall {
   readonly reason: string;
 }
 
-/** The work under the hold is over; the release has not been asked for yet. */
+/** The work under the hold is over, but the release has not been asked for yet. */
 export interface Ended extends OfCall {
   readonly kind: 'ended';
 }
@@ -84,7 +84,7 @@ export interface Ended extends OfCall {
 /** The release was answered. */
 export interface Released extends OfCall {
   readonly kind: 'released';
-  /** `unknown`: Redis did not answer. `unsaid`: `withLock` does not tell. */
+  /** `unknown` means that Redis did not answer, and `unsaid` that `withLock` does not tell. */
   readonly answer: boolean | 'unknown' | 'unsaid';
 }
 
@@ -100,7 +100,7 @@ export interface Aborted extends OfCall {
   readonly kind: 'aborted';
 }
 
-/** A holder asked who holds one of its keys: from `since` until `at`. */
+/** From `since` until `at`, a holder asked who holds one of its keys. */
 export interface Inspected extends OfCall {
   readonly kind: 'inspected';
   readonly since: number;
@@ -108,14 +108,14 @@ export interface Inspected extends OfCall {
   readonly found: 'this process' | 'another' | 'nobody';
 }
 
-/** Something that must never be, whatever else happens; seen on the spot. */
+/** Something that must never happen, whatever else does, and that was noticed at once. */
 export interface Wrong extends At {
   readonly kind: 'wrong';
   readonly process: string;
   readonly what: string;
 }
 
-/** A process, or the one that watches and proxies, did nothing from `since` until `at`. */
+/** A process, perhaps the one that watches and proxies, did nothing from `since` until `at`. */
 export interface Stalled extends At {
   readonly kind: 'stalled';
   readonly process: string;
@@ -128,16 +128,16 @@ export interface Killed extends At {
   readonly process: string;
 }
 
-/** A process ended that nobody had killed. */
+/** A process ended without being killed. */
 export interface Exited extends At {
   readonly kind: 'exited';
   readonly process: string;
   readonly code: number | null;
-  /** How long after it had closed everything. Undefined if it ended before that. */
+  /** How long after it had closed everything it ended. Undefined if it ended before that. */
   readonly afterMs?: number;
 }
 
-/** An application began to close; its work has `shutdownMs`. */
+/** An application began to close. Its work has `shutdownMs` to finish. */
 export interface Closing extends At {
   readonly kind: 'closing';
   readonly process: string;
@@ -145,7 +145,7 @@ export interface Closing extends At {
   readonly shutdownMs: number;
 }
 
-/** It is closed. */
+/** The application is closed. */
 export interface Closed extends At {
   readonly kind: 'closed';
   readonly process: string;
@@ -165,13 +165,16 @@ export interface Fault extends At {
   readonly kind: 'fault';
   readonly name: string;
   readonly until: number;
-  /** What may be delayed by it, or end in an error: nothing, one key, or everything. */
+  /** What may be delayed by it or end in an error: nothing, one key, or everything. */
   readonly disturbs: 'nothing' | 'all' | { readonly key: string };
-  /** Whose leases may be gone from Redis although their holders cannot know it yet. Only leases of that time. */
+  /**
+   * Whose leases may be gone from Redis although their holders cannot know it yet. This concerns only leases of that
+   * time.
+   */
   readonly forgets?: 'all' | { readonly key: string };
   /** Leases that were granted after this were not forgotten. @default until */
   readonly forgetsUntil?: number;
-  /** How a holder learns of it: when it has connected again, at its next renewal, or by a message. */
+  /** How a holder learns of it: after it has connected again, at its next renewal, or from a message. */
   readonly notice?: 'reconnect' | 'renewal' | 'message';
   /** How long its effects may last after `until`. @default 3,500 ms */
   readonly healingMs?: number;

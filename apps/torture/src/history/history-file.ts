@@ -1,7 +1,10 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import type { Entry } from './entry.js';
 
-/** Entries of several processes in one file. Each is written at once, so that what a killed process saw is not lost with it. */
+/**
+ * The entries of several processes in one file. Each entry is written at once, so that what a killed process saw is not
+ * lost.
+ */
 export class HistoryFile {
   readonly #path: string;
   readonly #file: number;
@@ -15,7 +18,7 @@ export class HistoryFile {
     writeSync(this.#file, `${JSON.stringify(entry)}\n`);
   }
 
-  /** In the order of their times. */
+  /** The entries in the order of their times. */
   read(): Entry[] {
     return readFileSync(this.#path, 'utf8')
       .split('\n')

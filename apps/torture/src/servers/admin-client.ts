@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 
-/** A client of ours, which waits as long as the server is away. */
+/** A client of our own, which waits for as long as the server is away. */
 export function adminClient(url: string): Redis {
   const admin = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
   admin.on('error', () => {}); // servers are taken away on purpose

@@ -2,15 +2,15 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 /**
- * A way to a Redis server that can be slow, cut, taken away, and lead to another server, as a load balancer or the
- * address of a managed Redis does.
+ * A way to a Redis server that can be slow, be cut or taken away, and lead to another server, like a load balancer or
+ * the address of a managed Redis.
  */
 export class LatencyProxy {
   readonly #links = new Set<Link>();
   #targetPort: number;
   #server: Server;
   #port = 0;
-  /** Each new link draws its own delay: messages overtake answers and the other way round. */
+  /** Each new link draws its own delay, so messages overtake answers and vice versa. */
   #delayMs: () => number = () => 0;
 
   private constructor(targetPort: number) {
@@ -28,7 +28,7 @@ export class LatencyProxy {
     return `redis://127.0.0.1:${this.#port}`;
   }
 
-  /** New connections lead to another server. Present ones stay where they are, unless they are cut. */
+  /** Lets new connections lead to another server. Present ones stay where they are unless they are cut. */
   leadTo(port: number): void {
     this.#targetPort = port;
   }
@@ -37,7 +37,7 @@ export class LatencyProxy {
     for (const link of this.#links) link.cut();
   }
 
-  /** What the server says arrives later, on each connection by another time. */
+  /** Lets what the server says arrive later, by a different time on each connection. */
   slowDown(delayMs: () => number): void {
     this.#delayMs = delayMs;
     for (const link of this.#links) link.delayMs = delayMs();
@@ -70,12 +70,12 @@ export class LatencyProxy {
   }
 }
 
-/** One client's connection, and the one to the server behind it. */
+/** The connection of one client, and the one to the server behind it. */
 class Link {
   delayMs: number;
   readonly #client: Socket;
   readonly #target: Socket;
-  /** What is on its way, in order: nothing overtakes what was said before it on the same connection. */
+  /** The data on its way, in order: nothing overtakes what was sent before it on the same connection. */
   readonly #late: { readonly data: Buffer; readonly at: number }[] = [];
 
   constructor(client: Socket, target: Socket, delayMs: number) {

@@ -13,7 +13,7 @@ interface Node {
 const ARGS = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
 
 /**
- * A master and its replica behind one address, as a managed Redis has them: workers know the proxy only. They change
+ * A master and its replica behind one address, as in a managed Redis: the workers know only the proxy. The two change
  * places in a failover.
  */
 export class ReplicatedStage implements Stage {
@@ -48,7 +48,7 @@ export class ReplicatedStage implements Stage {
     return this.proxy.url;
   }
 
-  /** Nothing is lost: writes wait until the replica has all of them. Old connections stay, or are cut. */
+  /** Nothing is lost, because writes wait until the replica has all of them. Old connections stay or are cut. */
   async failOverInOrder(cutsOld: boolean): Promise<void> {
     const [old, next] = [this.#master, this.#replica];
     await old.admin.client('PAUSE', 5_000, 'WRITE');
@@ -61,7 +61,7 @@ export class ReplicatedStage implements Stage {
     await this.#linked(old);
   }
 
-  /** For a moment the old master goes on, and what it writes then is lost. */
+  /** The old master goes on for a moment, and what it writes then is lost. */
   async failOverWithLoss(splitMs: number, cutsOld: boolean, isOver: () => void): Promise<void> {
     const [old, next] = [this.#master, this.#replica];
     await next.admin.replicaof('NO', 'ONE');
@@ -73,7 +73,7 @@ export class ReplicatedStage implements Stage {
     await this.#linked(old);
   }
 
-  /** The master dies; what it had not passed on is lost. It comes back, empty, as a replica. */
+  /** The master dies, and what it had not passed on is lost. It comes back, empty, as a replica. */
   async failOverAfterCrash(isDead: () => void): Promise<void> {
     const [old, next] = [this.#master, this.#replica];
     await old.server.kill();

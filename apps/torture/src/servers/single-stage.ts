@@ -7,7 +7,7 @@ import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
 import type { Stage } from './stage.js';
 
-/** One server that keeps what it was told on disk, reached directly or through a proxy. */
+/** One server that keeps its data on disk, reached directly or through a proxy. */
 export class SingleStage implements Stage {
   readonly kind = 'single';
   readonly server: RedisServer;
@@ -33,7 +33,10 @@ export class SingleStage implements Stage {
     return random.chance(0.5) ? this.server.url : this.proxy.url;
   }
 
-  /** Starts the killed server again. @param keepsData what was answered before is known afterwards */
+  /**
+   * Starts the killed server again. @param keepsData true if everything that was answered before is still known
+   * afterwards
+   */
   async restart(keepsData: boolean): Promise<void> {
     if (!keepsData) {
       await rm(this.#data, { recursive: true });

@@ -13,7 +13,7 @@ export interface Stage {
   urlFor(random: SeededRandom): string;
   /** The server that takes writes now. */
   readonly server: RedisServer;
-  /** A connection to it. */
+  /** A connection to that server. */
   readonly admin: Redis;
   readonly proxy: LatencyProxy;
   stop(): Promise<void>;

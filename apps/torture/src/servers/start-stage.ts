@@ -4,7 +4,7 @@ import { SingleStage } from './single-stage.js';
 import { STAGES, type Stage, type StageKind } from './stage.js';
 import { SteppedClockStage, faketime } from './stepped-clock-stage.js';
 
-/** @param asked undefined: the seed chooses @param folder for what the servers keep */
+/** @param asked if undefined, the seed chooses @param folder is where the servers keep their data */
 export async function startStage(
   asked: StageKind | undefined,
   random: SeededRandom,

@@ -8,7 +8,7 @@ import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
 import type { Stage } from './stage.js';
 
-/** libfaketime, where it is installed; or where the environment says. */
+/** The path of libfaketime: where it is usually installed, or where the environment says. */
 export const faketime: string | undefined = [
   process.env['LIBFAKETIME'] ?? '',
   ...(existsSync('/usr/lib') ? readdirSync('/usr/lib') : []).map((name) =>
@@ -57,9 +57,9 @@ export class SteppedClockStage implements Stage {
     return random.chance(0.5) ? this.server.url : this.proxy.url;
   }
 
-  /** Sets the server's clock to so many seconds after the real one. */
+  /** Sets the server's clock to this many seconds after the real one. */
   async setClock(seconds: number): Promise<void> {
-    // The server reads it at every look at its clock, so it is replaced in one step.
+    // The server reads the file whenever it reads its clock, so the file is replaced in one step.
     await writeFile(`${this.#offset}.new`, `${seconds < 0 ? '' : '+'}${seconds}\n`);
     await rename(`${this.#offset}.new`, this.#offset);
   }
@@ -71,7 +71,7 @@ export class SteppedClockStage implements Stage {
   }
 }
 
-/** libc comes right after libfaketime: else the allocator of Redis and libfaketime wait for each other. */
+/** libc comes right after libfaketime, because otherwise the allocator of Redis and libfaketime wait for each other. */
 function wrapper(name: string, path: string, library: string, offset: string): string {
   const settings = [
     `PATH='${path}'`,

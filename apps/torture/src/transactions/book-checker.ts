@@ -1,7 +1,7 @@
 import type { Pieces, SaleEntry, SaleRow } from './sales-history.js';
 
 export interface Books {
-  /** Pieces of each product at the beginning. */
+  /** How many pieces of each product there were at the beginning. */
   readonly before: Pieces;
   /** What is left of them. */
   readonly after: Pieces;
@@ -12,17 +12,17 @@ export interface BookVerdict {
   readonly violations: readonly string[];
   readonly acknowledged: number;
   readonly unknown: number;
-  /** Calls that a process was killed in, or that failed, by reason. */
+  /** Calls that failed, or during which the process was killed, by reason. */
   readonly refused: Readonly<Record<string, number>>;
 }
 
-/** Of all calls; a lease that nobody releases lets some wait for as long as they are willing to. */
+/** A share of all calls. A lease that nobody releases makes some of them wait for as long as they are willing to. */
 const MOST_IN_VAIN = 0.1;
 
 /**
- * Compares what was acknowledged with what was written: each acknowledged call has all its rows, of its last run and of
- * no other; a refused one has none; of an unknown one there is all or nothing; and the stock has lost as many pieces as
- * there are rows. Nearly everybody gets a lock in the end.
+ * Compares what was acknowledged with what was written. An acknowledged call has all its rows, from its last run and
+ * from no other. A refused call has none. A call whose outcome is unknown has all or nothing. The stock has lost as
+ * many pieces as there are rows. And nearly every call gets its locks in the end.
  */
 export function checkBooks(history: readonly SaleEntry[], books: Books): BookVerdict {
   const calls: string[] = [];
@@ -82,7 +82,7 @@ function violationsOf(
   if (end !== undefined && rows.some(({ run }) => run !== end.run)) {
     return [`${call} has rows of run ${[...runs].join()}, its last run was ${end.run}`];
   }
-  // What nobody awaited may have been in time for the last run, or come after it.
+  // Work that nobody awaited may have been in time for the last run, or have come after it.
   const whole = isWhole(
     pieces,
     rows.filter(({ late }) => !late),

@@ -1,11 +1,11 @@
 /**
- * What a process does wrong on purpose, so that the checker can be checked: it must see each of them.
+ * What a process does wrong on purpose, to check the checker, which must notice each of these rules:
  *
  * - unknown: the locks do not know the transactions, and are released before the commit
- * - inside: a lock that is asked for inside is taken there, and what was read before is not read again
- * - branches: the transaction knows nothing of its branches, which go on after it
+ * - inside: a lock that is asked for inside is taken there, and what was read before that is not read again
+ * - branches: the transaction does not know its branches, which go on after it
  * - answer: a call that was rolled back is acknowledged
- * - order: two lock services are asked in the one order by some, in the other order by others
+ * - order: some processes ask two lock services in one order, and others in the other order
  */
 export const BROKEN_RULES = ['unknown', 'inside', 'branches', 'answer', 'order'] as const;
 

@@ -7,7 +7,7 @@ import type { BrokenRule } from './broken-rule.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
 import type { InTransaction, Runs, Transactions } from './transactions.js';
 
-/** Runs work outside of every transaction. */
+/** Runs work outside every transaction. */
 const OUTSIDE = AsyncLocalStorage.snapshot();
 
 export interface Shop {
@@ -40,7 +40,7 @@ export class SaleCall {
   async make(): Promise<void> {
     if (this.#plan.style !== 'outside') return this.#transaction();
     const { plain, billing, random } = this.#shop;
-    // From outside to inside in the order of restarts: by the prefixes of the keys, and who has none comes first.
+    // From the outside to the inside, in the order of restarts: by the prefixes of the keys, and no prefix comes first.
     const fromInside = [
       { locks: billing, name: 'billing' },
       { locks: plain, name: 'plain' },
@@ -94,7 +94,7 @@ export class SaleCall {
         break;
       case 'join':
         for (const product of products) {
-          // Whoever waits here has a connection, for which the holder may be waiting.
+          // A call that waits here has a connection, for which the holder may be waiting.
           await this.#locking(product, () => sell(product), {
             insideTransaction: 'join',
             waitMs: 200,
@@ -154,7 +154,7 @@ export class SaleCall {
     }
   }
 
-  /** Without a lock, two at a time would lose a piece. */
+  /** Without a lock, two calls at the same time would lose a piece. */
   async #sell(
     found: () => Runs,
     run: number,
@@ -176,7 +176,7 @@ export class SaleCall {
       await this.#pause(60);
       await this.#write(late(), run, NOTE, true);
     };
-    write().catch(() => {}); // too late, as it should be
+    write().catch(() => {}); // it comes too late, as it should
   }
 
   async #write(tx: Runs, run: number, product: string, late = false): Promise<void> {
@@ -195,10 +195,10 @@ async function read(tx: Runs, product: string): Promise<number> {
   return Number(rows[0]?.['quantity']);
 }
 
-/** SQLSTATE classes that the database answers before, or instead of, a commit. */
+/** SQLSTATE classes of errors that the database answers before a commit or instead of one. */
 const ANSWERS = /^(?:23|25|40|55|57014)/;
 
-/** Why a call failed. @returns undefined if its COMMIT may have been done all the same */
+/** Why a call failed. @returns undefined if its COMMIT may have been carried out anyway */
 export function reasonOf(error: unknown): string | undefined {
   if (error instanceof MeantToFail) return 'meant to fail';
   if (error instanceof LockError) return error.code;

@@ -9,28 +9,28 @@ export const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] 
  * - outside: around the transaction, all at once or one inside the other
  * - inside: in the transaction, one after the other
  * - nested: in the transaction, one inside the other
- * - branches: in the transaction, in parallel branches, beside one that writes without a lock
+ * - branches: in the transaction, in parallel branches, beside a branch that writes without a lock
  * - join: in the transaction, waiting there, for one product
  */
 export const STYLES = ['outside', 'inside', 'nested', 'branches', 'join'] as const;
 
-/** Products are guarded by one of two lock services. */
+/** Each product is guarded by one of two lock services. */
 export const PRODUCTS = ['plain-1', 'plain-2', 'plain-3', 'billing-1', 'billing-2', 'billing-3'];
 
-/** Rows that belong to no stock. */
+/** The product of rows that belong to no stock. */
 export const NOTE = 'note';
 
-/** One call, as it was drawn. */
+/** One call, as it was drawn at random. */
 export interface SalePlan {
   readonly style: (typeof STYLES)[number];
   readonly isolation: (typeof ISOLATIONS)[number];
-  /** In the order in which they are asked for. */
+  /** The products, in the order in which their locks are asked for. */
   readonly products: readonly string[];
-  /** Reads everything before it asks for a lock, and writes what it has read then, minus one. */
+  /** Reads everything before it asks for a lock, and then writes what it has read, minus one. */
   readonly readsFirst: boolean;
-  /** Catches what a lock throws that is asked for, and goes on. */
+  /** Catches the errors of the locks that it asks for, and goes on. */
   readonly swallows: boolean;
-  /** Throws in the end, or in one of its branches. */
+  /** Throws at the end, or in one of its branches. */
   readonly fails: boolean;
   /** Leaves work behind that nobody awaits, and that writes a row later. */
   readonly leavesWork: boolean;
@@ -43,7 +43,7 @@ export function drawPlan(random: SeededRandom): SalePlan {
   const isInside = style !== 'outside' && style !== 'join';
   return {
     style,
-    // Above it the snapshot could be older than the lock that is waited for inside: that is refused.
+    // At a higher level, the snapshot could be older than a lock that is waited for inside, so that is refused.
     isolation: style === 'join' ? 'READ COMMITTED' : random.pick(ISOLATIONS),
     products,
     readsFirst: isInside && random.chance(0.4),
@@ -54,7 +54,7 @@ export function drawPlan(random: SeededRandom): SalePlan {
   };
 }
 
-/** What a call has written if it is acknowledged. */
+/** What a call must have written if it is acknowledged. */
 export function piecesOf({ products, notes }: SalePlan): Pieces {
   const pieces = Object.fromEntries(products.map((product) => [product, 1]));
   return notes === 0 ? pieces : { ...pieces, [NOTE]: notes };

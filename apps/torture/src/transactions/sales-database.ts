@@ -6,13 +6,13 @@ import type { SaleRow } from './sales-history.js';
 
 const PIECES = 1_000_000;
 
-/** The tables of one phase, from the outside of every transaction. */
+/** The tables of one phase, seen from outside every transaction. */
 export class SalesDatabase {
   readonly #pool: pg.Pool;
 
   constructor(url: string) {
     this.#pool = new pg.Pool({ connectionString: url, max: 2 });
-    this.#pool.on('error', () => {}); // its connections are ended like all others
+    this.#pool.on('error', () => {}); // its connections are cut like all the others
   }
 
   async prepare(): Promise<void> {
@@ -39,7 +39,7 @@ export class SalesDatabase {
     };
   }
 
-  /** Ends the connection of somebody who is in a transaction. */
+  /** Cuts the connection of one process that is in a transaction. */
   async endOneBackend(): Promise<void> {
     await this.#pool.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -48,7 +48,7 @@ export class SalesDatabase {
     );
   }
 
-  /** Nothing may be open any more when the workers have gone. */
+  /** How many transactions are open. When the workers are gone, none may be. */
   async openTransactions(): Promise<number> {
     const { rows } = await this.#pool.query<{ n: number }>(
       `SELECT count(*)::int AS n FROM pg_stat_activity

@@ -4,16 +4,16 @@ import { BROKEN_RULES, type BrokenRule } from './broken-rule.js';
 
 export interface SalesOptions {
   readonly seed: number;
-  /** For both halves together: without and with the fence. There is only the first one if something is broken. */
+  /** For both halves together, without and with the fence. If something is broken, there is only the first half. */
   readonly seconds: number;
   readonly processes: number;
-  /** Over all processes. */
+  /** The number over all processes. */
   readonly callers: number;
-  /** Broken on purpose, to see whether the checker notices. */
+  /** What is broken on purpose, to see whether the checker notices. */
   readonly broken: readonly BrokenRule[];
 }
 
-/** @throws Error naming the option, its value and what is allowed */
+/** @throws Error that names the option, its value and what is allowed */
 export function readSalesOptions(args: string[]): SalesOptions {
   const { values } = parseArgs({
     args,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { cleanUpAtExit } from 'dev-servers';
 import type { SalesTask } from './sales-task.js';
 
-/** A worker that sells, from the outside. */
+/** The outside view of a worker that sells. */
 export class SalesProcess {
   readonly name: string;
   readonly #child: ChildProcess;
@@ -18,7 +18,7 @@ export class SalesProcess {
     const program = fileURLToPath(new URL('./sales-worker.js', import.meta.url));
     const child = fork(program, [JSON.stringify(task)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // Branches of a transaction send their statements at the same time; pg has something to say about that.
+      // Branches of a transaction send their statements at the same time, about which pg warns.
       execArgv: ['--no-deprecation'],
     });
     if (child.pid !== undefined) {
@@ -43,7 +43,7 @@ export class SalesProcess {
     await exited;
   }
 
-  /** Lets its callers finish what they do. @throws Error if it does not end by itself, and well */
+  /** Lets its callers finish what they do. @throws Error if the process does not end on its own and without an error */
   async finish(limitMs: number): Promise<void> {
     const exited = once(this.#child, 'exit') as Promise<[number | null]>;
     this.#child.send('finish');

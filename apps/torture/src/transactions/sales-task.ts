@@ -1,6 +1,6 @@
 import type { BrokenRule } from './broken-rule.js';
 
-/** Long enough for the time-outs of the database that are made from it, on a busy machine. */
+/** Long enough, even on a busy machine, for the time-outs of the database that are derived from it. */
 export const LEASE_MS = 5_000;
 
 /** What a worker is told to do. */

@@ -12,7 +12,7 @@ import { readSalesOptions, type SalesOptions } from './sales-options.js';
 import { SalesProcess } from './sales-process.js';
 import { LEASE_MS, type SalesTask } from './sales-task.js';
 
-/** A phase that is shorter has no time to wait for a lease to end. */
+/** A shorter phase has no time to wait until a lease ends. */
 const LONG_PHASE_MS = 15_000;
 const FINISH_MS = 60_000;
 
@@ -23,8 +23,8 @@ interface Servers {
 }
 
 /**
- * Processes that sell in transactions under locks, in every way in which locks can be asked for, under faults. Then what
- * was acknowledged is compared with what was written.
+ * Runs processes that sell in transactions under locks and under faults, with locks asked for in every possible way.
+ * Then it compares what was acknowledged with what was written.
  *
  * @returns the exit code
  */
@@ -39,7 +39,7 @@ export async function tortureTransactions(args: string[]): Promise<number> {
   let isClean = false;
   try {
     const verdicts = [];
-    // The fence would see some of what is broken.
+    // The fence would catch some of what is broken on purpose.
     for (const fence of isBroken ? [false] : [false, true]) {
       verdicts.push(await phase(options, random, servers, fence));
     }
@@ -116,7 +116,7 @@ interface Scene {
   readonly start: () => Promise<void>;
 }
 
-/** @returns how often what happened */
+/** @returns how often each thing happened */
 async function disturb(
   phaseMs: number,
   random: SeededRandom,
@@ -125,7 +125,7 @@ async function disturb(
   const faults: Record<string, number> = {};
   const end = performance.now() + phaseMs;
   const isLong = phaseMs >= LONG_PHASE_MS;
-  // Only the fence and the time-outs protect from a holder that is paused.
+  // Only the fence and the time-outs protect against a holder that is paused.
   const kinds = [
     'backend ended',
     ...(isLong ? ['worker killed'] : []),

@@ -18,10 +18,13 @@ class Services {
   ) {}
 }
 
-/** A process that sells: several callers, each one call after the other, until the parent says so. */
+/**
+ * A process that sells. It has several callers, each of which makes one call after the other until the parent ends
+ * that.
+ */
 async function main(task: SalesTask): Promise<void> {
   const random = new SeededRandom(task.seed);
-  // Appended at once, so that what a killed process saw is not lost with it.
+  // Each entry is appended at once, so that what a killed process saw is not lost.
   const note = (entry: SaleEntry): void =>
     appendFileSync(task.history, `${JSON.stringify(entry)}\n`);
   const transactions = await openTransactions(task);
@@ -29,14 +32,14 @@ async function main(task: SalesTask): Promise<void> {
     connection: task.redisUrl,
     leaseMs: LEASE_MS,
     ...(task.broken.includes('unknown') ? {} : { insideTransaction: 'restart' as const }),
-    ...(task.broken.length > 0 ? { waitMs: 500 } : {}), // some wait for each other then
+    ...(task.broken.length > 0 ? { waitMs: 500 } : {}), // some calls then wait for each other
     ...(task.fence ? { fence: {} } : {}),
   };
   const services = [
     RedisLockModule.forRoot(options),
     RedisLockModule.forRoot({ ...options, name: 'billing', keyPrefix: 'billing:' }),
   ];
-  // Processes open their services in orders of their own.
+  // The processes open their services in different orders.
   const imports = [
     ...transactions.modules,
     ...(random.chance(0.5) ? services : services.reverse()),
@@ -73,7 +76,7 @@ async function main(task: SalesTask): Promise<void> {
     }
   };
   await Promise.all(Array.from({ length: task.callers }, (_, i) => caller(`${task.name}/${i}`)));
-  await sleep(100); // for work that nobody has awaited
+  await sleep(100); // time for work that nobody has awaited
   await application.close();
   await transactions.close();
   process.disconnect();

@@ -16,10 +16,12 @@ export interface Runs {
   query(sql: string, params: unknown[]): Promise<Record<string, unknown>[]>;
 }
 
-/** What code in a transaction works with: the transaction that it is given, and the one that it finds. */
+/**
+ * What code in a transaction works with: the transaction that it is given, and the one that it finds in its context.
+ */
 export interface InTransaction {
   readonly given: Runs;
-  /** Its connection, which takes whatever is sent. */
+  /** Its connection, which accepts whatever is sent. */
   readonly bare: Runs;
   readonly found: () => Runs;
 }
@@ -60,7 +62,7 @@ async function throughTypeOrm({ databaseUrl: url, broken }: SalesTask): Promise<
   };
 }
 
-/** As an application has it that works with plain pg. */
+/** Transactions as an application opens them that uses plain pg. */
 async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transactions> {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
   pool.on('error', () => {});

@@ -29,7 +29,7 @@ export interface OpenService {
   readonly terms: ServiceTerms;
 }
 
-/** A Nest application with two lock services; a process starts several, one after the other. */
+/** A Nest application with two lock services. A process starts several of them, one after the other. */
 export class LockApplication {
   readonly services: readonly OpenService[];
   readonly #context: INestApplicationContext;
@@ -49,7 +49,7 @@ export class LockApplication {
     this.#shutdownMs = shutdownMs;
   }
 
-  /** @param clients of the process, which stay open over its applications */
+  /** @param clients belong to the process, and stay open when an application closes */
   static async start(
     task: WorkerTask,
     generation: number,
@@ -125,7 +125,7 @@ function connectionOf(
   return { host: hostname, port: Number(port) };
 }
 
-/** Clients that belong to the process: nothing may be left on them when an application has closed. */
+/** Clients that belong to the process. When an application has closed, it must have left nothing on them. */
 export class SharedClients {
   readonly #clients = new Map<string, Redis>();
   readonly #listeners = new Map<Redis, string>();

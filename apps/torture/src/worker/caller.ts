@@ -17,15 +17,15 @@ import type { Feature } from './repertoire.js';
 export type Work = (call: RecordedCall, lock: Lock) => Promise<void>;
 
 export interface CallOptions extends LockOptions {
-  /** The call inside of which this one is made. */
+  /** The call inside which this one is made. */
   readonly parent?: RecordedCall;
-  /** Called with what was recorded as asked, before the library is asked. */
+  /** Called with the recorded request before the library is asked. */
   readonly onAsked?: (call: RecordedCall) => void;
 }
 
 /**
- * Makes calls of a lock service and writes down what becomes of them. None of its methods throws: what a call is
- * refused with is for the checker.
+ * Makes calls to a lock service and writes down what becomes of them. None of its methods throws, because the error of
+ * a refused call is for the checker to judge.
  */
 export class Caller {
   readonly random: SeededRandom;
@@ -56,7 +56,7 @@ export class Caller {
     return this.does('any-several-keys') ? severalKeys(this.random) : [anyKey(this.random)];
   }
 
-  /** `acquire`, work, `release`. @returns whether the work was done */
+  /** Does `acquire`, the work and `release`. @returns whether the work was done */
   async acquire(
     what: string,
     keys: readonly string[],
@@ -77,7 +77,7 @@ export class Caller {
     return true;
   }
 
-  /** `tryAcquire`, work, `release`. */
+  /** Does `tryAcquire`, the work and `release`. */
   async tryAcquire(
     what: string,
     keys: readonly string[],
@@ -103,7 +103,7 @@ export class Caller {
     return true;
   }
 
-  /** `withLock`; its result must be the work's. */
+  /** Does `withLock`, whose result must be that of the work. */
   async withLock(
     what: string,
     keys: readonly string[],
@@ -147,7 +147,7 @@ export class Caller {
     return call.wasHeld;
   }
 
-  /** Work of some length, during which this and that is done. */
+  /** Work of some length, during which various things are done. */
   async work(call: RecordedCall, lock: Lock, ms = this.#workMs()): Promise<void> {
     const { random } = this;
     this.#watchContext(call);
@@ -156,14 +156,14 @@ export class Caller {
     if (random.chance(0.003)) await this.list();
     if (random.chance(0.002)) block(random.between(10, this.terms.leaseMs * 1.5));
     const end = monotonicMs() + ms;
-    const isObedient = random.chance(0.5); // the others go on although they were told to stop
+    const isObedient = random.chance(0.5); // the other calls go on although they were told to stop
     while (monotonicMs() < end && !(isObedient && lock.signal.aborted)) {
       await sleep(Math.min(10, Math.max(0, end - monotonicMs())));
     }
     if (ms > 100 && random.chance(0.3)) await this.#inspect(call, lock);
   }
 
-  /** As an operator. */
+  /** Acts as an operator. */
   async list(): Promise<void> {
     try {
       for await (const info of this.locks.list('*')) {
@@ -174,7 +174,7 @@ export class Caller {
     }
   }
 
-  /** Nothing of another call may be found in this context: of the holds around it, only its own. */
+  /** No hold may be found in this context except those on the allowed keys. */
   assertOwnContext(where: string, allowed: readonly string[] = []): void {
     for (const key of ALL_KEYS) {
       if (allowed.includes(key) || this.locks.current(key) === undefined) continue;
@@ -212,7 +212,7 @@ export class Caller {
     return random.chance(0.015) ? random.between(0, 1_500) : random.between(0, 12);
   }
 
-  /** A listener of the signal runs in the context of whoever added it, and can lock there. */
+  /** A listener of the signal runs in the context of the code that added it, and can lock there. */
   #watchContext(call: RecordedCall): void {
     if (!this.does('abort-listeners')) return;
     call.whenLost(() => {
@@ -248,7 +248,7 @@ export class Caller {
     const since = monotonicMs();
     try {
       const info = await this.locks.inspect(key);
-      if (info !== null && info.holder === undefined) return; // who it is gets lost with Redis, and comes back later
+      if (info !== null && info.holder === undefined) return; // Redis has lost the holder's name, which comes back later
       const found =
         info === null ? 'nobody' : info.holder?.pid === process.pid ? 'this process' : 'another';
       this.recorder.append({
@@ -266,7 +266,7 @@ export class Caller {
   }
 }
 
-/** A handler that does not let the event loop go. */
+/** A handler that blocks the event loop. */
 function block(ms: number): void {
   const end = monotonicMs() + ms;
   while (monotonicMs() < end);

@@ -1,12 +1,12 @@
 import { monotonicMs } from '../history/monotonic-ms.js';
 
 const EVERY_MS = 10;
-/** A beat that is this late means that nothing else was done either. */
+/** If a beat is this late, nothing else was done in that time either. */
 const STALL_MS = 30;
 
 /**
  * Notices when this process was paused, blocked, or not given a processor.
- * @returns stops it
+ * @returns a function that stops it
  */
 export function watchHeartbeat(
   onStall: (since: number, until: number) => void,

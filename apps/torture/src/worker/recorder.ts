@@ -6,7 +6,7 @@ import { monotonicMs } from '../history/monotonic-ms.js';
 /** JSON has no Infinity. */
 const FOREVER_MS = 1e12;
 
-/** The defaults of the service that is asked, and its name in the history. */
+/** The defaults of the service that is used, and its name in the history. */
 export interface ServiceTerms {
   readonly id: string;
   readonly waitMs: number;
@@ -23,7 +23,7 @@ export interface Question {
   readonly parent: RecordedCall | undefined;
 }
 
-/** Writes down what the calls of a process see, at the moment at which they see it. */
+/** Writes down what the calls of a process see, at the moment they see it. */
 export class Recorder {
   readonly process: string;
   readonly #history: HistoryFile;
@@ -66,7 +66,7 @@ export class Recorder {
     return call;
   }
 
-  /** A process that is killed cannot say when its holds were over: it says beforehand how long they may last. */
+  /** A process that is killed cannot say when its holds were over, so it says beforehand how long they may last. */
   noteDeadlines(): void {
     for (const call of this.#open) call.noteDeadline();
   }
@@ -79,13 +79,13 @@ export class Recorder {
     this.#open.delete(call);
   }
 
-  /** How many calls hold something at this moment. */
+  /** How many calls hold a lock at this moment. */
   get openCalls(): number {
     return this.#open.size;
   }
 }
 
-/** One call, from its question to its end. */
+/** One call, from its request to its end. */
 export class RecordedCall {
   readonly id: string;
   readonly question: Question;
@@ -101,7 +101,7 @@ export class RecordedCall {
     this.question = question;
   }
 
-  /** The keys that this call, and those around it, may be found to hold in its async context. */
+  /** The keys that may be found in the async context of this call, because it or a call around it holds them. */
   get ambientKeys(): readonly string[] {
     return [...this.question.keys, ...(this.question.parent?.ambientKeys ?? [])];
   }
@@ -155,7 +155,7 @@ export class RecordedCall {
     this.#recorder.append({ kind: 'aborted', at: monotonicMs(), call: this.id });
   }
 
-  /** The work is over; the release comes after this. */
+  /** The work is over. The release comes after this. */
   ended(): void {
     this.noteDeadline();
     this.#checkEnd();
@@ -203,7 +203,7 @@ export class RecordedCall {
     this.#onLost();
   };
 
-  /** Whoever does not hold its keys any more is told so, in each of the three ways. */
+  /** A call that does not hold its keys any more must learn it in each of the three ways. */
   #checkEnd(): void {
     const lock = this.#lock;
     if (lock === undefined || lock.isHeld) return;

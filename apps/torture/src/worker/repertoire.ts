@@ -5,16 +5,16 @@ import type { RecordedCall } from './recorder.js';
 
 type Play = (caller: Caller) => Promise<unknown>;
 
-/** Branches of one call wait for each other, not for strangers. */
+/** How long branches of one call wait: for each other, not for strangers. */
 const BRANCH_WAIT_MS = 5_000;
-/** Against the order of keys one waits for a moment only: the others may wait for us. */
+/** How long a call waits against the order of keys: only for a moment, because the others may wait for it. */
 const AGAINST_ORDER_WAIT_MS = 200;
-/** Whoever waits without limit in branches that may wait for each other is let go by its signal. */
+/** A call that waits without limit, in branches that may wait for each other, is released by its signal. */
 const RESCUE_MS = 6_000;
 
 /**
- * Everything that can be asked of a lock service, with how often it is. Whoever looks for the cause of a violation
- * leaves some of it out: `--without several-keys,branches`.
+ * Everything that can be asked of a lock service, with how often it is asked. To find the cause of a violation, leave
+ * some of it out: `--without several-keys,branches`.
  */
 const REPERTOIRE = {
   acquire: { weight: 20, play: acquire },
@@ -40,7 +40,7 @@ const REPERTOIRE = {
 
 export type KindOfCall = keyof typeof REPERTOIRE;
 
-/** What occurs in calls of many kinds, and can be left out of all of them. */
+/** Features that occur in calls of many kinds, and can be left out of all of them. */
 export const FEATURES = [
   'any-several-keys',
   'any-fixed-lease',
@@ -52,7 +52,7 @@ export type Feature = (typeof FEATURES)[number];
 
 export const KINDS_OF_CALL = Object.keys(REPERTOIRE) as KindOfCall[];
 
-/** Makes one call of one of these kinds, and those inside of it. */
+/** Makes one call of one of these kinds, together with the calls inside it. */
 export async function playOne(caller: Caller, kinds: readonly KindOfCall[]): Promise<void> {
   const total = kinds.reduce((sum, kind) => sum + REPERTOIRE[kind].weight, 0);
   let left = caller.random.next() * total;
@@ -92,7 +92,7 @@ function several(caller: Caller): Promise<unknown> {
   return caller[enter]('several-keys', keys, options, (call, lock) => caller.work(call, lock));
 }
 
-/** A lease that is renewed only every two seconds: what Redis forgets must be noticed sooner. */
+/** A lease that is renewed only every two seconds. What Redis forgets must be noticed sooner. */
 function longLease(caller: Caller): Promise<unknown> {
   const { random } = caller;
   return caller.withLock('long-lease', [random.pick(LONG_KEYS)], { leaseMs: 6_000 }, (call, lock) =>
@@ -170,7 +170,7 @@ function shortOrNoWait({ random }: Caller): CallOptions {
 
 // ---- calls inside of calls --------------------------------------------------------------------------------
 
-/** One after the other, inside of each other, with more keys and without. */
+/** Calls one after the other and inside each other, with more keys and without. */
 function reEntry(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const key = anyKey(random);
@@ -179,7 +179,7 @@ function reEntry(caller: Caller): Promise<unknown> {
     const enter = random.chance(0.3) ? 'acquire' : random.chance(0.2) ? 'tryAcquire' : 'withLock';
     await caller[enter]('re-entry', keys, { parent, ...aroundBranch(keys) }, async (call, lock) => {
       await caller.work(call, lock);
-      // Only `withLock` can be joined: inside of the others one would wait for the turn that they have.
+      // Only `withLock` can be joined. Inside the others, a call would wait for the turn that they have.
       if (enter === 'withLock' && depth > 1) await deeper(call, depth - 1);
     });
   };
@@ -189,7 +189,7 @@ function reEntry(caller: Caller): Promise<unknown> {
   });
 }
 
-/** Side by side: they take turns on the keys of their parent. */
+/** Calls side by side, which take turns on the keys of their parent. */
 function branches(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const keys = random.chance(0.3) ? caller.severalKeys() : [anyKey(random)];
@@ -212,7 +212,7 @@ function branches(caller: Caller): Promise<unknown> {
   });
 }
 
-/** Two branches that want each other's key, without limit: one of them must be sent away. */
+/** Two branches that want each other's key without limit. One of them must be sent away. */
 function crossedBranches(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const [first, second] = ['m1', 'm2'] as const;
@@ -247,7 +247,7 @@ function crossedBranches(caller: Caller): Promise<unknown> {
   });
 }
 
-/** A call inside that is not awaited: the hold lasts until it has ended. */
+/** A call inside that is not awaited. The hold lasts until that call has ended. */
 async function outlivingBranch(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const key = anyKey(random);
@@ -284,7 +284,7 @@ function lockRun(caller: Caller): Promise<unknown> {
   });
 }
 
-/** A lock of its own where the context holds the key: it is busy, with ourselves. */
+/** A lock of its own while the context holds the key. The key is busy, because of ourselves. */
 function notReentrant(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const key = anyKey(random);
@@ -295,7 +295,7 @@ function notReentrant(caller: Caller): Promise<unknown> {
   });
 }
 
-/** The hold may end before those inside of it: whoever comes after that must not join. */
+/** The hold may end before the calls inside it. A call that comes after that must not join. */
 function shortenedHold(caller: Caller): CallOptions {
   const { random } = caller;
   if (random.chance(0.25)) return { maxHoldMs: shortHoldMs(caller) };
@@ -303,7 +303,9 @@ function shortenedHold(caller: Caller): CallOptions {
   return {};
 }
 
-/** One more key that sorts behind this one, so that nobody waits in the other order; or any other, and a short wait. */
+/**
+ * One more key that sorts after this one, so that nobody waits in the other order; or any other key, with a short wait.
+ */
 function withLater(caller: Caller, key: string): string[] {
   const { random } = caller;
   if (!caller.does('any-several-keys')) return [key];
@@ -346,7 +348,7 @@ async function abortedWait(caller: Caller): Promise<void> {
   clearTimeout(timer);
 }
 
-/** A local caller is told to stop in the very moment in which the lock is passed to it. */
+/** A local call is told to stop at the very moment at which the lock is passed to it. */
 async function abortedInHandOver(caller: Caller): Promise<unknown> {
   const { random } = caller;
   const key = anyKey(random);
@@ -378,7 +380,7 @@ async function abortedInHandOver(caller: Caller): Promise<unknown> {
   return second;
 }
 
-/** Longer than a busy machine may take from telling a call that it holds its key to the beginning of its work. */
+/** Longer than a busy machine may take between telling a call that it holds its key and beginning its work. */
 function shortHoldMs({ random }: Caller): number {
   return random.between(60, 150);
 }

@@ -3,19 +3,19 @@ import { Redis } from 'ioredis';
 import { WARM_KEYS } from '../keys.js';
 
 interface Sabotage {
-  /** Undefined: once. */
+  /** Undefined means once. */
   readonly everyMs?: number;
   readonly act: (redis: Redis) => unknown;
 }
 
-/** What a worker does on purpose, so that the checker can be checked: it must see each of them. */
+/** What a worker does wrong on purpose, to check the checker, which must notice each of these. */
 const SABOTAGE = {
   /** A release that does not ask whose lock it is. */
   release: {
     everyMs: 20,
     act: (redis) => redis.del(...['a', ...WARM_KEYS].map((key) => `lock:{${key}}`)),
   },
-  /** Fencing tokens that fall: the stored number is an hour ahead, then gone. */
+  /** Fencing tokens that fall: the stored number is an hour ahead, and then gone. */
   token: {
     everyMs: 300,
     act: async (redis) => {
@@ -24,11 +24,11 @@ const SABOTAGE = {
       setTimeout(() => void redis.del(fence).catch(() => {}), 150).unref();
     },
   },
-  /** A key that nobody can have, although nobody has it. */
+  /** A key that nobody can acquire although nobody holds it. */
   keep: { act: (redis) => redis.set('lock:{b}', 'by nobody', 'PX', 5_000) },
   /** A rejection that nobody handles. */
   crash: { act: () => void Promise.reject(new Error('on purpose')) },
-  /** More listeners on one emitter than Node thinks right. */
+  /** More listeners on one emitter than Node considers right. */
   warning: {
     act: () => {
       const emitter = new EventEmitter();
@@ -45,7 +45,7 @@ export const BREAKS = Object.keys(SABOTAGE) as Break[];
 
 const FIRST_MS = 500;
 
-/** @returns ends it */
+/** @returns a function that ends it */
 export function sabotage(breaks: readonly Break[], redisUrl: string): () => void {
   if (breaks.length === 0) return () => {};
   const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });

@@ -1,15 +1,15 @@
 import type { Feature, KindOfCall } from './repertoire.js';
 import type { Break } from './sabotage.js';
 
-/** The exit code of a worker whose application could not start, because of Redis: nothing is wrong with that. */
+/** The exit code of a worker whose application could not start because of Redis. Nothing is wrong with that. */
 export const NOT_STARTED = 75;
 
 /** One lock service of a worker. */
 export interface ServiceTask {
-  /** Undefined: the service without a name. */
+  /** Undefined for the service without a name. */
   readonly name: string | undefined;
   readonly redisUrl: string;
-  /** How the module is told where Redis is. */
+  /** The form in which the module is told where Redis is. */
   readonly connection: 'url' | 'options' | 'client';
   readonly leaseMs: number;
   readonly lingerMs: number;
@@ -29,17 +29,17 @@ export interface WorkerTask {
   readonly without: readonly Feature[];
   /** Breaks the lock on purpose. */
   readonly breaks: readonly Break[];
-  /** Does nothing until it is told to finish; then it asks for every key once. */
+  /** Does nothing until it is told to finish, and then asks for every key once. */
   readonly sweeps: boolean;
 }
 
 /** What a worker is told while it runs. */
 export type Order =
-  /** Let everybody finish, close, end. */
+  /** Let all callers finish, then close and end. */
   | { readonly do: 'finish' }
   /** Close the application in the middle of its work, and start another one. */
   | { readonly do: 'restart the application' }
-  /** As an operator: take the key from whoever has it. */
+  /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };
 
 /** What a worker says. */

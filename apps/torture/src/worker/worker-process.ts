@@ -6,10 +6,10 @@ import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
-/** How long a worker may live on after it has closed everything, before it is killed. */
+/** How long a worker may go on after it has closed everything, before it is killed. */
 const EXIT_LIMIT_MS = 3_000;
 
-/** A worker, from the outside: it can be told things, paused and killed, and its end is written down. */
+/** The outside view of a worker. It can be given orders, paused and killed, and its end is written down. */
 export class WorkerProcess {
   readonly name: string;
   readonly #child: ChildProcess;
@@ -29,7 +29,7 @@ export class WorkerProcess {
     this.exited = once(child, 'exit').then(() => this.#noteEnd());
   }
 
-  /** @returns undefined if its application cannot start, because of Redis @throws Error if it does not start at all */
+  /** @returns undefined if its application cannot start because of Redis @throws Error if it does not start at all */
   static async start(task: WorkerTask, history: HistoryFile): Promise<WorkerProcess | undefined> {
     const program = fileURLToPath(new URL('./worker.js', import.meta.url));
     const child = fork(program, [JSON.stringify(task)], {
@@ -66,7 +66,7 @@ export class WorkerProcess {
     await this.exited;
   }
 
-  /** Lets its callers finish what they do, and waits until the process ends by itself, or does not. */
+  /** Lets its callers finish what they do, and waits until the process ends on its own, or for too long. */
   async finish(limitMs: number): Promise<void> {
     this.tell({ do: 'finish' });
     const limit = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);

@@ -12,10 +12,12 @@ import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
-/** What is open so long after everything was closed keeps the process alive. */
+/** What is still open this long after everything was closed keeps the process alive. */
 const STILL_OPEN_MS = 2_000;
 
-/** A process that locks: callers of several services that make all kinds of calls, and write down what they saw. */
+/**
+ * A process that locks. It has callers of several services, which make all kinds of calls and write down what they saw.
+ */
 class Worker {
   readonly #task: WorkerTask;
   readonly #random: SeededRandom;
@@ -58,7 +60,7 @@ class Worker {
     this.#clients.close();
     stopHeartbeat();
     report({ is: 'closed', at: monotonicMs() });
-    process.disconnect(); // nothing else may keep the process alive
+    process.disconnect(); // after this, nothing may keep the process alive
     setTimeout(() => {
       this.#recorder.wrong(`still open: ${process.getActiveResourcesInfo().join(', ')}`);
     }, STILL_OPEN_MS).unref();
@@ -94,7 +96,9 @@ class Worker {
     }
   }
 
-  /** An application does not start while Redis refuses what is needed; and the process ends, as it does anywhere. */
+  /**
+   * An application does not start while Redis refuses what is needed, and then the process ends, as any other would.
+   */
   async #startedApplication(): Promise<LockApplication> {
     const generation = ++this.#generation;
     try {
@@ -105,7 +109,7 @@ class Worker {
     }
   }
 
-  /** Every key can be had as soon as nobody has it; and whoever takes one clears away what the dead have left. */
+  /** Every key is available as soon as nobody has it, and taking one clears away what dead processes have left. */
   async #sweep(): Promise<void> {
     const [service] = this.#application?.services ?? [];
     if (service === undefined) return;
@@ -129,7 +133,7 @@ class Worker {
       await sleep(caller.random.between(0, 20));
     }
     if (!application.isClosing) return;
-    // Nobody is served by an application that is closed, and it does not do nothing either.
+    // A closed application must serve nobody, but it must not be silent either.
     await caller.acquire('after-closing', ['x1'], { waitMs: 1_000 }, async (call) => {
       this.#recorder.wrong(`${call.id} was served by a closed application`);
     });
@@ -146,7 +150,7 @@ class Worker {
     for (const what of this.#clients.leftovers()) this.#recorder.wrong(what);
   }
 
-  /** The application may be closing, or Redis away: the parent knows that it may not have happened. */
+  /** The application may be closing, or Redis may be away. The parent knows that this may not have happened. */
   async #forceRelease(key: string): Promise<void> {
     const [service] = this.#application?.services ?? [];
     const at = monotonicMs();
@@ -158,7 +162,7 @@ class Worker {
       kind: 'fault',
       name: 'released by an operator',
       at,
-      // A command that was not answered may be executed later, when the connection is there again.
+      // A command that was not answered may be executed later, when the connection is back.
       until: isSure === true ? monotonicMs() : monotonicMs() + 5_000,
       disturbs: { key },
       forgets: { key },
@@ -166,7 +170,7 @@ class Worker {
     });
   }
 
-  /** What nobody caught ends the process, as it does anywhere; the history knows why. */
+  /** An error that nobody caught ends the process, as it would anywhere, and the history says why. */
   #watchProcess(): void {
     process.on('uncaughtExceptionMonitor', (error, origin) => {
       this.#recorder.wrong(`${origin}: ${String(error.stack).split('\n').slice(0, 3).join(' ')}`);

@@ -18,7 +18,7 @@ interface HttpResponse {
   send(body: object): unknown;
 }
 
-/** What a client is told that does not speak HTTP. */
+/** What a client that does not speak HTTP is told. */
 interface Answer {
   readonly code: Refusal['code'];
   readonly message: string;
@@ -28,19 +28,20 @@ interface Answer {
 export interface LockExceptionFilterOptions {
   /** The status when somebody else holds the lock. @default 423 (Locked) */
   readonly busyStatus?: number;
-  /** When a client should try again, in seconds, for all of them. @default 1 */
+  /** After how many seconds a client should try again, in all these cases. @default 1 */
   readonly retryAfterSeconds?: number;
 }
 
 /**
- * Answers when the lock was held by somebody else for the whole wait, when Redis did not answer, and when the wait was
- * ended because the application shuts down. Everything else goes its usual way. No answer contains the key.
+ * Answers when somebody else held the lock for the whole wait, when Redis did not answer, and when the wait was ended
+ * because the application shuts down. Every other error goes its usual way. No answer contains the key.
  *
  * - HTTP: 423 or 503, with `Retry-After`.
- * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer: a
- *   handler of events that must not miss one uses `onBusy` or catches the error.
+ * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer, so a
+ *   handler that must not miss one uses `onBusy` or catches the error.
  * - WebSocket: an `exception` event with the same content.
- * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`; its `cause` is ours.
+ * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`; its `cause` is the
+ *   original error.
  *
  * @example providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }]
  * @example @UseFilters(LockExceptionFilter) // gateways: Nest does not use global filters there
@@ -56,7 +57,7 @@ export class LockExceptionFilter implements ExceptionFilter<Refusal> {
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
-  /** @throws the error itself where Nest knows a kind of request that we do not */
+  /** @throws the error itself if Nest knows a kind of request that we do not know */
   catch(error: Refusal, host: ArgumentsHost): Observable<never> | undefined {
     const answer = this.#answerTo(error);
     switch (host.getType<string>()) {
@@ -78,7 +79,7 @@ export class LockExceptionFilter implements ExceptionFilter<Refusal> {
   #answerTo({ code }: Refusal): Answer {
     return {
       code,
-      // Without the key: it may say more about others than a client should know.
+      // The key is left out, because it may say more about others than a client should know.
       message:
         code === 'LOCK_NOT_ACQUIRED' ? 'In use, try again' : 'Locks are unavailable, try again',
       retryAfterMs: this.#retryAfterSeconds * 1_000,

@@ -17,17 +17,17 @@ import type { LockService } from './lock.service.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 
-/** What a key is built from: anything that the request has. */
+/** Builds the key from anything that the request has. */
 export type RequestKey = (request: never, context: ExecutionContext) => Keys;
 
 /**
- * Runs a route under a lock that is taken before pipes, and before the interceptors that come after this one, such
- * as one that opens a transaction. It lasts until the response is ready.
+ * Runs a route under a lock that is taken before the pipes, and before the interceptors that come after this one, such
+ * as one that opens a transaction. The lock lasts until the response is ready.
  *
- * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted,
- * so that '042' and '42' are two keys, also for `@Locked` further inside.
+ * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted. So
+ * '042' and '42' are two keys, and a `@Locked` further inside, which sees the converted value, may use another key.
  *
- * With `onBusy: 'skip'` a route that is busy answers with success and an empty body; a function gives the body.
+ * With `onBusy: 'skip'`, a busy route answers with success and an empty body. With a function, its result is the body.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
  * @throws LockConfigError for a wrong template or option

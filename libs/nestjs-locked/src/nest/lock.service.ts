@@ -10,16 +10,16 @@ import type { BusyContext, Keys, LockOptions, WithLockOptions } from '../core/lo
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
 /**
- * Locks, for code that needs more than `@Locked`. Inject it; `RedisLockModule` provides it.
+ * Locks for code that needs more than `@Locked`. Inject this service; `RedisLockModule` provides it.
  *
  * All methods check keys and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
- * `LockStoreError` when Redis does not answer: then nobody knows whether the lock is held, and nothing was run.
- * Several keys are taken in an order of their own, all or none.
+ * `LockStoreError` when Redis does not answer: then nobody knows whether the lock is held, and the work was not run.
+ * Several keys are taken all or none, in an order that does not depend on the order you give.
  */
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;
 
-  /** Called by the lock modules only. @throws LockConfigError for everybody else */
+  /** Called by the lock modules only. @throws LockConfigError for any other caller */
   constructor(engine: object) {
     if (!(engine instanceof LockEngine)) {
       throw new LockConfigError(
@@ -35,11 +35,12 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * Waits for the lock, runs the work, releases. The recommended form: nothing can be forgotten.
+   * Waits for the lock, runs the work and releases the lock. This is the recommended form, because nothing can be
+   * forgotten.
    *
-   * The work's result or error is what you get, whatever becomes of the release. If the lease is lost while the
-   * work runs, `lock.signal` aborts; what to do about it is the work's decision. Calls inside of the work that ask
-   * for the same key join this hold; branches that do so at the same time take turns.
+   * You get the work's result or error, whatever becomes of the release. If the lease is lost while the work runs,
+   * `lock.signal` aborts; what to do about it is the work's decision. Calls inside the work that ask for the same key
+   * join this hold; branches that do so at the same time take turns.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
@@ -76,8 +77,8 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * Waits for the lock and hands it to you; release it in every case, best with `await using`. Calls that ask for
-   * the same key do not join it, unless they are made inside of `lock.run`.
+   * Waits for the lock and hands it to you. Release it in every case, preferably with `await using`. Calls that ask for
+   * the same key do not join it unless they are made inside `lock.run`.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
@@ -88,15 +89,15 @@ export class LockService implements HasLockRunner {
 
   /**
    * Takes the lock if it is free now (or within `waitMs`, which is 0 here unless given).
-   * @returns null if somebody else has it; a Redis that does not answer still throws
+   * @returns null if somebody else has it. If Redis does not answer, the call still rejects
    */
   async tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
     return this.#engine.tryAcquire(key, options);
   }
 
   /**
-   * The lock under which the present code runs: of the nearest `withLock`, `@Locked` or `lock.run` up the await
-   * chain, or of the nearest one that has this key. Undefined if there is none, or it is not held any more.
+   * The lock under which the present code runs: that of the nearest `withLock`, `@Locked` or `lock.run` up the await
+   * chain, or of the nearest one that has this key. Undefined if there is none, or if it is not held any more.
    */
   current(key?: string): Lock | undefined {
     return this.#engine.current(key);
@@ -106,7 +107,8 @@ export class LockService implements HasLockRunner {
    * The key that `@Locked` would use, for `inspect` and `forceRelease`.
    *
    * @example locks.key('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
-   * @throws LockConfigError if it is no template, or gives several keys · LockKeyError if a value is missing or unfit
+   * @throws LockConfigError if it is not a template, or gives several keys · LockKeyError if a value is missing or
+   * unfit
    */
   key(template: string, values: object): string {
     const compiled = new KeyTemplate(template);
@@ -123,7 +125,7 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * All keys that are held. Walks through the whole keyspace of the Redis database, in small steps.
+   * All keys that are held. It walks through the whole keyspace of the Redis database, in small steps.
    * @param pattern as in Redis' MATCH: `stock:*`. @default all
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
@@ -131,15 +133,15 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * For operators: takes the key away from whoever holds it. The holder's signal aborts with reason 'stolen'; the
-   * next one enters a second later.
+   * For operators: takes the key away from its holder. The holder's signal aborts with reason 'stolen', and the next
+   * caller gets the key a second later.
    * @returns false if nobody held it
    */
   forceRelease(key: string): Promise<boolean> {
     return this.#engine.forceRelease(key);
   }
 
-  /** Services that use `@Locked` have this one as a property; printing them should not print all of it. */
+  /** Services that use `@Locked` have this one as a property, and printing them should not print all of it. */
   [inspect.custom](): string {
     return 'LockService {}';
   }

@@ -7,9 +7,10 @@ interface WsClient {
 
 /**
  * Sends what Nest sends for a WsException, without @nestjs/websockets, which an application without gateways does not
- * have. A WebSocket of `ws` is an EventEmitter, too, whose `emit` reaches nobody but this process.
+ * have. A WebSocket of `ws` is an EventEmitter as well, but its `emit` does not leave this process, so it is recognized
+ * first.
  *
- * @returns false if this is a client of another kind: nothing was sent
+ * @returns false if this is another kind of client, and nothing was sent
  */
 export function sendWsException(client: WsClient, content: object): boolean {
   if (typeof client.readyState === 'number' && client.send !== undefined) {

@@ -16,16 +16,16 @@ export interface RedisLockDirectoryOptions {
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly processId: string;
-  /** What the connection puts before the keys of its commands. */
+  /** The prefix that the connection itself puts before the keys of its commands. */
   readonly connectionPrefix: string;
 }
 
-/** Labels and what processes say of themselves are kept for so long; the latter are written again in time. */
+/** How long labels and the entries of processes are kept. A process writes its entry again before that time is over. */
 const KEPT_MS = 3_600_000;
 
 const SCAN_SIZE = 500;
 
-/** Who holds what, as far as it is in Redis. Off the path of every lock. */
+/** Who holds what, according to Redis. No lock depends on it. */
 export class RedisLockDirectory implements LockDirectory {
   readonly #options: RedisLockDirectoryOptions;
   #cancelRefresh: () => void = () => {};
@@ -36,9 +36,9 @@ export class RedisLockDirectory implements LockDirectory {
     this.#options = options;
   }
 
-  /** Writes which process this is, now and again before it is forgotten. */
+  /** Writes which process this is, now and each time before the entry expires. */
   async present(): Promise<void> {
-    if (this.#hasLeft) return; // a connection was made anew while the locks were being closed
+    if (this.#hasLeft) return; // a new connection was made while the locks were being closed
     const { clock, keys, processId } = this.#options;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
@@ -55,7 +55,7 @@ export class RedisLockDirectory implements LockDirectory {
     this.#isPresent = false;
     const { commands, keys, processId } = this.#options;
     this.#cancelRefresh();
-    // If that is not possible now, the entry ends by itself.
+    // If that is not possible now, the entry expires on its own.
     if (!commands.isReady) return;
     await this.#run('forget this process', (redis) => redis.del(keys.processOf(processId))).catch(
       () => {},
@@ -85,7 +85,8 @@ export class RedisLockDirectory implements LockDirectory {
 
   async *list(pattern: string): AsyncIterable<string> {
     const { keys, connectionPrefix } = this.#options;
-    // ioredis puts its own prefix before the keys of commands, but not before a pattern, nor takes it off results.
+    // ioredis puts its own prefix before the keys of commands, but not before a pattern, and does not remove it from
+    // results.
     const match = `${escaped(connectionPrefix + keys.prefix)}{${pattern}}`;
     const seen = new Set<string>();
     let cursor = '0';
@@ -106,8 +107,8 @@ export class RedisLockDirectory implements LockDirectory {
 
   async revoke(key: string): Promise<boolean> {
     const { keys } = this.#options;
-    const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // grants nothing: no lengths are needed
-    // Sent twice, it could take the lock from somebody who has got it in between.
+    const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // no lease lengths: it grants nothing
+    // If it were sent twice, it could take the lock from somebody who acquired it in between.
     return Number(await this.#runScript(revokeScript, keys.of(key), args, key, false)) === 1;
   }
 
@@ -143,7 +144,7 @@ function processRecord(text: string | null): LockRecord['process'] {
   return { host, pid };
 }
 
-/** A prefix is meant literally. */
+/** A prefix is not a pattern, so its special characters are escaped. */
 function escaped(prefix: string): string {
   return prefix.replace(/[\\*?[\]]/g, '\\$&');
 }

@@ -48,12 +48,12 @@ import { revokeScript } from './scripts/revoke.lua.js';
 import type { ServerInfo } from './connection/server-info.js';
 
 export interface RedisLockStoreOptions {
-  /** What our own connections are made like. */
+  /** The client whose options our own connections are made from. */
   readonly client: RedisClient;
   readonly clock: Clock;
-  /** Before every key and channel, e.g. `lock:`. */
+  /** Precedes every key and channel, e.g. `lock:`. */
   readonly keyPrefix: string;
-  /** The service's lease: time limits and the acceptance lease follow from it. */
+  /** The service's lease, from which the time limits and the acceptance lease follow. */
   readonly leaseMs: number;
   /** How far Redis' clock may be set back without a fencing number being given out twice. @default 10 minutes */
   readonly fenceKeepMs?: number;
@@ -74,8 +74,8 @@ const SCRIPTS = [
 ];
 
 /**
- * Leases in one Redis server: a script for each command, all commands on one connection, an inbox on another. Both are
- * ours, and of the client only its options are used.
+ * Leases in one Redis server. There is a script for each command, one connection for all commands, and another one for
+ * the inbox. Both connections are our own; of the client, only the options are used.
  */
 export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
@@ -86,7 +86,7 @@ export class RedisLockStore implements LockStore {
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
   readonly #connections: RedisConnections;
-  /** What the listener was told last. */
+  /** The policy that the listener was told last. */
   #evictionPolicy: string | undefined;
 
   constructor(options: RedisLockStoreOptions) {
@@ -128,7 +128,7 @@ export class RedisLockStore implements LockStore {
         connected: (newServer) => {
           listener.reconnected();
           this.#tellEviction(newServer, listener);
-          this.directory.present().catch(() => {}); // it may be another server; only people miss it
+          this.directory.present().catch(() => {}); // perhaps to another server; only people read it
         },
       });
       await this.directory.present();
@@ -145,7 +145,7 @@ export class RedisLockStore implements LockStore {
     if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 
-  /** Waits for the commands on their way, each within its time limit: what they got must be given back. */
+  /** Waits for the commands on their way, each within its time limit, because what they acquire must be released. */
   async close(): Promise<void> {
     await this.#connections.commands.idle();
     await this.directory.leave();
@@ -238,12 +238,12 @@ export class RedisLockStore implements LockStore {
   }
 }
 
-/** "Not yours" may be the answer to the second time that it was sent. */
+/** The command may have been sent twice, and the answer "not yours" may only mean that the first time succeeded. */
 function mayBeRepeated(outcome: CommandOutcome): boolean {
   return outcome.kind === 'answered' && outcome.mayHaveRunBefore;
 }
 
-/** What Redis has answered is read; anything else is not known, and why. */
+/** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
 function read<Reply>(
   outcome: CommandOutcome,
   readReply: (reply: unknown) => Reply,

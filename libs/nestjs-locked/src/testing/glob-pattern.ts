@@ -1,4 +1,4 @@
-/** The patterns of Redis' MATCH: `*`, `?`, `[ab]`. */
+/** Translates a pattern as Redis' MATCH takes it: `*`, `?`, `[ab]`. */
 export function globPattern(glob: string): RegExp {
   const source = glob
     .replace(/[.+^${}()|\\]/g, '\\$&')

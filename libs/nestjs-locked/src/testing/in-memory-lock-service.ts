@@ -4,7 +4,7 @@ import { LockEngine } from '../core/engine/lock-engine.js';
 import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
 import { LockService } from '../nest/lock.service.js';
 
-/** What services share that were not given locks of their own, as instances share one Redis. */
+/** The locks of services that were given none of their own. They share these as instances share one Redis. */
 const shared = new InMemoryLocks();
 
 /** An engine on the in-memory store, with the defaults and checks of the real one. */
@@ -18,9 +18,9 @@ export function inMemoryEngine(
 }
 
 /**
- * A `LockService` that really excludes, within this process and without Redis.
+ * A `LockService` that really excludes others, within this process and without Redis.
  *
- * @param locks services made with the same object exclude each other. @default one for the whole process
+ * @param locks services made with the same object exclude each other. @default one object for the whole process
  */
 export function inMemoryLockService(
   options?: LockServiceOptions,

@@ -28,8 +28,8 @@ const REVOKED_MS = 1_000;
 const LAPSED_MS = 60_000;
 
 /**
- * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite.
- * Its fencing tokens rise within the process only.
+ * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
+ * tokens rise only within the process.
  */
 export class InMemoryLockStore implements LockStore, LockDirectory {
   readonly directory = this;
@@ -96,7 +96,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     }
     return asked.map(({ key, entry, token, leaseMs }, i) => {
       if (!wereFree[i]) return this.#tryOnce(key, entry, token, leaseMs);
-      if (entry.lock !== undefined) this.#pass(key, entry); // asked twice, and another one was lost in between
+      if (entry.lock !== undefined) this.#pass(key, entry); // asked twice, and another was lost in between
       return { kind: 'busy', remainingMs: 0, wasFree: true };
     });
   }
@@ -204,7 +204,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return this.#yield(key, entry, me, this.#join(entry, me, score), live);
   }
 
-  /** Neither joins the queue nor overtakes those in it who live. */
+  /** Neither joins the queue nor overtakes a live waiter in it. */
   #tryOnce(key: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
     if (this.#isFreeFor(entry, token)) return this.#own(entry, token, leaseMs);
     if (entry.lock === undefined) this.#pass(key, entry);
@@ -218,13 +218,13 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return this.#living(entry).length === 0;
   }
 
-  /** The lock is free although there is a queue: its last lease was not given back. */
+  /** The lock is free although there is a queue, so its last lease was not released. */
   #noticeLapse(entry: Entry): void {
     if (entry.lock !== undefined || entry.queue.length === 0) return;
     entry.lapsedUntil = this.#locks.clock.now() + LAPSED_MS;
   }
 
-  /** Hands the free lock to those who stand before me. */
+  /** Hands the free lock to the waiters that stand before the asking one. */
   #yield(key: string, entry: Entry, me: string, score: number, live: Waiter[]): Queued {
     this.#handTo(key, entry, live);
     return this.#queued(entry, me, score);
@@ -235,13 +235,13 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return { kind: 'queued', token, score, remainingMs, foreign: false };
   }
 
-  /** Whoever had it has it no longer; the first live waiter gets it. */
+  /** Takes the lock from its holder; the first live waiter gets it. */
   #pass(key: string, entry: Entry): void {
     entry.lock = undefined;
     this.#handTo(key, entry, this.#living(entry));
   }
 
-  /** Those who wait and listen, mine aside; drops the others. */
+  /** The waiters that listen, apart from the given tokens. Drops the waiters that do not listen. */
   #living(entry: Entry, ...mine: string[]): Waiter[] {
     const isMine = ({ token }: Waiter): boolean => mine.includes(token);
     entry.queue = entry.queue.filter((it) => isMine(it) || this.#locks.listens(it.token));
@@ -260,7 +260,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     if (waiter !== undefined) this.#locks.tell({ kind: 'head', key, token: waiter.token, ms });
   }
 
-  /** The lock is free or mine already: it is never shortened. */
+  /** Grants a lock that is free or belongs to this token already; in that case its lease is never shortened. */
   #own(entry: Entry, token: string, leaseMs: number): Granted {
     return this.#grant(entry, token, Math.max(leaseMs, this.#remaining(entry)));
   }
@@ -290,7 +290,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   }
 }
 
-/** @returns its score, if it was there */
+/** @returns the token's score, if it was in the queue */
 function remove(entry: Entry, token: string): number | undefined {
   const index = entry.queue.findIndex((waiter) => waiter.token === token);
   return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;

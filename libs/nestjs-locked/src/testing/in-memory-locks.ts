@@ -7,20 +7,20 @@ export interface Waiter {
   readonly score: number;
 }
 
-/** One key, as Redis would keep it. */
+/** What Redis would keep for one key. */
 export interface Entry {
   lock: { token: string; expiresAt: number } | undefined;
   /** Sorted by score. */
   queue: Waiter[];
   fence: number;
   label: { token: string; label: string } | undefined;
-  /** No place in the queue is claimed back before. */
+  /** Before this time, no waiter gets its old place in the queue back. */
   lapsedUntil: number;
 }
 
 /**
- * What several in-memory stores share, as several processes share a Redis server. Kept in this process, so it
- * excludes nobody outside it.
+ * What several in-memory stores share, as several processes share a Redis server. It is kept in this process, so it
+ * excludes nobody outside.
  */
 export class InMemoryLocks {
   readonly clock: Clock;

@@ -5,7 +5,7 @@ export type { LockTestingModuleOptions } from './lock-testing.module.js';
 export { withTestLocks } from './with-test-locks.js';
 export { lockStoreContract } from './lock-store-contract.js';
 export type { ContractCase, ContractStore, ContractStores } from './lock-store-contract.js';
-// What a store of one's own is made of.
+// The types that a custom store needs.
 export type { CancelTimer, Clock } from '../core/time/clock.js';
 export type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 export type {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { leaseToken, newProcessId } from '../core/store/lease-token.js';
 import type { Granted, InboxMessage, LockStore, Queued } from '../core/store/lock-store.js';
 
-/** Two processes on one store, opened; the suite gives every case keys of its own. */
+/** Two processes on one store, both opened. The suite gives every case keys of its own. */
 export interface ContractStores {
   readonly a: ContractStore;
   readonly b: ContractStore;
@@ -11,22 +11,22 @@ export interface ContractStores {
 
 export interface ContractStore {
   readonly store: LockStore;
-  /** What has arrived in the inbox of this process, oldest first; the suite takes out what it has seen. */
+  /** What has arrived in the inbox of this process, oldest first. The suite removes what it has seen. */
   readonly inbox: InboxMessage[];
 }
 
-/** One rule that a store has to keep. `run` rejects if it does not. */
+/** One rule that a store has to keep. `run` rejects if the store breaks it. */
 export interface ContractCase {
   readonly title: string;
   readonly run: (stores: ContractStores, key: string) => Promise<void>;
 }
 
 const LEASE_MS = 2_000;
-/** For cases that prepare something while somebody holds the lock. */
+/** The lease of cases that prepare something while somebody holds the lock. */
 const LONG_MS = 60_000;
 const ARRIVAL_MS = 5_000;
 
-/** A process in a case: introduces tokens and asks for them. */
+/** A process in a case. It introduces tokens and asks for leases with them. */
 class Party {
   readonly store: LockStore;
   readonly inbox: InboxMessage[];
@@ -66,7 +66,7 @@ class Party {
     return this.store.acquire(score === undefined ? command : { ...command, score });
   }
 
-  /** The lease is not given back; nobody has it after a moment. */
+  /** The lease ends without being released. A moment later, nobody has the lock. */
   async lapse(): Promise<void> {
     equal(await this.store.directory.revoke(this.#key), true);
     await sleep(1_100);
@@ -102,7 +102,7 @@ class Party {
     );
   }
 
-  /** So many processes stand in the queue behind everybody, and have ended. */
+  /** Puts waiters of this many processes at the end of the queue, all of which have ended. */
   async abandoned(count: number): Promise<void> {
     const asked = Array.from({ length: Math.min(count, 100) }, () =>
       this.ask(leaseToken(newProcessId(), 1)),
@@ -124,7 +124,7 @@ class Party {
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
-/** It is one file because it is one list: whoever writes a store reads every rule of it. */
+/** It is one file because it is one list: the author of a store reads every rule in it. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,
@@ -148,7 +148,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.ask(a.token(), { nowait: true })).kind, 'busy');
     equal((await b.told('grant')).token, waiting.token);
   },
-  'a lease ends by itself, and nothing prolongs one that has ended': async ({ a, b }) => {
+  'a lease ends on its own, and nothing prolongs one that has ended': async ({ a, b }) => {
     const held = await a.acquired(500);
     await sleep(600);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
@@ -156,7 +156,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.release(held.token, held.fence)).kind, 'lost');
     equal((await b.renew(next.token, next.fence)).kind, 'renewed');
   },
-  'renew() prolongs for the owner only, never shortens, and tells who waits': async ({ a, b }) => {
+  'renew() prolongs for the owner only, never shortens, and counts the waiters': async ({
+    a,
+    b,
+  }) => {
     const held = await a.acquired();
     equal((await b.renew(held.token.replace(/\d+$/, '0'), 0)).kind, 'lost');
     await a.renew(held.token, held.fence, 60_000);
@@ -197,7 +200,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(600);
     ok((await b.acquired()).fence > first.blockEnd);
   },
-  'requeue() hands over and stands at the end of the queue, or gets the lease again': async ({
+  'requeue() hands over and joins the end of the queue, or gets the lease again': async ({
     a,
     b,
   }) => {
@@ -210,7 +213,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.requeue(token, fence, a.token())).kind, 'queued');
     equal((await b.told('grant')).token, waiting.token);
   },
-  'recheck() keeps the place with a new token, also when the old one is gone': async ({ a, b }) => {
+  'recheck() keeps the place with a new token, even when the old one is gone': async ({ a, b }) => {
     const held = await a.acquired();
     const waiting = await b.queued();
     const later = await a.ask(a.token());
@@ -227,7 +230,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(600);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
-  'leave() gives the place up, and a grant that crosses it to the next': async ({ a, b }) => {
+  'leave() gives up the place, and passes a grant that crosses it on to the next': async ({
+    a,
+    b,
+  }) => {
     const held = await a.acquired();
     const waiting = await b.queued();
     const behind = await a.ask(a.token());
@@ -285,7 +291,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const renewed = await a.recheck(behind);
     ok(renewed.kind === 'queued' && renewed.remainingMs > LEASE_MS);
   },
-  'renew() reserves above what was used, also when that is more than is stored': async ({
+  'renew() reserves above what was used, even when that is more than is stored': async ({
     a,
     b,
   }) => {
@@ -293,7 +299,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const used = held.blockEnd + 1_000_000_000;
     const renewed = await a.renew(held.token, used, 500);
     ok(renewed.kind === 'renewed' && renewed.blockEnd > used);
-    await a.leave(held.token); // says nothing of what it has used
+    await a.leave(held.token); // does not say what was used
     ok((await b.acquired()).fence > renewed.blockEnd);
   },
   'a place in the queue is not claimed back after a lease has lapsed: it may have been used':
@@ -310,22 +316,23 @@ const RULES: Readonly<Record<string, Rule>> = {
       const still = await a.recheck(later);
       ok(still.kind === 'queued' && still.score === later.score);
     },
-  'release() gives the lock to the first who lives, however many dead ones stand before': async ({
+  'release() gives the lock to the first live waiter, however many dead ones stand before it':
+    async ({ a, b }) => {
+      const held = await a.acquired(LONG_MS);
+      await a.abandoned(1_500);
+      const waiting = await b.queued();
+      await a.abandoned(10);
+      const second = await b.queued();
+      equal((await a.release(held.token, held.fence)).kind, 'released');
+      equal((await b.told('grant')).token, waiting.token);
+      equal((await b.told('head')).token, second.token);
+      equal((await b.leave(waiting.token)).kind, 'left');
+      equal((await b.told('grant')).token, second.token);
+    },
+  'the first live waiter is told how long a lock is kept, even behind dead ones': async ({
     a,
     b,
   }) => {
-    const held = await a.acquired(LONG_MS);
-    await a.abandoned(1_500);
-    const waiting = await b.queued();
-    await a.abandoned(10);
-    const second = await b.queued();
-    equal((await a.release(held.token, held.fence)).kind, 'released');
-    equal((await b.told('grant')).token, waiting.token);
-    equal((await b.told('head')).token, second.token);
-    equal((await b.leave(waiting.token)).kind, 'left');
-    equal((await b.told('grant')).token, second.token);
-  },
-  'the first who lives is told how long a lock is kept, dead ones aside': async ({ a, b }) => {
     const held = await a.acquired(LONG_MS);
     await a.abandoned(2);
     const waiting = await b.queued();
@@ -333,7 +340,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     const { token, ms } = await b.told('head');
     deepEqual([token, ms], [waiting.token, 60_000]);
   },
-  'a free lock is had at once although dead ones stand in its queue': async ({ a, b, key }) => {
+  'a free lock is granted at once although dead waiters stand in its queue': async ({
+    a,
+    b,
+    key,
+  }) => {
     const asks: ((party: Party) => Promise<{ kind: string }>)[] = [
       (party) => party.ask(party.token()),
       (party) => party.ask(party.token(), { nowait: true }),
@@ -350,11 +361,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     };
     await Promise.all(asks.map(check));
   },
-  'a single try, and a last one, give a free lock to the first who waits for it': async ({
-    a,
-    b,
-    key,
-  }) => {
+  'a single try, and a last one, give a free lock to the first waiter': async ({ a, b, key }) => {
     const check = async (isLast: boolean): Promise<void> => {
       const [before, waiter] = [a, b].map((each) => each.at(`${key}:${isLast}`)) as [Party, Party];
       await before.acquired(LONG_MS);
@@ -369,7 +376,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     };
     await Promise.all([check(false), check(true)]);
   },
-  'acquireTogether() takes all or none, whichever is held, and asks the holder for it': async ({
+  'acquireTogether() takes all or none, whichever key is held, and asks its holder for it': async ({
     a,
     b,
     key,
@@ -400,7 +407,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       ok(reply.blockEnd > reply.fence);
     }
   },
-  'acquireTogether() overtakes nobody who waits, and stumbles over none of the dead': async ({
+  'acquireTogether() overtakes no live waiter, and does not stumble over dead ones': async ({
     a,
     b,
     key,
@@ -427,25 +434,28 @@ const RULES: Readonly<Record<string, Rule>> = {
     };
     await Promise.all([check(0), check(1)]);
   },
-  'acquireTogether() asked again is a grant of the same tokens, and of none if one was lost':
-    async ({ a, b, key }) => {
-      const keys = [`${key}:x`, `${key}:y`];
-      const commands = keys.map((each) => ({
-        key: each,
-        token: a.token(),
-        leaseMs: LEASE_MS,
-        nowait: true,
-      }));
-      await a.store.acquireTogether(commands);
-      const again = await a.store.acquireTogether(commands);
-      deepEqual(
-        again.map((reply) => reply.kind === 'granted' && reply.token),
-        commands.map(({ token }) => token),
-      );
-      await b.store.directory.revoke(keys[1] as string);
-      for (const reply of await a.store.acquireTogether(commands)) equal(reply.kind, 'busy');
-      equal(await b.store.directory.inspect(keys[0] as string), undefined);
-    },
+  'acquireTogether() asked again grants the same tokens, or none if one was lost': async ({
+    a,
+    b,
+    key,
+  }) => {
+    const keys = [`${key}:x`, `${key}:y`];
+    const commands = keys.map((each) => ({
+      key: each,
+      token: a.token(),
+      leaseMs: LEASE_MS,
+      nowait: true,
+    }));
+    await a.store.acquireTogether(commands);
+    const again = await a.store.acquireTogether(commands);
+    deepEqual(
+      again.map((reply) => reply.kind === 'granted' && reply.token),
+      commands.map(({ token }) => token),
+    );
+    await b.store.directory.revoke(keys[1] as string);
+    for (const reply of await a.store.acquireTogether(commands)) equal(reply.kind, 'busy');
+    equal(await b.store.directory.inspect(keys[0] as string), undefined);
+  },
   'revoke() takes the key away and tells the holder': async ({ a, b, key }) => {
     const held = await a.acquired();
     equal(await b.store.directory.revoke(key), true);
@@ -466,7 +476,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 };
 
 /**
- * What every store has to do, as cases for any test runner:
+ * What every store has to do, as cases for any test runner.
  *
  * @example it.each(lockStoreContract)('$title', ({ run }) => run(stores, randomUUID()));
  */

@@ -10,8 +10,8 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
   /** Stands in for the lock module of this name. @default the module without a name */
   readonly name?: string;
   /**
-   * Applications made with the same object exclude each other, as instances that share one Redis; those made with
-   * another one do not. @default one for the whole process
+   * Applications made with the same object exclude each other, like instances that share one Redis; applications made
+   * with different objects do not. @default one object for the whole process
    */
   readonly locks?: InMemoryLocks;
 }

@@ -5,13 +5,13 @@ import { lockedMethodsOf } from '../nest/decorator/locked-methods.registry.js';
 import { inMemoryLockService } from './in-memory-lock-service.js';
 
 /**
- * Gives an instance that Nest did not make the lock service its `@Locked` methods need, so that they can be called in
- * a plain unit test. The locks are real, and in memory: calls for the same key take turns.
+ * Gives an instance that Nest did not make the lock service that its `@Locked` methods need, so that they can be called
+ * in a plain unit test. The locks are real, but in memory: calls for the same key take turns.
  *
  * @example const stock = withTestLocks(new StockService(repository));
- * @param service another one than the in-memory default
+ * @param service a lock service to use instead of the in-memory one
  * @returns the same instance
- * @throws LockConfigError if the instance has no locked methods: then the test would prove nothing about locks
+ * @throws LockConfigError if the instance has no locked methods, because the test would then prove nothing about locks
  */
 export function withTestLocks<T extends object>(
   instance: T,

@@ -22,33 +22,34 @@ import { assertDialect, type SqlDialect } from '../../transactions/sql/session-o
 import { openingOn, takeOpening } from '../../transactions/orm/transaction-opening.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
-/** What `lockAware` cannot always find out by itself. */
+/** What `lockAware` cannot always find out on its own. */
 export interface LockAwareOptions<Tx = unknown> {
-  /** The `connectionName` of the plug-in, where there are several: for messages, and for `fence.connections`. */
+  /** The `connectionName` of the plug-in, if there are several. It is used in messages and for `fence.connections`. */
   readonly connectionName?: string;
   /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
   readonly dialect?: SqlDialect;
   /**
-   * Runs a statement in the transaction: for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
-   * PostgreSQL, `?` for MySQL, each used once and in order. @returns the rows, or what the driver gives
+   * Runs a statement in the transaction, for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
+   * PostgreSQL and `?` for MySQL; each is used once and in order. @returns the rows, or whatever the driver gives
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
   /**
-   * The pool of node-postgres, where neither the ORM listens to its clients nor they can be reached from it (Kysely):
-   * without a listener a time-out of the database ends the process. `false`: the ORM runs on another driver.
+   * The pool of node-postgres, if the ORM neither listens to its clients nor gives access to them (Kysely). Without a
+   * listener, a time-out of the database ends the process. `false` means that the ORM runs on another driver.
    * @default known for Drizzle
    */
   readonly pool?: ErrorSource | false;
   /**
-   * `false` for a driver that does not survive that the database ends its connection in the middle of a transaction,
-   * such as postgres.js: no time-out is armed that does so (`idleMs`, `totalMs`). @default known for Drizzle, else true
+   * `false` for a driver that does not survive when the database ends its connection in the middle of a transaction,
+   * such as postgres.js. Then no time-out that does so is armed (`idleMs`, `totalMs`). @default known for Drizzle,
+   * otherwise true
    */
   readonly survivesDisconnect?: boolean;
 }
 
 /**
- * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is: locks last
- * until they have ended, and guard their commit.
+ * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is. Locks then
+ * last until the transactions have ended, and guard their commit.
  *
  * @example new ClsPluginTransactional({ adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken })) })
  * @returns the same adapter
@@ -100,8 +101,8 @@ function lockAwareMethods(
   connection: object,
   options: LockAwareOptions<never> & { readonly survivesDisconnect: boolean },
 ): AdapterMethods {
-  const coordinator = ambientCoordinator(); // from now on transactions are seen
-  /** The objects that stand for savepoints, and the transaction to which they belong. */
+  const coordinator = ambientCoordinator(); // from now on, transactions are seen
+  /** The objects that stand for savepoints, each with the transaction to which it belongs. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
   const describe = (txOptions: unknown): TransactionToRun => ({
@@ -136,7 +137,7 @@ function lockAwareMethods(
         return depth.run(0, () => inOwnContext(open, setTx));
       });
     },
-    // What goes on in a transaction that was given up or has failed finds no way into the database.
+    // Work that goes on in a transaction that was given up or has failed must find no way into the database.
     getFallbackInstance: () => {
       coordinator.assertNotFailed();
       return methods.getFallbackInstance() as unknown;
@@ -160,7 +161,7 @@ function lockAwareMethods(
 }
 
 /**
- * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it: what
+ * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it. Work that
  * still goes on in an earlier run must not meet the transaction of a later one.
  */
 function inOwnContext<R>(open: () => Promise<R>, setTx: SetTx): Promise<R> {
@@ -174,7 +175,7 @@ interface OptionNames {
   readonly timeout?: unknown;
 }
 
-/** The transaction host keeps its present transaction in the context; a suspended one is not there. */
+/** The transaction host keeps its present transaction in the context. A suspended one is not there. */
 function currentTxs(): object[] {
   const cls = ClsServiceManager.getClsService();
   if (!cls.isActive()) return [];
@@ -185,7 +186,7 @@ function currentTxs(): object[] {
     .filter((value) => value !== null);
 }
 
-/** The names that the adapters give to these options. */
+/** Reads these options by the names that the adapters give them. */
 function givenOptions(txOptions: unknown): TransactionDefaults {
   const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
   return {

@@ -1,6 +1,6 @@
 /**
- * What `@nestjs-cls/transactional` asks of an adapter, as far as it is wrapped here. Structural, so that every version
- * and copy of that package fits.
+ * The part of an adapter of `@nestjs-cls/transactional` that is wrapped here. The type is structural, so that every
+ * version and copy of that package fits.
  */
 export interface TransactionalAdapter {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- adapters narrow the parameters

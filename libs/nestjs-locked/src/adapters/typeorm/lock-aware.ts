@@ -15,12 +15,12 @@ import { takeOpening } from '../../transactions/orm/transaction-opening.js';
 import { watchRunner } from './watched-runner.js';
 
 export interface LockAwareOptions {
-  /** Tells several data sources apart: for messages, and for `fence.connections`. @default 'default' */
+  /** Tells several data sources apart, in messages and for `fence.connections`. @default 'default' */
   readonly connectionName?: string;
   /**
-   * That of typeorm-transactional, if its `@Transactional` opens the transactions: a transaction that is restarted
-   * has hooks of its own in each run then, so that `runOnTransactionCommit` of a run that was rolled back does not
-   * fire. Without it, such a transaction is not restarted.
+   * The function of this name from typeorm-transactional, if its `@Transactional` opens the transactions. A transaction
+   * that is restarted then has hooks of its own in each run, so that `runOnTransactionCommit` of a run that was rolled
+   * back does not fire. Without this function, such a transaction is not restarted.
    */
   runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
 }
@@ -31,20 +31,20 @@ type Body = (manager: EntityManager) => Promise<unknown>;
 /** Where typeorm-transactional notes the name under which it knows a data source. */
 const TRANSACTIONAL_NAME = '@transactional/data-source';
 
-/** Of data sources that are lock-aware already. */
+/** Marks data sources that are lock-aware already. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /**
- * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, typeorm-transactional
- * included: locks last until they have ended, and guard their commit.
+ * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, including
+ * typeorm-transactional. Locks then last until the transactions have ended, and guard their commit.
  *
- * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and code inside of them
- * that asks for a lock is seen. A query runner that is driven by hand (`startTransaction`) guards and ends its
- * transaction, too, but code inside of it is not seen.
+ * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and locks that are asked
+ * for inside them are seen. The transaction of a query runner that is driven by hand (`startTransaction`) is guarded
+ * and followed to its end as well, but locks that are asked for inside it are not seen.
  *
  * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
  * @returns the same data source
- * @throws LockConfigError if it is none
+ * @throws LockConfigError if it is not a data source
  */
 export function lockAware<D extends DataSource>(dataSource: D, options: LockAwareOptions = {}): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
@@ -61,7 +61,7 @@ class LockAwareDataSource {
   readonly #connection: string;
   readonly #runInTransaction: LockAwareOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
-  /** The query runner that is created or started now belongs to a transaction that is seen already. */
+  /** True while a query runner is created or started for a transaction that is already seen. */
   #opensWithCallback = false;
 
   constructor(dataSource: DataSource, options: LockAwareOptions) {
@@ -77,7 +77,7 @@ class LockAwareDataSource {
 
   #installCallbackForm(manager: EntityManager): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
-    // `dataSource.transaction` passes two arguments on, also if it was given the body alone.
+    // `dataSource.transaction` passes on two arguments, even if it was given only the body.
     const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
@@ -106,7 +106,10 @@ class LockAwareDataSource {
     manager.transaction = transaction;
   }
 
-  /** After the transaction the runner is released, and refuses by itself, or its owner uses it for other things. */
+  /**
+   * After the transaction, either the runner is released and refuses on its own, or its owner uses it for something
+   * else.
+   */
   #guard(manager: EntityManager): void {
     const { queryRunner } = manager;
     if (!isGuardableRunner(queryRunner)) return;
@@ -118,8 +121,9 @@ class LockAwareDataSource {
   }
 
   /**
-   * With typeorm-transactional everything belongs to the transaction of its context, and would be committed by itself
-   * after that has failed. Otherwise whoever does not use the manager of the transaction works outside of it.
+   * With typeorm-transactional, all work belongs to the transaction of its context, and would be committed on its own
+   * after that transaction has failed. Otherwise, code that does not use the manager of the transaction works outside
+   * it.
    */
   #assertGoesOn(): void {
     if (this.#transactionalName === undefined) this.#coordinator.assertGoesOn();
@@ -135,15 +139,17 @@ class LockAwareDataSource {
     return isKnown && this.#runInTransaction === undefined ? 'hooks' : undefined;
   }
 
-  /** Hooks belong to the call of typeorm-transactional around, which does not know that there are several runs. */
+  /** Hooks belong to the surrounding call of typeorm-transactional, which does not know that there are several runs. */
   #withNewHooks(run: () => Promise<unknown>): Promise<unknown> {
     const connectionName = this.#transactionalName;
     if (this.#runInTransaction === undefined || connectionName === undefined) return run();
-    // With SUPPORTS it opens none, and makes new hooks where there is none around.
+    // With SUPPORTS it opens no transaction, and makes new hooks if there is no transaction around it.
     return this.#runInTransaction(run, { connectionName, propagation: 'SUPPORTS' });
   }
 
-  /** TypeORM creates and starts the query runner before it first waits for anything. */
+  /**
+   * Marks what is opened now as seen: TypeORM creates and starts the query runner before it first waits for anything.
+   */
   #openingWithCallback<T>(open: () => T): T {
     this.#opensWithCallback = true;
     try {
@@ -156,7 +162,8 @@ class LockAwareDataSource {
   #installRunners(): void {
     const original = this.#dataSource.createQueryRunner.bind(this.#dataSource);
     this.#dataSource.createQueryRunner = (...args) => {
-      // Whoever has no runner yet gets one here, typeorm-transactional's repositories after their transaction included.
+      // All code that has no runner yet gets one here, even typeorm-transactional's repositories after their
+      // transaction.
       this.#assertGoesOn();
       const runner = original(...args);
       if (!this.#opensWithCallback) {
@@ -197,7 +204,9 @@ class LockAwareDataSource {
     };
   }
 
-  /** typeorm-transactional makes `manager` depend on the context: that of a suspended transaction is not there. */
+  /**
+   * typeorm-transactional makes `manager` depend on the context, where that of a suspended transaction is not found.
+   */
   #contextualRunner(): QueryRunner | undefined {
     return this.#dataSource.manager.queryRunner;
   }

@@ -8,15 +8,15 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 
 export interface RunnerWatch {
-  /** Whether the transaction that begins now is followed by somebody else. */
+  /** Whether something else follows the transaction that begins now. */
   readonly isSeen: () => boolean;
-  /** Begins a scope, with `start` to open its transaction. */
+  /** Begins a scope; `start` opens its transaction. */
   readonly open: (isolation: Isolation, start: () => Promise<void>) => Promise<TransactionScope>;
 }
 
 /**
- * Follows the transactions of a query runner that is driven by hand. Savepoints go through the same methods, and are
- * passed over.
+ * Follows the transactions of a query runner that is driven by hand. Savepoints use the same methods, and are passed
+ * over.
  */
 export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch): void {
   const start = runner.startTransaction.bind(runner);
@@ -46,14 +46,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
   };
 
-  // Nothing was done yet when a claim has met another one.
+  // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
   runner.startTransaction = (isolation) => retryingConflicts(() => begin(isolation));
 
   const endFailed = async (error: unknown): Promise<void> => {
     const progress = commitProgress(runner.manager);
-    if (progress === 'not-sent') return; // still open: somebody else's hook has thrown
+    if (progress === 'not-sent') return; // still open: a hook of other code has thrown
     if (progress === 'answered') depth = 0;
-    // The answer is what counts; a rollback that follows finds the scope ended.
+    // The answer is what counts. A rollback that follows finds that the scope has ended.
     await scope?.end(outcomeOfFailedCommit(error, progress));
   };
 
@@ -86,7 +86,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
   };
 
-  // The last resort: a connection that died has no other end, and a pool would hand out one that is in a transaction.
+  // This is the last resort: it is the only end of a transaction whose connection has died, and without a ROLLBACK a
+  // pool would hand out a connection that is still in a transaction.
   runner.release = async () => {
     const isOpen = scope?.isOpen === true;
     try {

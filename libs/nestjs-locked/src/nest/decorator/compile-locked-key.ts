@@ -7,18 +7,18 @@ import type { DecoratedMethod } from './decorated-method.js';
 import { lockKeyBindings } from './lock-key.decorator.js';
 import { readParameters } from './parameter-names.js';
 
-/** Builds the key, or keys, from the arguments of a call. */
+/** Builds the key or keys from the arguments of a call. */
 export type KeyFunction = (...args: unknown[]) => unknown;
 
 type Arguments = readonly unknown[];
 type ReadArgument = (args: Arguments) => unknown;
 
 /**
- * Compiles what `@Locked` was given into the key of a call: everything that can be found out is found out here,
- * while the class is being defined.
+ * Compiles what `@Locked` was given into a function that gives the key of a call. All mistakes that can be found early
+ * are found here, while the class is being defined.
  *
- * @throws LockConfigError if the template is wrong or names a parameter that is not there. What it returns throws
- * LockKeyError
+ * @throws LockConfigError if the template is wrong or names a parameter that does not exist. The returned function
+ * throws LockKeyError
  */
 export function compileLockedKey(
   key: Keys | KeyFunction,

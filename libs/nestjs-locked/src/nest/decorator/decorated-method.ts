@@ -9,16 +9,16 @@ export interface DecoratedMethod {
   readonly target: object;
   readonly className: string;
   readonly name: string | symbol;
-  /** How messages call it: `StockService.take`. */
+  /** What messages call it: `StockService.take`. */
   readonly label: string;
-  /** What the property holds now; another decorator may have replaced what the author wrote. */
+  /** The function in the property now; another decorator may have replaced what the author wrote. */
   readonly original: Method;
 }
 
 /**
  * Checks what `@Locked` was put on.
  *
- * @throws LockConfigError for everything but an instance method decorated under `experimentalDecorators`
+ * @throws LockConfigError for anything but an instance method decorated under `experimentalDecorators`
  */
 export function decoratedMethod(
   target: unknown,

@@ -4,11 +4,11 @@ import { hasLockRunner, LOCK_RUNNER, type LockRunner } from '../../core/engine/l
 import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 
 /**
- * Makes Nest give every instance of a class its lock service, in a hidden property. Once per class and service: a
- * class with ten locked methods, or whose base class asks already, asks once.
+ * Makes Nest give every instance of a class its lock service, in a hidden property. It asks once per class and service,
+ * even if a class has ten locked methods, or a base class asks already.
  *
- * The property is declared as an accessor that stores what it is given without making it enumerable, so that the
- * service shows neither in logs nor in copies and comparisons of the instance.
+ * The property is an accessor that stores the service without making it enumerable, so that the service appears neither
+ * in logs nor in copies and comparisons of the instance.
  */
 export function requestLockService(target: object, serviceName: string | undefined): void {
   const property = lockServiceProperty(serviceName);

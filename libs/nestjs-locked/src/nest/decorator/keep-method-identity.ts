@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import type { Method } from './decorated-method.js';
 
 /**
- * Gives the wrapper everything by which others know the method: `name`, `length`, the properties that were put on
- * it, and all its metadata, so that a route, a schedule or a guard is found whatever the order of the decorators.
+ * Gives the wrapper everything by which others know the method: `name`, `length`, the properties that were put on it,
+ * and all its metadata. So a route, a schedule or a guard is found whatever the order of the decorators.
  */
 export function keepMethodIdentity(original: Method, wrapper: Method): void {
   for (const property of Reflect.ownKeys(original)) {

@@ -5,8 +5,8 @@ import { quoted } from '../../core/runtime/quoted.js';
 const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
 
 /**
- * Gives a parameter the name by which `@Locked` knows it. Needed where names do not survive the build (minifiers),
- * and for parameters that have none (`{ sku }: Order`).
+ * Gives a parameter the name by which `@Locked` knows it. It is needed where names do not survive the build
+ * (minifiers), and for parameters without a name (`{ sku }: Order`).
  *
  * @example
  * @Locked('stock:<id>')

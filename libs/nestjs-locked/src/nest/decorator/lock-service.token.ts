@@ -7,7 +7,7 @@ const TOKEN = 'nestjs-locked/LockService';
 /**
  * The injection token of a lock service: the same symbol in every copy of this package.
  *
- * @param name the module's `name`; left out for the module without one
+ * @param name the module's `name`; leave it out for the module without one
  * @throws LockConfigError if the name is an empty string
  */
 export function lockServiceToken(name?: string): symbol {
@@ -15,7 +15,7 @@ export function lockServiceToken(name?: string): symbol {
   return Symbol.for(`${TOKEN}${name === undefined ? '' : `(${name})`}`);
 }
 
-/** Whether a provider's token is that of a lock service, of any name. */
+/** Whether this is the token of a lock service, whatever its name is. */
 export function isLockServiceToken(token: unknown): token is symbol {
   return typeof token === 'symbol' && token.description?.startsWith(TOKEN) === true;
 }
@@ -33,7 +33,7 @@ export function lockServiceProperty(name?: string): symbol {
 }
 
 /**
- * Injects a lock service, for constructor parameters and properties. Without a name it is the same as injecting
+ * Injects a lock service into a constructor parameter or a property. Without a name, it is the same as injecting
  * `LockService` by its class.
  *
  * @example constructor(@InjectLockService('billing') private readonly locks: LockService) {}

@@ -12,11 +12,11 @@ import {
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /**
- * Looks through the application once, at its start. Nest injects the lock service into what it makes itself;
- * instances made by `useFactory` and `useValue` get theirs here. Overrides that lost their lock are reported, and
- * methods whose lock is not the outermost thing about them.
+ * Looks through the application once, at its start. Nest injects the lock service into the instances that it makes
+ * itself; those made by `useFactory` and `useValue` get theirs here. It also reports overrides that have lost their
+ * lock, and methods with another decorator around the lock.
  *
- * Instances that a factory makes per request do not exist yet: they fail at their first locked call.
+ * Instances that a factory makes per request do not exist yet. They fail at their first locked call.
  */
 @Injectable()
 export class LockedInstances implements OnModuleInit {
@@ -29,7 +29,7 @@ export class LockedInstances implements OnModuleInit {
     @Inject(DiscoveryService) discovery: DiscoveryService,
     @Inject(ModuleRef) modules: ModuleRef,
   ) {
-    // All modules are known by now, and nothing is connected yet.
+    // By now all modules are known, and nothing is connected yet.
     assertOneEach(discovery.getProviders());
     this.#discovery = discovery;
     this.#modules = modules;
@@ -38,7 +38,7 @@ export class LockedInstances implements OnModuleInit {
   /** @throws LockConfigError if an instance needs a lock service that no module provides */
   onModuleInit(): void {
     const wrappers = [...this.#discovery.getProviders(), ...this.#discovery.getControllers()];
-    // Every lock module of the application has one of these; the first one does it for all.
+    // Every lock module of the application has one of these. The first one does the work for all.
     if (wrappers.find(({ token }) => token === LockedInstances)?.instance !== this) return;
 
     const warnings = new Set<string>();
@@ -76,7 +76,7 @@ export class LockedInstances implements OnModuleInit {
   }
 }
 
-/** Two services with one name would be two processes to each other, and it would be chance which one is injected. */
+/** Two services with one name would treat each other as two processes, and it would be chance which one is injected. */
 function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
   const seen = new Set<unknown>();
   for (const { token } of wrappers) {

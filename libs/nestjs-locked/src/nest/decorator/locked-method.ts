@@ -6,20 +6,21 @@ import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
 import type { ResultKind } from '../result/result-kind.js';
 
-/** How the calls of one method are locked; all of it known while the class is defined. */
+/** How the calls of one method are locked. All of it is known while the class is being defined. */
 export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
   /** @throws LockKeyError */
   readonly keysOf: (args: readonly unknown[]) => Keys;
   readonly kind: ResultKind;
   readonly service: string | undefined;
-  /** Checked already. */
+  /** Already checked. */
   readonly options: WithLockOptions;
 }
 
 /**
- * The method that takes the place of a locked one: runs it while the lock is held, and never otherwise. What is
- * wrong with a call (no lock service, a key that cannot be built) is its result, before any Redis traffic.
+ * Makes the method that takes the place of a locked one. It runs the original while the lock is held, and never
+ * otherwise. If something is wrong with a call (no lock service, a key that cannot be built), the call fails before any
+ * Redis traffic.
  */
 export function lockMethod(plan: LockedMethodPlan): Method {
   const { original, label } = plan.method;
@@ -36,7 +37,7 @@ export function lockMethod(plan: LockedMethodPlan): Method {
   return wrapper;
 }
 
-/** The key is built here and now: what becomes of the arguments while the call waits must not change it. */
+/** The key is built now, so that later changes to the arguments, while the call waits, do not change it. */
 function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
   try {
     const runner = lockRunnerOf(instance, plan.service, plan.method.label);

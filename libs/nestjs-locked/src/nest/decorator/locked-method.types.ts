@@ -1,15 +1,15 @@
 import type { Observable } from 'rxjs';
 
-// A type that stands for every function must take any arguments: with `unknown` or `never` in their place,
-// `Parameters` and `ReturnType` of the method are lost. The one place in the library where `any` is allowed.
+// A type that stands for every function must take any arguments: with `unknown` or `never` in their place, `Parameters`
+// and `ReturnType` of the method would be lost.
 /* eslint-disable @typescript-eslint/no-explicit-any */
 
-/** Any method; what it takes and returns is inferred. */
+/** Any method; its parameters and its result are inferred. */
 export type AnyMethod = (...args: any[]) => any;
 
 type Settles = PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown>;
 
-/** Nothing for a method whose caller waits for it anyway; for every other one a property that it cannot have. */
+/** Asks nothing of a method whose caller waits for it anyway, and of any other a property that it cannot have. */
 type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
   ? unknown
   : [ReturnType<M>] extends [Settles]
@@ -18,19 +18,19 @@ type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
         '@Locked makes the call asynchronous: declare the method async (or return an Observable / async iterable)': ReturnType<M>;
       };
 
-/** What the caller of a method is given in the end. An Observable or an iterable may end without a value. */
+/** What the caller of a method gets in the end. An Observable or an iterable may end without a value. */
 type Settled<R> = [Extract<R, PromiseLike<unknown>>] extends [never]
   ? unknown
   : Awaited<Extract<R, PromiseLike<unknown>>>;
 
-/** A method that is skipped gives undefined, which its type must allow; `void` does. */
+/** A method that is skipped gives undefined, so its type must allow that; `void` does. */
 type MayGive<Busy, M extends AnyMethod> = [Busy] extends [Settled<ReturnType<M>>]
   ? unknown
   : {
       "with onBusy: 'skip' the result is undefined while somebody else has the lock: declare it, as in Promise<Result | undefined>": ReturnType<M>;
     };
 
-/** The key function may take fewer parameters than the method, not others. */
+/** The key function may take fewer parameters than the method, but no different ones. */
 type Takes<A extends unknown[], M extends AnyMethod> =
   Parameters<M> extends [...A, ...any[]]
     ? unknown
@@ -39,8 +39,8 @@ type Takes<A extends unknown[], M extends AnyMethod> =
       : { 'the key function does not take the parameters of this method': Parameters<M> };
 
 /**
- * Makes the decorator assignable to `MethodDecorator`, for `applyDecorators`. Nothing has this `this`, so that it is
- * never chosen where the decorator stands above a method.
+ * Makes the decorator assignable to `MethodDecorator`, for `applyDecorators`. Nothing has this `this`, so this
+ * signature is never chosen where the decorator stands above a method.
  */
 interface Composable {
   <T>(
@@ -54,7 +54,7 @@ interface Composable {
 /**
  * A decorator for methods that return a Promise, an Observable or an async iterable.
  *
- * @typeParam Busy what the call gives when somebody else has the lock; never: it fails
+ * @typeParam Busy what the call gives when somebody else has the lock; `never` means that it fails
  */
 export interface LockedMethod<Busy = never> extends Composable {
   <M extends AnyMethod>(
@@ -64,7 +64,7 @@ export interface LockedMethod<Busy = never> extends Composable {
   ): void;
 }
 
-/** The same for methods whose parameters begin with `A`. */
+/** A decorator for methods whose parameters begin with `A`. */
 export interface LockedMethodWith<A extends unknown[], Busy = never> extends Composable {
   <M extends AnyMethod>(
     target: object,
@@ -73,7 +73,7 @@ export interface LockedMethodWith<A extends unknown[], Busy = never> extends Com
   ): void;
 }
 
-/** The same for methods of one type. */
+/** A decorator for methods of one type. */
 export interface LockedMethodOf<M extends AnyMethod, Busy = never> extends Composable {
   (
     target: object,

@@ -4,7 +4,7 @@ import type { ResultKind } from '../result/result-kind.js';
 /** The property by which a locked method is known. */
 export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');
 
-/** Where a prototype lists its own locked methods: another decorator may hide the wrapper behind its own. */
+/** Where a prototype lists its own locked methods, because another decorator may hide the wrapper behind its own. */
 const LOCKED_METHODS = Symbol.for('nestjs-locked/LockedMethods');
 
 /** What is known about a locked method at run time. */
@@ -13,10 +13,10 @@ export interface LockedMethodInfo {
   readonly name: string | symbol;
   /** Undefined if the key comes from a function. */
   readonly template: string | undefined;
-  /** Name of the lock service it uses; undefined for the one without a name. */
+  /** The name of the lock service that it uses; undefined for the one without a name. */
   readonly service: string | undefined;
   readonly kind: ResultKind;
-  /** The function that takes the lock. Other than the function on which this was found: that one only copied it. */
+  /** The function that takes the lock. If this record is found on another function, that one has only copied it. */
   readonly wrapper: Method;
 }
 
@@ -29,8 +29,8 @@ export interface UnlockedOverride {
 type Registered = ReadonlyMap<string | symbol, readonly LockedMethodInfo[]>;
 
 /**
- * The locked methods of an instance that something else wraps: a decorator that stands above `@Locked`. Whatever it
- * does, a transaction for instance, begins before the lock is asked for.
+ * The locked methods of an instance that are wrapped by a decorator above `@Locked`. What that decorator does, for
+ * instance opening a transaction, begins before the lock is asked for.
  */
 export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
   return prototypesOf(instance).flatMap((prototype) =>
@@ -42,7 +42,7 @@ export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
   );
 }
 
-/** Notes the method on its wrapper and its prototype. */
+/** Records the method on its wrapper and its prototype. */
 export function registerLockedMethod(target: object, info: LockedMethodInfo): void {
   Object.defineProperty(info.wrapper, LOCKED_METHOD, { value: info, configurable: true });
   const registered = new Map(ownLockedMethods(target));
@@ -50,7 +50,7 @@ export function registerLockedMethod(target: object, info: LockedMethodInfo): vo
   Object.defineProperty(target, LOCKED_METHODS, { value: registered, configurable: true });
 }
 
-/** All locked methods of an instance, those of its base classes and overridden ones included. */
+/** All locked methods of an instance, including those of its base classes and those that are overridden. */
 export function lockedMethodsOf(instance: object): LockedMethodInfo[] {
   return prototypesOf(instance).flatMap((prototype) =>
     [...ownLockedMethods(prototype).values()].flat(),
@@ -59,7 +59,7 @@ export function lockedMethodsOf(instance: object): LockedMethodInfo[] {
 
 /**
  * The locked methods of an instance that a subclass overrides without locking. An override that calls the method it
- * replaces through `super` is not one: what matters most still runs under the lock.
+ * replaces through `super` is not counted, because what matters most still runs under the lock.
  */
 export function unlockedOverridesOf(instance: object): UnlockedOverride[] {
   const prototypes = prototypesOf(instance);
@@ -80,7 +80,7 @@ function ownLockedMethods(prototype: object): Registered {
   return (registered as Registered | undefined) ?? new Map<never, never>();
 }
 
-/** The instance itself first: an object that was decorated by hand is its own prototype. */
+/** The instance itself comes first, because an object that was decorated by hand is its own prototype. */
 function prototypesOf(instance: object): object[] {
   const prototypes: object[] = [];
   for (

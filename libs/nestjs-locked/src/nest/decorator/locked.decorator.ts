@@ -18,18 +18,18 @@ export function Locked(template: Keys, options: SkippedOptions): LockedMethod<un
 /**
  * Runs the method in one place at a time for each key, across all instances of the application.
  *
- * The key is built from the arguments of the call, when it is made: `<id>` is the parameter of that name,
- * `<order.sku>` a property of it, `<order.items[].sku>` every element of a list, `<0.sku>` goes by position. Several
- * keys, also given as a list of templates, are taken all or none. A default value of a parameter is not seen. Values are
- * escaped like those of `lockKey`. The lock lasts until the method's Promise has settled, its Observable or async
- * iterable has ended. Works above and below other decorators.
+ * The key is built from the arguments when the call is made: `<id>` is the parameter of that name, `<order.sku>` a
+ * property of it, `<order.items[].sku>` every element of a list, and `<0.sku>` goes by position. The default value of a
+ * parameter is not seen. Values are escaped like those of `lockKey`. Several keys, from one template or a list of
+ * templates, are taken all or none. The lock lasts until the method's Promise has settled, or its Observable or async
+ * iterable has ended. `@Locked` works above and below other decorators.
  *
  * @example @Locked('stock:<id>') async take(id: string, quantity: number) {}
  * @throws LockConfigError while the class is being defined, if the method cannot be locked, the template names a
- * parameter that is not there, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
+ * parameter that does not exist, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
  * with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open transaction
- * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock
- * service: it is never run without the lock
+ * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock service. The method
+ * is never run without the lock
  */
 export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
 /** The same with a function and `onBusy: 'skip'`: the result of the method must be able to be undefined. */
@@ -47,13 +47,13 @@ export function Locked<A extends unknown[]>(
   key: (...args: A) => Keys,
   options?: LockedOptions,
 ): LockedMethodWith<A>;
-/** The same for a method that is named, with `onBusy: 'skip'`: the result of the method must be able to be undefined. */
+/** The same for a method that is named and `onBusy: 'skip'`: the method's result must be able to be undefined. */
 export function Locked<M extends AnyMethod>(
   key: (...args: Parameters<M>) => Keys,
   options: SkippedOptions,
 ): LockedMethodOf<M, undefined>;
 /**
- * The same without annotations, for a method that is named.
+ * The same for a method that is named, so that the parameters of the function need no annotations.
  *
  * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
  */

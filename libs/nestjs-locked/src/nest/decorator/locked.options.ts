@@ -5,14 +5,16 @@ import { quoted } from '../../core/runtime/quoted.js';
 import { lockServiceToken } from './lock-service.token.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 
-/** What `@Locked` takes besides the key: the options of one call, without what only one call can have. */
+/**
+ * What `@Locked` takes besides the key: the options of a call, without the signal, which only a single call can have.
+ */
 export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
   /** The `name` of the lock module to use. @default the module without a name */
   readonly service?: string;
   /**
-   * What the method returns, where that cannot be seen while the class is defined: an Observable or async iterable
-   * without a type annotation, or built by a compiler that emits no types. The caller gets the same kind.
-   * @default 'iterable' for async generators, 'observable' for methods declared to return one, else 'promise'
+   * What the method returns, if that cannot be seen while the class is being defined: an Observable or async iterable
+   * without a type annotation, or code built by a compiler that emits no types. The caller gets the same kind.
+   * @default 'iterable' for async generators, 'observable' for methods declared to return one, otherwise 'promise'
    */
   readonly returns?: ResultKind;
 }
@@ -22,7 +24,7 @@ export interface SkippedOptions extends LockedOptions {
   readonly onBusy: 'skip';
 }
 
-/** The options of a decorator, checked: those of each call apart from the others. */
+/** The checked options of a decorator, with those that apply to each call set apart. */
 export interface CheckedLockedOptions {
   readonly service: string | undefined;
   readonly returns: ResultKind | undefined;
@@ -30,8 +32,8 @@ export interface CheckedLockedOptions {
 }
 
 /**
- * @param where the options stand, for messages: `@Locked on StockService.take`
- * @throws LockConfigError naming option, value and what is allowed
+ * @param where says in messages where the options stand: `@Locked on StockService.take`
+ * @throws LockConfigError that names the option, its value and what is allowed
  */
 export function checkedLockedOptions(options: LockedOptions, where: string): CheckedLockedOptions {
   const refuse = (problem: string): never => {

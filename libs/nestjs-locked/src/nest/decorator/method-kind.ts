@@ -5,8 +5,8 @@ import type { DecoratedMethod } from './decorated-method.js';
 import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
 
 /**
- * Decides the kind while the class is defined, since a caller must get an Observable or iterable at once, before
- * the lock is there.
+ * Decides the kind while the class is being defined, because a caller must get an Observable or iterable at once,
+ * before the lock is acquired.
  *
  * @throws LockConfigError if the method is visibly of another kind than `returns` says
  */
@@ -21,10 +21,10 @@ export function methodKind(method: DecoratedMethod, returns: ResultKind | undefi
 }
 
 function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
-  // A second @Locked on the same method: the first one already hides what the method is.
+  // If this is a second @Locked on the same method, the first one hides what the method is.
   const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
   if (locked !== undefined) return locked.kind;
-  // By tag and not by `instanceof`, which does not hold for functions of another realm (Jest runs tests in one).
+  // The tag is compared, because `instanceof` fails for functions of another realm, such as the one of Jest's tests.
   const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
   if (tag === 'AsyncGeneratorFunction') return 'iterable';
   const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
@@ -33,7 +33,7 @@ function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | 
     : undefined;
 }
 
-/** By its methods: two copies of rxjs may be installed, and subjects count as well. */
+/** Recognized by its methods, because two copies of rxjs may be installed, and subjects count as well. */
 function isObservableClass(prototype: unknown): boolean {
   const { subscribe, pipe } = (prototype ?? {}) as { subscribe?: unknown; pipe?: unknown };
   return typeof subscribe === 'function' && typeof pipe === 'function';

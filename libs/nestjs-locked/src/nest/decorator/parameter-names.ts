@@ -1,7 +1,7 @@
 import { type Expression, type Function as FunctionNode, parse, type Pattern } from 'acorn';
 import type { DecoratedMethod } from './decorated-method.js';
 
-/** One parameter as the source of a method has it. */
+/** One parameter in the source of a method. */
 export interface SourceParameter {
   /** Undefined for `{ id }: Order`, which has a position and no name. */
   readonly name: string | undefined;
@@ -13,9 +13,9 @@ type Parameters = readonly SourceParameter[];
 const METHODS_OF_CLASS = new WeakMap<object, ReadonlyMap<string, Parameters>>();
 
 /**
- * Reads a method's parameters from the source of its class, because the method itself may already have been
- * replaced by another decorator with `(...args) =>`. What the class does not have under that name (computed names,
- * object literals) is read from the method's own source.
+ * Reads a method's parameters from the source of its class, because the method itself may already have been replaced by
+ * another decorator with `(...args) =>`. A method that the class does not have under that name (computed names, object
+ * literals) is read from its own source.
  *
  * @returns undefined if neither source can be read
  */
@@ -70,8 +70,8 @@ function nameOf(parameter: Pattern): string | undefined {
 }
 
 function parseExpression(source: string): Expression | undefined {
-  // As a module first: only there may a class contain `import.meta` or extend something awaited. Then as a script:
-  // there `await` may be a name.
+  // The source is first read as a module, because only there may a class contain `import.meta` or extend something
+  // awaited. Then it is read as a script, where `await` may be a name.
   for (const sourceType of ['module', 'script'] as const) {
     try {
       const { body } = parse(`(${source}\n)`, {
@@ -82,8 +82,8 @@ function parseExpression(source: string): Expression | undefined {
       });
       if (body[0]?.type === 'ExpressionStatement') return body[0].expression;
     } catch {
-      // Syntax that acorn does not know, or `[native code]`: the next way is tried, the last one is an error with
-      // the ways out.
+      // The source has syntax that acorn does not know, or is `[native code]`. The next way is tried; if none is left,
+      // the caller reports an error that names the ways out.
     }
   }
   return undefined;

@@ -5,9 +5,9 @@ import { seesTransactions } from '../../core/calls/transaction-registry.js';
 
 /**
  * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
- * everything could be made, so that a start that fails leaves no connection behind. At the end first nothing new is
- * granted, while requests in flight finish and their locks are renewed; then what is left is waited for, and Redis is
- * closed last.
+ * everything could be made, so a start that fails leaves no connection behind. At the end, nothing new is granted at
+ * first, while requests in flight finish and their locks are renewed. Then the work that is left is waited for, and
+ * Redis is closed last.
  */
 export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
   readonly engine: LockEngine;

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { LockEvent } from '../../core/lock-events.js';
 
-/** Says in the application's log what no caller is told. */
+/** Writes to the application's log what no caller is told. */
 export class LockLog {
   readonly #logger = new Logger('nestjs-locked');
 
@@ -31,7 +31,7 @@ export class LockLog {
         return;
       case 'commit-unknown':
         this.#logger.error(
-          `Whether the transaction under lock '${event.key}' was committed is not known: its COMMIT was not answered. The lock is not released; it ends by itself within ${Math.ceil(event.remainingMs)} ms`,
+          `Whether the transaction under lock '${event.key}' was committed is not known: its COMMIT was not answered. The lock is not released; its lease ends on its own within ${Math.ceil(event.remainingMs)} ms`,
         );
         return;
       case 'unguarded-clients':

@@ -7,7 +7,7 @@ import type { LockLifecycle } from './lock-lifecycle.js';
 /**
  * What a lock module consists of, whatever its store is.
  *
- * @param makeLocks from the providers named in `inject`
+ * @param makeLocks makes the locks from the providers named in `inject`
  */
 export function lockProviders<Args extends unknown[]>(
   name: string | undefined,
@@ -25,8 +25,8 @@ export function lockProviders<Args extends unknown[]>(
 }
 
 /**
- * The class is the provider and the token leads to it, so that a test that overrides `LockService` overrides what
- * `@Locked` gets, too. A named service has no class of its own.
+ * The class is the provider and the token leads to it, so a test that overrides `LockService` also overrides what
+ * `@Locked` gets. A named service has no class of its own.
  */
 function serviceProviders(name: string | undefined, lifecycle: InjectionToken): Provider[] {
   const useFactory = ({ engine }: LockLifecycle): LockService => new LockService(engine);

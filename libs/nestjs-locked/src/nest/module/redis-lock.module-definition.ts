@@ -7,7 +7,7 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
-/** Where the application's options arrive, given to `forRoot` or made by `forRootAsync`. */
+/** Where the application's options arrive, whether given to `forRoot` or made by `forRootAsync`. */
 export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLockModuleOptions>({
   moduleName: 'RedisLock',
   optionsInjectionToken: OPTIONS_TOKEN,

@@ -13,8 +13,8 @@ import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
  *
  * Instead of `useFactory`, `useClass` and `useExisting` take a class that implements `RedisLockOptionsFactory`.
  *
- * The application does not start while Redis cannot be reached (`LockStoreError`), refuses what the locks need, or
- * an option is wrong (`LockConfigError`).
+ * The application does not start if Redis cannot be reached (`LockStoreError`), if Redis refuses what the locks need,
+ * or if an option is wrong (`LockConfigError`).
  */
 @Module({ imports: [DiscoveryModule] })
 export class RedisLockModule extends ConfigurableModuleClass {}

@@ -6,15 +6,16 @@ import type { RedisClient } from '../../redis/connection/redis-client.js';
 export interface RedisLockModuleOptions extends LockServiceOptions {
   /**
    * Where Redis is: a URL, options as ioredis takes them, or an ioredis 5 or 6 client. The locks open two connections
-   * of their own. A client stays yours: nothing is set on it, and you close it when you like, also before the locks.
+   * of their own. A client stays yours: nothing is set on it, and you close it when you like, even before the locks are
+   * closed.
    */
   readonly connection: string | RedisOptions | RedisClient;
-  /** Before every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
+  /** Precedes every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
   readonly keyPrefix?: string;
   /**
-   * How long Redis keeps the fencing number of a key after its clock has passed it, in milliseconds: so far that clock
-   * may be set back, or be behind on a replica that takes over, without a number being given out twice. Each key that
-   * was locked within this time costs about 140 bytes. @default 600_000
+   * How long Redis keeps the fencing number of a key after its clock has passed it, in milliseconds. That clock may be
+   * set back this far, or be this far behind on a replica that takes over, without a number being given out twice. Each
+   * key that was locked within this time costs about 140 bytes. @default 600_000
    */
   readonly fenceKeepMs?: number;
   /**
@@ -24,7 +25,7 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
   readonly shutdownMs?: number;
 }
 
-/** What must be known before the options are, also with `forRootAsync`. */
+/** What must be known before the options are, even with `forRootAsync`. */
 export interface RedisLockModuleExtras {
   /** Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default none: the service without a name */
   readonly name?: string;

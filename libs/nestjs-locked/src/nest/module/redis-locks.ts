@@ -11,7 +11,7 @@ import type { RedisLockModuleOptions } from './redis-lock.options.js';
 const DEFAULT_KEY_PREFIX = 'lock:';
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
-/** Makes the locks that the options ask for; connects to nothing yet. @throws LockConfigError */
+/** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */
 export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;

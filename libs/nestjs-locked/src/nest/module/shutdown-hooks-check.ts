@@ -8,20 +8,20 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 
-/** Hooks may also be enabled, and signals listened to, when the application already runs. */
+/** Hooks may be enabled, and listeners for signals added, even after the start of the application. */
 const GRACE_MS = 10_000;
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** Applications that were looked at: several lock modules in one say it once. */
+/** Applications that were examined, so that several lock modules in one application warn only once. */
 const checked = new WeakSet<ModulesContainer>();
 
 /**
- * Warns, once and ten seconds after the start, when nothing in this process listens to a signal that ends it. Then
- * nobody calls `app.close()` for a SIGTERM, and every lock that is held stays until its lease has run out.
+ * Warns, once and ten seconds after the start, when nothing in this process listens to a signal that ends it. Without a
+ * listener, nobody calls `app.close()` for a SIGTERM, and every lock that is held stays until its lease has run out.
  *
- * Any listener counts: who handles signals in a way of his own is not warned. Neither are applications made by
- * @nestjs/testing, threads (which get no signals), and applications that are closed sooner.
+ * Any listener counts, so an application that handles signals in its own way is not warned. Nor are applications made
+ * by @nestjs/testing, threads (which get no signals), and applications that are closed sooner.
  */
 @Injectable()
 export class ShutdownHooksCheck implements OnApplicationBootstrap, OnModuleDestroy {
@@ -51,7 +51,7 @@ function warnIfDeaf(): void {
   );
 }
 
-/** By the name that @nestjs/testing gives to the root module it makes. */
+/** Recognized by the name that @nestjs/testing gives to the root module it makes. */
 function isTest(modules: ModulesContainer): boolean {
   return [...modules.values()].some(({ metatype }) => metatype?.name === 'RootTestModule');
 }

@@ -1,8 +1,8 @@
 import type { ManualHold } from './manual-hold.js';
 
 /**
- * Passes an iteration on and gives the lock back when it ends: done, failed, or left by its reader (`break`,
- * `return()`, `throw()`). The last result arrives after the lock was given back.
+ * Passes an iteration on and releases the lock when it ends: when it is done, has failed, or is left by its reader
+ * (`break`, `return()`, `throw()`). The last result arrives after the lock was released.
  */
 export function heldIterator(
   source: AsyncIterator<unknown, unknown, unknown>,

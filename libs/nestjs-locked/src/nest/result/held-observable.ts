@@ -4,8 +4,8 @@ import type { ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 
 /**
- * An Observable whose lock is held already, and given back when its last subscription ends. Whoever subscribes after
- * that gets an error, since nothing protects the source any more.
+ * An Observable whose lock is already held, and is released when the last subscription ends. A later subscription gets
+ * an error, since nothing protects the source any more.
  */
 export function heldObservable(
   source: Observable<unknown>,
@@ -36,6 +36,6 @@ export function heldObservable(
 
 function subscribedTooLate(label: string): LockConfigError {
   return new LockConfigError(
-    `Cannot subscribe to the result of ${label}: its lock was given back when the first subscription ended; set returns: 'observable', then every subscription takes the lock`,
+    `Cannot subscribe to the result of ${label}: its lock was released when the first subscription ended; set returns: 'observable', so that every subscription takes the lock`,
   );
 }

@@ -8,21 +8,31 @@ import type { ResultKind } from './result-kind.js';
 
 /** One call of a locked method. */
 export interface LockedCall {
-  /** How messages call the method. */
+  /** What messages call the method. */
   readonly label: string;
   readonly enter: Enter;
   /** Runs the method itself. */
   readonly run: () => unknown;
 }
 
-/** Makes a call under its lock, and a result of the kind that the caller expects. */
+/**
+ * How each kind of method runs under its lock and gives its caller a result of the same kind. The kinds differ in when
+ * the lock is taken: a Promise takes it at once, an Observable with each subscription, and an iterable when the first
+ * value is asked for. An Observable or iterable that nobody reads takes none.
+ */
 export const LOCKED_RESULT: Record<ResultKind, (call: LockedCall) => unknown> = {
   promise: lockedPromise,
   observable: lockedObservable,
   iterable: lockedIterable,
 };
 
-/** The lock is taken now and given back when the Promise settles, or when what it brings has ended. */
+/**
+ * The lock is taken now. It is released when the Promise settles or, if it gives a stream, when the stream has ended.
+ *
+ * A stream must reach the caller while the lock is still held. So two Promises are needed: the one that the caller has
+ * settles with the stream, while the one of the work inside `enter` stays pending until the stream has ended. Only then
+ * is the lock released.
+ */
 function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const released = enter(async () => {
@@ -39,8 +49,11 @@ function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
 }
 
 /**
- * Every subscription takes the lock, runs the method, and gives the lock back when it ends. What `onBusy` gave instead
- * is emitted: an Observable as it is, any other value as the only one, undefined as none.
+ * Every subscription takes the lock, runs the method, and releases the lock when it ends. Unsubscribing also ends the
+ * wait for the lock, and the method is not run for a subscriber that has left in the meantime.
+ *
+ * If `onBusy` gave a result instead, that is emitted: an Observable as it is, undefined as nothing, and any other value
+ * as the only one. `enter` resolves in the same way in both cases, so `hasRun` tells them apart.
  */
 function lockedObservable({ enter, run }: LockedCall): Observable<unknown> {
   return new Observable((subscriber) => {
@@ -70,8 +83,8 @@ function asObservable(instead: unknown): Observable<unknown> {
 }
 
 /**
- * The lock is taken, and the method run, when the first value is asked for. What `onBusy` gave instead is yielded: an
- * async iterable as it is, any other value as the only one, undefined as none.
+ * The lock is taken and the method is run when the first value is asked for. If `onBusy` gave a result instead, that is
+ * yielded: an async iterable as it is, undefined as nothing, and any other value as the only one.
  */
 async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerator<unknown> {
   const hold = await openManualHold(enter);

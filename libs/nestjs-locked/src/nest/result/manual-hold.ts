@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Takes the lock, runs the work, releases. The signal ends the wait. */
+/** Takes the lock, runs the work and releases the lock. The signal ends the wait. */
 export type Enter = (work: () => unknown, signal?: AbortSignal) => Promise<unknown>;
 
 /** Why a hold ended early; an object, because anything can be thrown. */
@@ -9,11 +9,11 @@ export interface Failure {
 }
 
 /**
- * A hold whose end is decided outside of the work that took it: when a stream has ended, or when nobody is
- * subscribed any more.
+ * A hold whose end is decided outside the work that took it: when a stream has ended, or when nobody is subscribed any
+ * more.
  */
 export class ManualHold {
-  /** What belongs to the hold runs where the lock was taken, so that it sees the hold as its own. */
+  /** Runs a function in the async context in which the lock was taken, so that it sees the hold as its own. */
   readonly run = AsyncLocalStorage.snapshot();
   readonly #leave: () => void;
   readonly #fail: (error: Error) => void;
@@ -23,7 +23,7 @@ export class ManualHold {
   /**
    * @param leave ends the work
    * @param fail ends the work with an error
-   * @param released settles when the lock was given back
+   * @param released settles when the lock was released
    */
   constructor(leave: () => void, fail: (error: Error) => void, released: () => Promise<unknown>) {
     this.#leave = leave;
@@ -36,8 +36,9 @@ export class ManualHold {
   }
 
   /**
-   * Gives the lock back and waits for that. Later calls do nothing. Rejects only if there was no failure, with what
-   * the lock service says about a work that succeeded; otherwise the failure is the caller's to pass on.
+   * Releases the lock and waits until that is done. Later calls do nothing. It rejects only if there was no failure,
+   * with the error that the lock service has for work that succeeded. Otherwise passing on the failure is left to the
+   * caller.
    */
   async end(failure?: Failure): Promise<void> {
     if (this.#isOver) return;
@@ -48,13 +49,13 @@ export class ManualHold {
     } else {
       this.#fail(failure.error as Error);
       await this.#released().catch(() => {
-        // The failure itself, or what came of it.
+        // This is the failure itself, or a consequence of it.
       });
     }
   }
 }
 
-/** The lock was not free, and the caller said what to do then: what that gave. */
+/** What `onBusy` gave, because the lock was not free. */
 export interface Instead {
   readonly instead: unknown;
 }

@@ -1,7 +1,7 @@
 import { from, type ObservableInput, Subject, type Subscriber, takeUntil } from 'rxjs';
 
 /**
- * Passes values on to a subscriber, but not the end: the lock is given back first. Settles when the source has
+ * Passes values on to a subscriber, but not the end, because the lock is released first. Settles when the source has
  * ended, or when nobody listens any more and the source was left.
  */
 export function relayObservable(
@@ -9,8 +9,8 @@ export function relayObservable(
   subscriber: Subscriber<unknown>,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    // Not `subscriber.add(subscription)`: a source that emits at once must end as soon as enough was taken, while
-    // its subscription is not known yet.
+    // `subscriber.add(subscription)` would not do: a source that emits at once must end as soon as enough was taken,
+    // and its subscription is not known by then.
     const left = new Subject<void>();
     subscriber.add(() => left.next());
     from(source)

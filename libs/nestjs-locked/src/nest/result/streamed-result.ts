@@ -7,14 +7,14 @@ import { heldIterator } from './held-iterator.js';
 import { heldObservable } from './held-observable.js';
 import type { ManualHold } from './manual-hold.js';
 
-/** Gives the caller the result, and the lock back when it has ended. */
+/** Gives the caller the result, and releases the lock when the result has ended. */
 export type Carry = (hold: ManualHold) => unknown;
 
 /**
- * What is to be done with a result whose work goes on after the method returned it: an Observable, an async
- * iterable, or a stream (also inside Nest's StreamableFile). Undefined for every other result.
+ * What to do with a result whose work goes on after the method has returned it: an Observable, an async iterable, or a
+ * stream, even inside Nest's StreamableFile. Undefined for every other result.
  *
- * If the caller never reads such a result, the lock stays.
+ * If the caller never reads such a result, the lock stays held.
  */
 export function streamedResult(result: unknown, label: string): Carry | undefined {
   if (typeof result !== 'object' || result === null) return undefined;
@@ -41,7 +41,7 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
 
 function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: string): unknown {
   if ('next' in source) return heldIterator(source[Symbol.asyncIterator](), hold);
-  // Not a plain iteration but an object that has one, such as a cursor: its other members must stay.
+  // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay.
   return new Proxy(source, {
     get(target, property) {
       if (property === Symbol.asyncIterator) {
@@ -56,7 +56,7 @@ function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: s
   });
 }
 
-/** By its methods: a stream may come from another copy of the stream package. */
+/** Recognized by its methods, because a stream may come from another copy of the stream package. */
 function streamOf(result: object): Readable | undefined {
   const stream: object | undefined = result instanceof StreamableFile ? result.getStream() : result;
   const { pipe, on, read } = (stream ?? {}) as Record<string, unknown>;
@@ -66,13 +66,13 @@ function streamOf(result: object): Readable | undefined {
 
 function endWith(stream: Readable, hold: ManualHold): void {
   finished(stream, { writable: false }, (error) => {
-    // The result is with the caller, who learns of a failure from the stream itself.
+    // The caller already has the result, and learns of a failure from the stream itself.
     hold.end(error ? { error } : undefined).catch(() => {});
   });
 }
 
 function iteratedTooLate(label: string): LockConfigError {
   return new LockConfigError(
-    `Cannot iterate the result of ${label} again: its lock was given back when the first iteration ended; set returns: 'iterable', then every call takes the lock when it is iterated`,
+    `Cannot iterate the result of ${label} again: its lock was released when the first iteration ended; set returns: 'iterable', so that every call takes the lock when it is iterated`,
   );
 }

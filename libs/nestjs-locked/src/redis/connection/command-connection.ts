@@ -14,35 +14,45 @@ export interface CommandConnectionOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly timeLimitMs: number;
-  /** Made known to every server before it gets a command. */
+  /** Loaded into every server before it is sent a command. */
   readonly scripts: readonly RedisScript[];
 }
 
 export interface CommandConnectionListener {
-  /** A new connection is ready, and has got what had to wait for it. */
+  /** A new connection is ready, and the commands that waited for it have been sent. */
   admitted(server: ServerInfo): void;
   failed(error: unknown): void;
 }
 
-/** This many commands may be on their way. A server that was silent finds no more than these when it wakes up. */
+/** At most this many commands may be on their way. A server that wakes up after a silence finds no more than these. */
 const MOST_UNANSWERED = 1_000;
 
-/** This many commands may wait for a connection. What comes on top of them is refused at once. */
+/** At most this many commands may wait for a connection. Any further command is refused at once. */
 const MOST_WAITING = 1_000;
 
 /**
- * The connection for commands. While it is down or silent nothing is sent: a command waits for it within its own time
- * limit, and is never sent after that. So Redis is not flooded with outdated commands when it returns, and an outage
- * takes no more memory than `MOST_WAITING` commands. What was on its way when a connection broke is sent again on the
- * next one; that does no harm, because the scripts are idempotent for each token.
+ * The connection for commands. While it is down or silent, nothing is sent: a command waits for it within its own time
+ * limit, and is never sent after that. So a Redis that returns is not flooded with outdated commands, and an outage
+ * takes no more memory than `MOST_WAITING` commands. A command that was on its way when its connection broke is sent
+ * again on the next one. That does no harm, because the scripts are idempotent for each token.
  *
- * A new connection is admitted when its server has said that it is a master, and knows our scripts. If the server
- * forgets them later (SCRIPT FLUSH), nothing new is sent until everything on its way has been answered. Then the
- * commands that the server did not understand are sent again, in their order. A command that was overtaken by a later
- * one for the same lock is not sent again: its caller is told.
+ * A new connection is admitted when its server has said that it is a master and knows our scripts. The server may
+ * forget them later (SCRIPT FLUSH). It then refuses every command that names its script by the hash, while a command
+ * that carries its script whole still runs. A forgotten command that was sent again at once could therefore run after
+ * later commands for the same lock. So nothing new is sent until every command on its way has been answered; then the
+ * forgotten ones are sent again whole, in their order. If a later command for the same lock has been answered in the
+ * meantime, the order cannot be restored any more, and the forgotten command fails instead.
  *
- * It is one file because whether a command may be sent now depends on all of this at once: on the connection, and on
- * every other command that waits, is under way, or was forgotten.
+ *     waiting ──sent──▶ unanswered ──────────▶ answered, or failed
+ *        ▲               │      │                     ▲
+ *        └─ connection ──┘      └─▶ forgotten ─▶ repeating
+ *             breaks                 script not    its turn: sent
+ *                                    known         again, whole
+ *
+ * Forgotten and repeating commands still count as unanswered. In every state, a command fails when its time is over.
+ *
+ * It is one file because the question whether a command may be sent now depends on all of this at once: on the
+ * connection, and on every other command that waits, is on its way, or was forgotten.
  */
 export class CommandConnection {
   readonly #options: CommandConnectionOptions;
@@ -50,17 +60,17 @@ export class CommandConnection {
   #listener: CommandConnectionListener | undefined;
   /** A server is there and may be used. */
   #isAdmitted = false;
-  /** A command was not answered in time, and nothing has been answered since. */
+  /** A command was not answered in time, and no answer has arrived since. */
   #isSilent = false;
   #connections = 0;
   #sendings = 0;
   #lastError: unknown;
-  /** Not sent, and sent but not answered. Both are in the order of the calls. */
+  /** Commands not sent yet, and commands sent but not answered. Both sets keep the order of the calls. */
   #waiting = new Set<OpenCommand>();
   #unanswered = new Set<OpenCommand>();
-  /** Those of the unanswered whose script the server did not know, and how to tell them that it is their turn. */
+  /** The unanswered commands whose script the server did not know. The function tells a command to go ahead, or not. */
   readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
-  /** Those that were told, and are on their way again. */
+  /** Forgotten commands that were told to go ahead, and are on their way again. */
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
 
@@ -85,7 +95,7 @@ export class CommandConnection {
     return this.#isAdmitted;
   }
 
-  /** Counts connections: whether it is still the same one. */
+  /** How many connections there have been. If the number has changed, the connection is another one. */
   get connections(): number {
     return this.#connections;
   }
@@ -107,18 +117,18 @@ export class CommandConnection {
     });
   }
 
-  /** It leads where it should: if it breaks, a new one is made without delay. */
+  /** The connection leads to the right server. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#connection?.proved();
   }
 
-  /** Makes a new connection; what is under way is sent again on it. */
+  /** Makes a new connection, on which the commands that are on their way are sent again. */
   reconnect(): void {
     this.#lose();
     this.#connection?.reconnect();
   }
 
-  /** Waits for the answers, each within its limit, and for what they set in motion. */
+  /** Waits until every command has ended, including those that the answers give rise to. */
   async idle(): Promise<void> {
     while (this.#waiting.size + this.#unanswered.size > 0) {
       await new Promise<void>((resolve) => this.#onIdle.push(resolve));
@@ -165,7 +175,7 @@ export class CommandConnection {
     this.#listener?.failed(error);
   }
 
-  /** The connection is gone, or good for nothing. */
+  /** The connection is gone, or of no use any more. Its unanswered commands go to the front of those that wait. */
   #lose(error?: unknown): void {
     if (!this.#isAdmitted) return;
     this.#isAdmitted = false;
@@ -226,7 +236,7 @@ export class CommandConnection {
 
   // ---- answers ----------------------------------------------------------------------------------------------
 
-  /** The answer was too late for its caller, but the server speaks. */
+  /** The answer came too late for its command, but it shows that the server is alive. */
   #heard(connection: number): void {
     if (connection !== this.#connections) return;
     this.#isSilent = false;
@@ -304,7 +314,7 @@ export class CommandConnection {
     });
   }
 
-  /** Everything under way was answered: whose script was not known may be sent whole, one after the other. */
+  /** Once every command on its way has been answered, the forgotten ones are sent again whole, one after the other. */
   #repeatForgotten(): void {
     if (this.#forgotten.size < this.#unanswered.size) return;
     const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
@@ -315,7 +325,7 @@ export class CommandConnection {
     }
   }
 
-  /** Whether the script was known or not was seen by others first: its order cannot be kept any more. */
+  /** A later command for the same lock was answered before the forgotten one could run: it is too late for that one. */
   #refuseOvertaken(by: OpenCommand): void {
     for (const open of [...this.#forgotten.keys()]) {
       if (!open.isBefore(by) || !open.concerns(by)) continue;
@@ -326,7 +336,7 @@ export class CommandConnection {
   }
 }
 
-/** What the user may not do is found out by the probe, if it is needed at all. */
+/** A missing right is no failure here: the probe finds out whether that right is needed at all. */
 function unlessForbidden<T>(instead: T): (error: unknown) => T {
   return (error) => {
     if (lacksRights(error)) return instead;

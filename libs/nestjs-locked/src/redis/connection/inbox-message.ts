@@ -7,7 +7,8 @@ export interface ProbeMessage {
 }
 
 /**
- * Reads what the scripts publish. The key comes last because it is the only part that may contain blanks.
+ * Reads what the scripts publish: g is a grant, w says that the key is wanted, h that the waiter is at the head of the
+ * queue, and r that the lease was revoked. The key comes last because it is the only part that may contain spaces.
  *
  *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <key>
  *     w <token> <key>
@@ -15,7 +16,7 @@ export interface ProbeMessage {
  *     r <token> <key>
  *     probe <id>
  *
- * @returns undefined for anything else: whoever may publish can write what they like
+ * @returns undefined for anything else, because anybody who may publish can write what they like
  */
 export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | undefined {
   const [kind, token, ...rest] = text.split(' ');

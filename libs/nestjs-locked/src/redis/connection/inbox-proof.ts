@@ -5,12 +5,12 @@ import type { RedisKeys } from '../scripts/redis-keys.js';
 import { probeScript } from '../scripts/probe.lua.js';
 import { withinLimit } from './time-limit.js';
 
-/** What has become of a message that a script has published to our own inbox. */
+/** What became of a message that a script published to our own inbox. */
 export type InboxProofOutcome =
   | { readonly kind: 'arrived' }
-  /** Nobody listens there, or the message has not arrived: commands and inbox are on different servers. */
+  /** Nobody listens there, or the message has not arrived, so commands and inbox are on different servers. */
   | { readonly kind: 'missing' }
-  /** The script was not answered, or refused. */
+  /** The script was not answered, or was refused. */
   | CommandFailure;
 
 export interface InboxProofOptions {
@@ -22,8 +22,8 @@ export interface InboxProofOptions {
 }
 
 /**
- * Proves that what scripts publish arrives here. That it arrives is not enough: a master passes messages on to its
- * replicas, and waiters that listen there are not counted. So the server must also say that we listen on it.
+ * Proves that what scripts publish arrives here. A message that arrives is not proof enough: a master passes messages
+ * on to its replicas, and waiters that listen there are not counted. So the server must also say that we listen on it.
  */
 export class InboxProof {
   readonly #options: InboxProofOptions;

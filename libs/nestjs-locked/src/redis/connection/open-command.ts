@@ -1,8 +1,8 @@
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
-/** A command whose caller waits. */
+/** A command whose outcome is still awaited. */
 export class OpenCommand {
-  /** Number of the sending that counts: an answer to an earlier one is late. */
+  /** The number of the latest sending. An answer to an earlier one is too late. */
   sending = 0;
   mayHaveRun = false;
   cancelLimit: () => void = () => {};

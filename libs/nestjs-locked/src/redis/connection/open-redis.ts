@@ -7,12 +7,13 @@ export type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 
 export interface OpenedRedis {
   readonly client: RedisClient;
-  /** Closes what was opened here; nothing, for a client that somebody else made. */
+  /** Closes what was opened here. A client that somebody else made is left alone. */
   close(): Promise<void>;
 }
 
 /**
- * The client that the connections of the locks are made like. One that is made here is never connected itself.
+ * The client whose options the connections of the locks are made from. A client that is made here never connects
+ * itself.
  * @throws LockConfigError if `connection` is none of the three
  */
 export function openRedis(connection: string | RedisOptions | RedisClient): OpenedRedis {
@@ -30,7 +31,7 @@ function newClient(connection: string | RedisOptions): Redis {
   );
 }
 
-/** Not an array, and not the client of another library: its fields would be read as options. */
+/** False for an array and for the client of another library, whose fields would be read as options. */
 function isPlainObject(value: unknown): value is RedisOptions {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

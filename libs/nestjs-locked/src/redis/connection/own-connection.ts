@@ -16,20 +16,21 @@ export interface OwnConnectionListener {
   failed(error: unknown): void;
 }
 
-/** How long a connection that we give up is waited for to close in good order. */
+/** How long a connection that we give up may take to close in good order. */
 const DISCONNECT_MS = 500;
 
 /** How long to wait before ioredis is asked to connect again after it has given up. */
 const REVIVAL_MS = 1_000;
 
 /**
- * A connection to the same server as the user's client, always to the master, that comes back whatever happens. ioredis
- * keeps no command for it and repeats none: what was asked for while it was down may be long out of date when it returns.
+ * A connection to the same server as the user's client, but always to the master, that comes back whatever happens.
+ * ioredis keeps no command for it and repeats none, because a command that was given while the connection was down may
+ * be long out of date when it returns.
  */
 export class OwnConnection {
   readonly redis: RedisConnection;
   readonly #client: RedisClient;
-  /** Attempts since the connection was last good for something. */
+  /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
   #cancelRevival: () => void = () => {};
@@ -44,10 +45,10 @@ export class OwnConnection {
     this.redis = client.duplicate({
       connectionName: name,
       lazyConnect: false,
-      // A planned failover breaks no connection: without the sentinels' word we would stay on the old master.
+      // A planned failover breaks no connection. If the sentinels did not tell us, we would stay on the old master.
       role: 'master',
       failoverDetector: true,
-      // Where the user's function has the command sent again, that is done here instead, in order.
+      // If the user's function wants the command sent again, we do that ourselves, in the right order.
       reconnectOnError: (error: Error) => (reconnectOnError?.(error) ? 1 : false),
       retryStrategy: () => this.#delayMs(),
       sentinelRetryStrategy: reconnectDelay,
@@ -60,8 +61,8 @@ export class OwnConnection {
       monitor: false,
       scripts: undefined,
       himportFieldsets: undefined,
-      // A server that says nothing any more is left; ioredis would wait for ever. Later than the limit of the command,
-      // whose caller is to be told that it was not answered.
+      // A server that has fallen silent is left, for which ioredis would wait for ever. The limit of the command comes
+      // first, so that its failure says that there was no answer.
       socketTimeout: Math.ceil(timeLimitMs * 1.2),
       disconnectTimeout: DISCONNECT_MS,
     });
@@ -80,15 +81,15 @@ export class OwnConnection {
     });
   }
 
-  /** It has turned out to be of use: should it break, a new one is made without delay. */
+  /** The connection has proved to be of use. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#attempts = 0;
   }
 
-  /** Drops the connection and makes a new one, unless that is under way. */
+  /** Drops the connection and makes a new one, unless one is being made already. */
   reconnect(): void {
     const { status } = this.redis;
-    // ioredis would give up a connection in the making for good.
+    // If a connection is still being made, ioredis would give up for good.
     if (status === 'connect' || status === 'ready') this.redis.disconnect(true);
   }
 
@@ -99,19 +100,19 @@ export class OwnConnection {
   }
 
   #delayMs(): number {
-    // A password that was changed on the client is meant for us, too.
+    // A password that was changed on the client is meant for us as well.
     const { username, password } = this.#client.options;
     Object.assign(this.redis.options, { username, password });
     return reconnectDelay(++this.#attempts);
   }
 
-  /** If a connection was being made when it was closed, ioredis has begun to listen to the sentinels after that. */
+  /** If `close` came while a connection was being made, ioredis has begun to listen to the sentinels after that. */
   #leaveSentinels(): void {
     if (this.#client.options.sentinels) this.redis.disconnect();
   }
 
   #connect(): void {
-    this.redis.connect().catch(() => {}); // told as `error`
+    this.redis.connect().catch(() => {}); // reported as `error`
   }
 }
 

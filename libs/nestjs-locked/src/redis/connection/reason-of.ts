@@ -1,4 +1,4 @@
-/** What an error says. Node's errors for a host with several addresses have a code and no message. */
+/** What an error says. Node's errors for a host with several addresses have a code but no message. */
 export function reasonOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   const { message, code } = error as { message?: unknown; code?: unknown };

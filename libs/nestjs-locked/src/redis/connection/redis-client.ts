@@ -1,17 +1,17 @@
 import type { ScriptClient } from '../scripts/redis-script.js';
 
 /**
- * What `connection` may be, besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to
- * get in, and nothing else is done with it: the locks use connections of their own, made by `duplicate`. So it stays
- * yours in every respect. It may be busy with a blocking command, a subscription or a transaction, select another
- * database, not be connected at all, or be closed before the locks are.
+ * What `connection` may be besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to log
+ * in, and it is used for nothing else: the locks use connections of their own, made by `duplicate`. So the client stays
+ * yours in every respect. It may be busy with a blocking command, a subscription or a transaction; it may select
+ * another database, not be connected at all, or be closed before the locks are.
  */
 export interface RedisClient {
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly connectionName?: string | null | undefined;
     readonly sentinels?: readonly object[] | null | undefined;
-    /** Read again before every reconnect, for passwords that change. */
+    /** Read again before every reconnect, because passwords may change. */
     readonly username?: string | null | undefined;
     readonly password?: string | null | undefined;
     readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null | undefined;
@@ -20,7 +20,7 @@ export interface RedisClient {
   duplicate(override: object): RedisConnection;
 }
 
-/** A connection of our own: the few things we ask of it. Connections of ioredis 5 and of ioredis 6 both fit. */
+/** The few things we ask of a connection of our own. Connections of ioredis 5 and of ioredis 6 both have them. */
 export interface RedisConnection extends ScriptClient {
   /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
   readonly status: string;

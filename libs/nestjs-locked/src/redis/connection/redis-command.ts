@@ -4,9 +4,12 @@ import type { RedisConnection } from './redis-client.js';
 export interface RedisCommand {
   /** For messages: `acquire 'stock:42'`. */
   readonly action: string;
-  /** The locks that it is about: for each of them, commands run in the order of the calls. */
+  /** The locks that the command concerns. For each lock, commands run in the order of the calls. */
   readonly keys: readonly string[];
-  /** False: a second run could do harm. If its connection breaks it is not sent again, and nobody knows. @default true */
+  /**
+   * False if a second run could do harm. If its connection breaks, it is not sent again, and its outcome is unknown.
+   * @default true
+   */
   readonly isRepeatable?: boolean;
   /** @param mayRepeat see `RedisScript.run` */
   send(redis: RedisConnection, mayRepeat: () => Promise<boolean>): Promise<unknown>;
@@ -16,7 +19,7 @@ export type CommandOutcome =
   | {
       readonly kind: 'answered';
       readonly reply: unknown;
-      /** It was sent before, on a connection that broke, so that this may be the answer to the second time. */
+      /** The command was sent before, on a connection that broke, so it may have run twice. */
       readonly mayHaveRunBefore: boolean;
     }
   | CommandFailure;
@@ -24,6 +27,6 @@ export type CommandOutcome =
 export interface CommandFailure {
   readonly kind: 'failed';
   readonly cause: LockStoreError;
-  /** It was not carried out, and will not be. False: nobody knows. */
+  /** True if the command was not carried out and will not be. False if nobody knows. */
   readonly neverRan: boolean;
 }

@@ -12,7 +12,7 @@ import type { RedisScript } from '../scripts/redis-script.js';
 import type { ServerInfo } from './server-info.js';
 
 export interface RedisConnectionsOptions {
-  /** What both connections are made like. */
+  /** The client whose options both connections are made from. */
   readonly client: RedisClient;
   readonly clock: Clock;
   readonly keys: RedisKeys;
@@ -24,23 +24,23 @@ export interface RedisConnectionsOptions {
   readonly pingEveryMs: number;
 }
 
-/** Except for messages, nothing is told before `open` has succeeded. */
+/** Apart from messages, nothing is reported before `open` has succeeded. */
 export interface RedisConnectionsListener {
   message(message: InboxMessage): void;
   /** The inbox is subscribed again. */
   subscribed(): void;
   inboxLost(): void;
-  /** Commands go over a new connection, perhaps to another server. */
+  /** Commands now use a new connection, perhaps to another server. */
   connected(server: ServerInfo): void;
 }
 
-/** How long to wait after Redis could not say whether messages arrive, before it is asked again. */
+/** When Redis could not say whether messages arrive, it is asked again after this time. */
 const PROOF_RETRY_MS = 1_000;
 
 /**
- * The two connections of a lock service, both its own: one for commands, one for the inbox. Whenever one of them is new,
- * it is proved that they lead to the same server. They do not if an address has moved and only one has followed: then
- * the older one is made anew, because waiters whose inbox is elsewhere would be passed over.
+ * The two connections of a lock service, both its own: one for commands, one for the inbox. Whenever one of them is
+ * new, it is proved that both lead to the same server. They may not, if an address has moved and only one of them has
+ * followed. Then the older one is replaced, because waiters whose inbox is elsewhere would be passed over.
  */
 export class RedisConnections {
   readonly commands: CommandConnection;
@@ -124,11 +124,11 @@ export class RedisConnections {
     );
   }
 
-  /** @param older the connection that is made anew if it leads to another server than the new one */
+  /** @param older the connection that is replaced if it leads to another server than the new one */
   #prove(older: CommandConnection | RedisInbox): void {
     const { commands } = this;
     const inbox = this.#inbox;
-    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // proved when both are there
+    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // the proof is made once both are there
     const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
     const decide = (outcome: InboxProofOutcome): void => {
       if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;

@@ -7,7 +7,7 @@ import { clusterError, type ServerInfo } from './server-info.js';
 /** How long the start of the application may wait for Redis, in milliseconds. */
 const LIMIT_MS = 10_000;
 
-/** Every command that is sent, by us and by our scripts. */
+/** Every command that we or our scripts send. */
 const COMMANDS =
   'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
 
@@ -16,12 +16,12 @@ interface Failure {
 }
 
 /**
- * The start: everything that is needed must work before anything is locked. What may pass is waited for; what will not
- * pass, such as rights that are missing, ends it at once.
+ * The start: everything that is needed must work before anything is locked. A trouble that may pass is waited out. One
+ * that will not pass, such as a missing right, ends the start at once.
  */
 export class RedisHandshake {
   readonly #clock: Clock;
-  /** Keys and channels that the user needs, in the words of ACL SETUSER. */
+  /** The keys and channels that the Redis user needs, in the words of ACL SETUSER. */
   readonly #rights: string;
   readonly #until: number;
   readonly #refused: Promise<Failure>;
@@ -32,7 +32,7 @@ export class RedisHandshake {
   /** The inbox is subscribed. */
   readonly isSubscribed: Promise<void>;
   subscribed!: () => void;
-  /** A message has arrived in it. */
+  /** A message has arrived in the inbox. */
   readonly isProved: Promise<void>;
   proved!: () => void;
   #lastError: unknown;
@@ -47,19 +47,19 @@ export class RedisHandshake {
     this.isProved = new Promise((resolve) => (this.proved = resolve));
   }
 
-  /** What went wrong on a connection; a refusal ends the handshake, anything else may pass. */
+  /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
   failed(error: unknown): void {
     this.#lastError = error;
     if (isRefusal(error)) this.#refuse({ cause: error });
   }
 
-  /** The locks are closed before they were open: nobody waits for Redis any more. */
+  /** The locks are closed before they were open, so nobody waits for Redis any more. */
   closed(): void {
     this.failed(new LockAbortedError('Cannot open the locks: the application is shutting down'));
   }
 
   /**
-   * Waits for one step, for what is left of the time.
+   * Waits for one step, at most for the time that is left.
    * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer · LockAbortedError
    */
   async step<T>(action: string, done: Promise<T>): Promise<T> {
@@ -103,7 +103,7 @@ export class RedisHandshake {
   }
 }
 
-/** It will be refused again. */
+/** Whether trying again is of no use, because the answer would be the same. */
 function isRefusal(error: unknown): boolean {
   return (
     error instanceof LockConfigError ||

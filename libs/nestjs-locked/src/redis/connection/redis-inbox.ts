@@ -7,7 +7,7 @@ export interface RedisInboxOptions {
   readonly channel: string;
   readonly clock: Clock;
   readonly timeLimitMs: number;
-  /** How often the connection is checked; a half-open one is silent for ever otherwise. */
+  /** How often the connection is checked. Without a check, a half-open connection would be silent for ever. */
   readonly pingEveryMs: number;
 }
 
@@ -15,16 +15,16 @@ export interface RedisInboxListener {
   message(message: string): void;
   subscribed(): void;
   lost(): void;
-  /** The connection was refused, broke, or what was asked of it was refused. It is tried again. */
+  /** The connection broke, or it or the subscription was refused. It is tried again. */
   failed(error: unknown): void;
 }
 
-/** A refused subscription is refused again at once: not in a tight loop. */
+/** A refused subscription would be refused again at once, so it is not repeated in a tight loop. */
 const RESUBSCRIBE_MS = 1_000;
 
 /**
- * One subscription per process, on a connection of its own. It is renewed by hand after every reconnect, because the
- * acknowledgement matters: only then do messages arrive again.
+ * One subscription per process, on a connection of its own. We subscribe again ourselves after every reconnect, because
+ * messages arrive again only after the acknowledgement.
  */
 export class RedisInbox {
   readonly #options: RedisInboxOptions;
@@ -60,12 +60,12 @@ export class RedisInbox {
     return this.#ready;
   }
 
-  /** Counts connections: whether it is still the same one. */
+  /** How many connections there have been. If the number has changed, the connection is another one. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** It leads where it should: if it breaks, a new one is made without delay. */
+  /** The connection leads to the right server. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#connection.proved();
   }
@@ -82,7 +82,7 @@ export class RedisInbox {
     this.#connection.close();
   }
 
-  /** @param connection what becomes of an older one does not matter */
+  /** @param connection its number; what becomes of an older connection does not matter */
   async #subscribe(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
     try {

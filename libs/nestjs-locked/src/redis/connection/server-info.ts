@@ -1,11 +1,11 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 
-/** Oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
+/** The oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
 const OLDEST_REDIS = [6, 2] as const;
 
 /** What a server says about itself. */
 export interface ServerInfo {
-  /** How it makes room when its memory is full; undefined if it never drops keys, or does not tell. */
+  /** How the server makes room when its memory is full; undefined if it never drops keys, or does not say. */
   readonly evictionPolicy: string | undefined;
 }
 

@@ -3,7 +3,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from './reason-of.js';
 
 /**
- * Waits for a command for at most `limitMs`; it may still be carried out after that.
+ * Waits for a command for at most `limitMs`. The command may still be carried out after that.
  * @throws LockStoreError with the client's error as `cause`
  */
 export async function withinLimit<T>(

@@ -1,7 +1,10 @@
 import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** Takes several locks if all of them are free and nobody live waits for any; else none, and tells which were taken. */
+/**
+ * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,
+ * and tells which of them were taken.
+ */
 export const acquireTogetherScript = new RedisScript(
   'acquire-together',
   `
@@ -14,7 +17,7 @@ ${PROTOCOL_LUA}
 local leaseMs, replies = ARGV[4], { 'granted' }
 local holders, waiting, heirsOf, numbers = {}, {}, {}, {}
 
--- Everything is decided before anything is written.
+-- Everything is decided before anything is written, except that dead waiters are dropped.
 for i = 1, #KEYS / 4 do
   choose(i)
   local value, isMore = redis.call('GET', lock), false
@@ -38,7 +41,7 @@ for i = 1, #KEYS / 4 do
   if waiting[i] then noticeLapse() end
   if replies[1] == 'granted' then
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
-  elseif value == token then -- sent twice, and another one was lost in between: none is kept
+  elseif value == token then -- sent twice, and another lock was lost in between: keep none
     local live = heirsOf[i]
     redis.call('DEL', lock)
     if live[1] then handTo(live[1], live[2]) end

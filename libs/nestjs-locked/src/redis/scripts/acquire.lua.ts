@@ -1,7 +1,7 @@
 import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** Takes a free lock, or joins the queue (`nowait`: neither joins it nor overtakes it). */
+/** Takes a free lock, or joins the queue. With `nowait`, it neither joins the queue nor overtakes it. */
 export const acquireScript = new RedisScript(
   'acquire',
   `

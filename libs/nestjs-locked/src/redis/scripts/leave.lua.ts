@@ -1,7 +1,9 @@
 import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** A waiter gives up. A grant that crossed its leaving is handed on, or kept if this is a last try. */
+/**
+ * A waiter gives up. If it was granted the lock in the meantime, the lock is handed on, or kept if this is a last try.
+ */
 export const leaveScript = new RedisScript(
   'leave',
   `

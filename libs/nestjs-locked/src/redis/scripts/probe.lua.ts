@@ -1,6 +1,9 @@
 import { RedisScript } from './redis-script.js';
 
-/** Does once, on a key of its own, what the other scripts need to be allowed to do; publishes to our own inbox. */
+/**
+ * Does once, on a key of its own, everything that the other scripts need the right to do, and publishes to our own
+ * inbox.
+ */
 export const probeScript = new RedisScript(
   'probe',
   `

@@ -6,24 +6,29 @@ import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
  *
  * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
- *                            fence: a fencing token that is not exceeded by any that may be in use; if it is ahead
- *                            of the clock, with the time when it was written, in microseconds of server time
- *                            lapsed: there for a while after a lease was not given back although others waited
- * ARGV[1] inbox channel prefix · ARGV[2] acceptMs, the short lease of a grant that was not asked for right now
- * ARGV[3] fenceKeepMs, how far the clock of the server may be set back without a fencing token being given twice
+ *                            fence: a fencing token that no token in use exceeds; if it is ahead of the clock, followed
+ *                            by the time when it was written, in microseconds of server time
+ *                            lapsed: exists for a while after a lease was not released although others waited
+ * ARGV[1] inbox channel prefix · ARGV[2] acceptMs, the short lease of a grant that a waiter must first notice
+ * ARGV[3] fenceKeepMs, how far the server's clock may be set back without a fencing token being given twice
  *
- * Four rules hold in every function here. Redis does not undo a script that fails half-way, so what may be refused is
- * read before anything is written, and PUBLISH, which comes last, goes through pcall and is undone by hand. A waiter is
- * given the key only after PUBSUB NUMSUB has shown that its process listens. The lock never exists without an end.
- * A script looks for the living among a bounded number of the dead: it drops those, does nothing else, and answers
- * 'again'; whoever has sent it sends it again, as if it had been on its way until then.
+ * Four rules hold in every function here:
+ *
+ * - Redis does not undo a script that fails half-way. So whatever may be refused is read before anything is written.
+ *   PUBLISH comes last; it goes through pcall, and a grant that cannot be published is undone by hand.
+ * - A waiter is given the key only after PUBSUB NUMSUB has shown that its process listens. Otherwise the key could go
+ *   to a dead process, and stay with it until its lease ends.
+ * - The lock never exists without an end: it is always written with PX.
+ * - A script examines a bounded number of dead waiters when it looks for a live one. If there are more, it drops those
+ *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been on its way
+ *   until then.
  */
 export const PROTOCOL_LUA = `
 local BLOCK, QUEUE_TTL_MS, LAPSED_MS = ${FENCE_BLOCK}, 60000, 60000
 local FIRST_LOOK, LOOK, MOST_DROPPED = 4, 250, 1000
 local inboxPrefix, acceptMs, fenceKeepMs = ARGV[1], ARGV[2], ARGV[3]
 
--- The lock that all the functions are about: the first, until another one is chosen.
+-- The lock that all functions work on. It is the first one until another one is chosen.
 local lock, queue, fence, lapsed
 local function choose(i) lock, queue, fence, lapsed = unpack(KEYS, 4 * i - 3, 4 * i) end
 choose(1)
@@ -39,21 +44,23 @@ local function now()
   return micros
 end
 
--- The number, and when it was written if it was ahead of the clock then.
+-- The stored fencing number, and the time when it was written. That time was stored only if the number was ahead of
+-- the clock; otherwise the present time stands in for it.
 local function stored()
   local number, at = string.match(redis.call('GET', fence) or '', '^(%d+) ?(%d*)$')
   return tonumber(number) or 0, tonumber(at) or now()
 end
 
--- The least number that may be given out. A number ahead of the clock grows with the time, at half its speed, so that
--- the clock catches up. So what is given out after a failover is above what was given out before it and lost with it.
+-- The least number that may be given out. A failover may lose the last numbers that were stored, so a number that is
+-- ahead of the clock grows as time passes: what is given out after the failover is then above what was given out before
+-- it and lost. It grows at half the speed of the clock, so that the clock catches up with it.
 local function least()
   local number, at = stored()
   return number + 1 + math.floor(math.max(0, now() - at) / 2)
 end
 
--- Without a stored number the next one comes from the clock. So a number is kept until the clock has passed it, however
--- far it is set back within fenceKeepMs; and in any case as long as the lease of its holder.
+-- Without a stored number, the next one comes from the clock. So a number is kept until the clock has passed it, even
+-- if the clock is set back by up to fenceKeepMs, and in any case for as long as its holder's lease.
 local function keep(number, leaseMs)
   local aheadMs = math.ceil((number - now()) / 1000)
   local at = aheadMs > 0 and ' ' .. text(now()) or ''
@@ -83,7 +90,7 @@ local function askFor(value)
   if isOurs(value) then tell(value, 'w') end
 end
 
--- Tells a waiter that the lock before it ends after so long, unless that is prolonged.
+-- Tells a waiter how long the lease before it lasts, unless that lease is prolonged.
 local function tellNext(waiter, ms)
   if waiter then tell(waiter.token, 'h', ms) end
 end
@@ -103,7 +110,8 @@ local function join(token, score)
   return score
 end
 
--- The fence comes first: if it cannot be written, the lock must not be. 'above' is the least number, if that is known.
+-- The fence comes first: if it cannot be written, the lock must not be written either. 'above' is the least number to
+-- give out, if the script knows it already.
 local function give(token, ms, above)
   local first, last = mint(ms, above)
   redis.call('SET', lock, token, 'PX', ms)
@@ -120,7 +128,7 @@ local function prolong(leaseMs)
   return ms
 end
 
--- The lock is mine already: its grant, or the reply to an earlier try, has not reached me.
+-- The lock belongs to the sender already: its grant, or the reply to an earlier attempt, has not arrived.
 local function prolonged(token, leaseMs) return granted(token, mint(prolong(leaseMs))) end
 
 local function queued(token, score, ms, isForeign)
@@ -129,15 +137,18 @@ end
 
 local function busy(value) return { 'busy', redis.call('PTTL', lock), value and foreign(value) or 0 } end
 
--- The token in the lock, false if it is free. A key of another type is somebody else's.
+-- The token in the lock, or false if the lock is free. A key of another type belongs to somebody else.
 local function holder()
   local value = redis.pcall('GET', lock)
   if type(value) ~= 'table' then return value end
   return string.find(value.err, 'WRONGTYPE', 1, true) and '' or error(value.err)
 end
 
--- The first two waiters whose processes listen, my own two tokens aside; drops the dead that stand before them.
--- The second result is true if only dead ones were seen, and there are more to look at.
+-- The first two waiters whose processes listen, apart from the sender's own two tokens. Drops the dead waiters before
+-- them. The second result is true if only dead waiters were found and there are more to examine.
+--
+-- Two, because one gets the lock and the other is told when to look again. First a handful is examined, which is
+-- enough as a rule; then larger portions, so that a long queue of the dead takes few commands.
 local dropped = 0
 local function living(mine, alsoMine)
   local live, from, size = {}, 0, FIRST_LOOK
@@ -167,14 +178,15 @@ local function living(mine, alsoMine)
   end
 end
 
--- For the holder, who can give the lock back whatever the queue has become.
+-- The same for the holder, which can release the lock even if the queue cannot be read.
 local function heirs()
   local isReadable, live, isMore = pcall(living)
   if isReadable then return live, isMore end
   return {}
 end
 
--- Gives the free lock to a waiter who listens, and tells the next one. False: it cannot be told, the lock stays free.
+-- Gives the free lock to a waiter that listens, and informs the waiter after it. False means that the grant could not
+-- be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
   local first, last = give(waiter.token, acceptMs, above)
   if not tell(waiter.token, 'g', first, last, waiters() - 1, acceptMs) then
@@ -186,24 +198,29 @@ local function handTo(waiter, nextWaiter, above)
   return true
 end
 
--- Hands the free lock to those who stand before me. I stand in the queue with this score.
+-- Hands the free lock to the waiters before the sender, which stands in the queue with this score. If that fails, the
+-- sender looks again after 25 ms.
 local function yield(me, score, live, above)
   local ms = handTo(live[1], live[2], above) and redis.call('PTTL', lock) or 25
   return queued(me, score, ms, 0)
 end
 
--- The lock is free although there is a queue: the last lease was not given back.
+-- The lock is free although there is a queue, so the last lease was not released.
 local function noticeLapse() redis.call('SET', lapsed, '1', 'PX', LAPSED_MS) end
 
--- Who is not in the queue any more comes back to its place: it was passed over while its process did not listen. Unless
--- leases have lapsed: it may have had its turn and not noticed, and a few such processes would keep all the others out.
+-- A waiter that was dropped returns to its old place, because it was passed over only while its process did not listen.
+-- It does not if a lease has lapsed: the waiter may have had its turn without noticing, and a few such processes would
+-- keep all the others out.
 local function placeOf(token, keptScore)
   local score = redis.call('ZSCORE', queue, token)
   if not score and keptScore ~= '' and redis.call('EXISTS', lapsed) == 0 then score = keptScore end
   return tonumber(score)
 end
 
--- Takes the lock for 'me', or a place in the queue. 'old' is the token I waited with before, or me.
+-- Takes the lock for 'me', or a place in the queue. 'old' is the token with which the sender waited before, or 'me'.
+--
+-- While somebody holds the lock, the sender joins the queue, at its old place if it had one. If the lock is free, it
+-- may take it only if no live waiter stands before it. Otherwise it hands the lock to the first of them.
 local function take(old, me, leaseMs, nowait, keptScore)
   local value = redis.call('GET', lock)
   if value and (value == me or value == old) then return prolonged(value, leaseMs) end

@@ -1,7 +1,7 @@
 import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** A waiter looks again: a new token takes the old one's place, also if that was dropped from the queue. */
+/** A waiter looks again: a new token takes the place of the old one, even if the old one was dropped from the queue. */
 export const recheckScript = new RedisScript(
   'recheck',
   `

@@ -1,10 +1,10 @@
 /**
  * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
- * out twice, in milliseconds: a number is kept for so long after the clock has passed it (docs/adr/0011).
+ * out twice, in milliseconds. A number is kept for this long after the clock has passed it (docs/adr/0011).
  */
 export const FENCE_KEEP_MS = 600_000;
 
-/** Where things are in Redis. What belongs to one lock shares its hash tag. */
+/** The names of things in Redis. All that belongs to one lock shares its hash tag. */
 export class RedisKeys {
   readonly prefix: string;
 
@@ -21,7 +21,7 @@ export class RedisKeys {
     return `${this.prefix}{${key}}:label`;
   }
 
-  /** What a process says of itself. */
+  /** Where a process says which one it is. */
   processOf(processId: string): string {
     return `${this.prefix}process:${processId}`;
   }
@@ -30,7 +30,7 @@ export class RedisKeys {
     return `${this.prefix}inbox:`;
   }
 
-  /** The key of a lock, from where the lock stands in Redis; undefined for everything else. */
+  /** The key of the lock that has this name in Redis; undefined for every other name. */
   keyOf(redisKey: string): string | undefined {
     const isLock = redisKey.startsWith(`${this.prefix}{`) && redisKey.endsWith('}');
     return isLock ? redisKey.slice(this.prefix.length + 1, -1) : undefined;

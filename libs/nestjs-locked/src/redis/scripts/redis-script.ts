@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { isUnknownScript } from './reply-error.js';
 
-/** What running a script asks of a Redis client. */
+/** What a Redis client must offer to run a script. */
 export interface ScriptClient {
   evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
   eval(script: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
 }
 
-/** A Lua script, sent by its hash, and whole if the server does not know it (any more). */
+/** A Lua script. It is sent by its hash, and sent whole if the server does not know it, or not any more. */
 export class RedisScript {
   readonly sha: string;
 
@@ -19,8 +19,9 @@ export class RedisScript {
   }
 
   /**
-   * @param mayRepeat asked before the script is sent whole: not if the caller has stopped waiting, because it must not
-   * run behind the commands that clean up after it; and not before its turn among other commands
+   * @param mayRepeat asked before the script is sent whole. It answers false if nobody waits for this command any more,
+   * because the script must not run after the commands that clean up after it. It answers only when it is this
+   * command's turn
    */
   async run(
     client: ScriptClient,

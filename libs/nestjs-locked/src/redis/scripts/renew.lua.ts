@@ -2,8 +2,8 @@ import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
 /**
- * Prolongs many leases, each only for its owner; never creates one and never shortens one. One broken key does not
- * spoil the answers of the others.
+ * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does
+ * not spoil the answers for the others.
  */
 export const renewScript = new RedisScript(
   'renew',

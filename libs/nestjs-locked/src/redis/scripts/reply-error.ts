@@ -1,11 +1,14 @@
-/** What an error says that Redis answered, or with which a command ended. */
+/** What can be learned from an error that Redis answered, or with which a command ended. */
 
-/** Redis has answered; otherwise the connection was lost, and nobody knows what became of the command. */
+/** Whether Redis has answered. If not, the connection was lost, and nobody knows what became of the command. */
 export function isReplyError(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
-/** The server is not the master (any more), and did not run the command. Redis 6.2 says so in the middle of the message. */
+/**
+ * The server is not the master, or not any more, and did not run the command. Redis 6.2 says so in the middle of the
+ * message.
+ */
 export function isFromReplica(error: unknown): boolean {
   return isReplyError(error) && /READONLY|MASTERDOWN/.test(error.message);
 }

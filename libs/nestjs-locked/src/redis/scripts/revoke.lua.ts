@@ -1,7 +1,7 @@
 import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
 
-/** Takes the key from its holder. He is told at once; the next one enters after a second. */
+/** Takes the key from its holder. The holder is told at once; the next waiter gets the key a second later. */
 export const revokeScript = new RedisScript(
   'revoke',
   `
@@ -12,7 +12,7 @@ local GRACE_MS = 1000
 local value = redis.call('GET', lock)
 if not value then return 0 end
 local live = heirs()
-redis.call('DEL', lock) -- a server without memory accepts this as a first command, and then the next one
+redis.call('DEL', lock) -- a server that is out of memory accepts this first, and then SET as well
 redis.call('SET', lock, 'revoked:' .. ARGV[4], 'PX', GRACE_MS)
 if isOurs(value) then tell(value, 'r') end
 tellNext(live[1], GRACE_MS)

@@ -14,9 +14,10 @@ import type {
 } from '../../core/store/lock-store.js';
 
 /**
- * Sends a script until it has done what it was asked for. One that has met as many dead waiters as one call may drop
- * answers `again`, and has done nothing else: it is as if it had been on its way until it is sent again.
- * @param mayRepeat asked before it is sent again: it must not run behind later commands for the same lock
+ * Sends a script until it has done its work. A script that has found as many dead waiters as it may drop at once
+ * answers `again` and has done nothing else, so it counts as still on its way until it is sent again.
+ * @param mayRepeat asked before the script is sent again, because it must not run after later commands for the same
+ * lock
  */
 export async function completed(
   send: () => Promise<unknown>,
@@ -27,14 +28,14 @@ export async function completed(
   return reply;
 }
 
-/** The scripts' replies as unions. Numbers above 2^31 travel as text; some clients give every number as text. */
+/** The scripts' replies as unions. Numbers above 2^31 travel as text, and some clients return every number as text. */
 
 export function readAcquireReply(reply: unknown): Exclude<AcquireReply, Unknown> {
   const [kind, ...rest] = list(reply);
   return kind === 'busy' ? busy(rest) : readRequeueReply(reply);
 }
 
-/** @returns for every token `granted`, or for every one `busy` */
+/** @returns `granted` for every token, or `busy` for every token */
 export function readTogetherReply(
   reply: unknown,
   tokens: readonly string[],
@@ -109,13 +110,15 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'proc
   };
 }
 
-/** The lease was granted when its first fencing token was minted, from the server's clock; a block was reserved then. */
+/**
+ * When the lease was granted: its first fencing token was then taken from the server's clock, and a block was reserved.
+ */
 function firstMintedAt(fence = ''): number | undefined {
   const [last] = /^\d+/.exec(fence) ?? [];
   return last === undefined ? undefined : (Number(last) - FENCE_BLOCK) / 1_000;
 }
 
-/** @param reply nothing for a lock that was itself free, of several asked for together */
+/** @param reply empty for a lock that was itself free, when several were asked for together */
 function busy([pttl, foreign]: unknown[]): Busy {
   if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
   return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };
@@ -141,7 +144,7 @@ function queued([token, score, pttl, foreign]: unknown[]): Queued {
   };
 }
 
-/** PTTL: -1 = no end, -2 = gone meanwhile. */
+/** PTTL answers -1 for a key without an end, and -2 for a key that is gone by now. */
 function remaining(pttl: unknown): number {
   const ms = number(pttl);
   return ms === -1 ? Infinity : Math.max(0, ms);
