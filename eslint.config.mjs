@@ -1,6 +1,8 @@
 import js from '@eslint/js';
-import { relative, sep } from 'node:path';
+import stylistic from '@stylistic/eslint-plugin';
+import importSort from 'eslint-plugin-simple-import-sort';
 import tseslint from 'typescript-eslint';
+import { relative, sep } from 'node:path';
 import { whyForbidden } from './libs/nestjs-locked/layers.mjs';
 
 const library = 'libs/nestjs-locked/src';
@@ -23,6 +25,34 @@ export default tseslint.config(
       '@typescript-eslint/no-unused-vars': [
         'error',
         { argsIgnorePattern: '^_', caughtErrors: 'all' },
+      ],
+    },
+  },
+  {
+    name: 'decided once: import order, width of comments, private members',
+    plugins: { '@stylistic': stylistic, 'import-sort': importSort },
+    rules: {
+      // Prettier keeps code to 100 columns, and leaves comments and strings as they are.
+      '@stylistic/max-len': [
+        'error',
+        { code: 1_000, comments: 120, ignoreUrls: true, ignoreStrings: true, tabWidth: 2 },
+      ],
+      // Packages, then Node's modules, then what is further away in the tree before what is near.
+      'import-sort/imports': ['error', { groups: [['^@?\\w', '^node:', '^\\.\\./', '^\\./']] }],
+    },
+  },
+  {
+    name: 'private members are private at run time',
+    files: ['**/*.ts'],
+    rules: {
+      // Nest injects into parameters of constructors, which cannot have a `#`.
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector:
+            ':matches(PropertyDefinition, MethodDefinition[kind!=constructor])[accessibility=private]',
+          message: 'Write #name: it is private at run time, too.',
+        },
       ],
     },
   },

@@ -6,13 +6,14 @@
  * Each row is a ratio to the plain transaction of the same round. The rounds of all rows are interleaved, and the
  * median of the rounds counts.
  */
-import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { providePostgres, provideRedis } from 'dev-servers';
 import { LockService, RedisLockModule } from 'nestjs-locked';
 import { createFenceTable } from 'nestjs-locked/fence';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
+
+import 'reflect-metadata';
 
 const ROUNDS = 15;
 const TRANSACTIONS = 200;

@@ -8,7 +8,8 @@
  *     npm run mutants -- --specs           by specs alone
  *     npm run mutants -- --check           only whether the table fits the source
  *
- * Each mutant of `scripts/mutants/table.mjs` is applied to a built copy of the tree, never to the tree itself. The specs
+ * Each mutant of `scripts/mutants/table.mjs` is applied to a built copy of the tree, never to the tree itself. The
+ * specs
  * that it names are run, then its torture commands with up to three seeds. First all of these must pass without any
  * mutant (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
  */
@@ -17,7 +18,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { runSpecs, runTorture, tail } from './mutants/kill.mjs';
-import { mutate, MutantError } from './mutants/mutate.mjs';
+import { MutantError, mutate } from './mutants/mutate.mjs';
 import { TABLE } from './mutants/table.mjs';
 import { TreeCopy } from './mutants/tree-copy.mjs';
 

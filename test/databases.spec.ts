@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createPool } from 'mysql2/promise';
 import pg from 'pg';
 import { afterTest } from './support/after-test.js';
-import { useMariaDb, usePostgres, type TestDatabase } from './support/databases.js';
+import { type TestDatabase, useMariaDb, usePostgres } from './support/databases.js';
 import { describeWithMariaDb } from './support/describe-if.js';
 
 describe('usePostgres', () => {

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { isAlive } from 'dev-servers';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Sale, type Receipt } from '../apps/demo/src/sale.js';
+import { type Receipt, Sale } from '../apps/demo/src/sale.js';
 import type { Books } from '../apps/demo/src/shop-database.js';
 import { Trial } from '../apps/demo/src/trap/trial.js';
-import { VARIANTS, type Variant } from '../apps/demo/src/trap/variant.js';
+import { type Variant, VARIANTS } from '../apps/demo/src/trap/variant.js';
 import { endWithTests } from './support/end-with-tests.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../apps/demo/dist/main.js', import.meta.url));
@@ -140,26 +140,26 @@ describe('the verdict on the trap', () => {
 class Demo {
   output = '';
   readonly ended: Promise<number | null>;
-  private readonly child: ChildProcess;
-  private readonly temporary = mkdtempSync(join(tmpdir(), 'demo-test-'));
+  readonly #child: ChildProcess;
+  readonly #temporary = mkdtempSync(join(tmpdir(), 'demo-test-'));
 
   constructor(...args: string[]) {
-    chmodSync(this.temporary, 0o1777); // a database server that runs as another user comes here
-    this.child = spawn(process.execPath, [MAIN_FILE, ...args], {
+    chmodSync(this.#temporary, 0o1777); // a database server that runs as another user comes here
+    this.#child = spawn(process.execPath, [MAIN_FILE, ...args], {
       detached: true,
-      env: { ...process.env, TMPDIR: this.temporary },
+      env: { ...process.env, TMPDIR: this.#temporary },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    endWithTests(this.child);
-    for (const stream of [this.child.stdout, this.child.stderr]) {
+    endWithTests(this.#child);
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
     }
-    this.ended = once(this.child, 'close').then(() => this.child.exitCode);
+    this.ended = once(this.#child, 'close').then(() => this.#child.exitCode);
   }
 
   async says(text: string): Promise<void> {
     while (!this.output.includes(text)) {
-      if (this.child.exitCode !== null) throw new Error(`It ended, saying:\n${this.output}`);
+      if (this.#child.exitCode !== null) throw new Error(`It ended, saying:\n${this.output}`);
       await sleep(20);
     }
   }
@@ -172,37 +172,37 @@ class Demo {
 
   /** @param receiver 1 = the process, -1 = its group */
   interrupt(receiver: number): void {
-    process.kill(receiver * this.pid, 'SIGINT');
+    process.kill(receiver * this.#pid, 'SIGINT');
   }
 
   async leavesNothing(): Promise<void> {
     const deadline = performance.now() + 5_000;
     // The helper that watches over servers ends a moment after them.
-    while (this.processes().length > 0 && performance.now() < deadline) await sleep(20);
-    expect(this.processes()).toEqual([]);
-    expect(readdirSync(this.temporary)).toEqual([]);
+    while (this.#processes().length > 0 && performance.now() < deadline) await sleep(20);
+    expect(this.#processes()).toEqual([]);
+    expect(readdirSync(this.#temporary)).toEqual([]);
   }
 
   dispose(): void {
-    for (const pid of this.processes()) process.kill(pid, 'SIGKILL');
-    rmSync(this.temporary, { recursive: true, force: true });
+    for (const pid of this.#processes()) process.kill(pid, 'SIGKILL');
+    rmSync(this.#temporary, { recursive: true, force: true });
   }
 
   /** Those that it told of, and on Linux all that inherited its environment. */
-  private processes(): number[] {
+  #processes(): number[] {
     const told = [...this.output.matchAll(/pid (\d+)/g)].map(([, pid]) => Number(pid));
-    return [...new Set([this.pid, ...told, ...this.inheritors()])].filter(isAlive);
+    return [...new Set([this.#pid, ...told, ...this.#inheritors()])].filter(isAlive);
   }
 
-  private inheritors(): number[] {
+  #inheritors(): number[] {
     if (process.platform !== 'linux') return [];
     const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
-    return pids.filter((pid) => environmentOf(pid).includes(`TMPDIR=${this.temporary}\0`));
+    return pids.filter((pid) => environmentOf(pid).includes(`TMPDIR=${this.#temporary}\0`));
   }
 
-  private get pid(): number {
-    if (this.child.pid === undefined) throw new Error(`${MAIN_FILE} could not be started`);
-    return this.child.pid;
+  get #pid(): number {
+    if (this.#child.pid === undefined) throw new Error(`${MAIN_FILE} could not be started`);
+    return this.#child.pid;
   }
 }
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import axe from 'axe-core';
 import { findChromium } from 'dev-servers';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { chromium, type Browser, type Page } from 'playwright-core';
 import { ACCIDENTS } from '../apps/lock-lab/src/accidents/index.js';
 import { deviationOf, isExpected } from '../apps/lock-lab/src/expected.js';
 import { readOptions } from '../apps/lock-lab/src/options.js';

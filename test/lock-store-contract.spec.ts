@@ -1,15 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { randomUUID } from 'node:crypto';
+import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/store/lock-store.js';
 import { systemClock } from '../libs/nestjs-locked/src/core/time/clock.js';
+import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { InMemoryLockStore } from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../libs/nestjs-locked/src/testing/in-memory-locks.js';
-import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/store/lock-store.js';
-import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import {
-  lockStoreContract,
   type ContractStore,
   type ContractStores,
+  lockStoreContract,
 } from '../libs/nestjs-locked/src/testing/lock-store-contract.js';
 import { useRedis } from './support/shared-redis.js';
 

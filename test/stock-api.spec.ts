@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { providePostgres, type ProvidedPostgres } from 'dev-servers';
+import { type ProvidedPostgres, providePostgres } from 'dev-servers';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ShopDatabase } from '../apps/demo/src/shop-database.js';

@@ -1,4 +1,6 @@
-/** The built copy of the tree in which mutants live: one file is compiled for each, where a mutation tool builds all. */
+/**
+ * The built copy of the tree in which mutants live: one file is compiled for each, where a mutation tool builds all.
+ */
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,
@@ -6,8 +8,8 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   symlinkSync,
@@ -22,7 +24,10 @@ const LIBRARY = 'libs/nestjs-locked';
 /** What specs and torture run: compiling it takes a minute, copying it does not. */
 const BUILT = [`${LIBRARY}/dist`, 'libs/dev-servers/dist', 'apps/torture/dist'];
 
-/** A copy of the working tree, with what was built, in which one file at a time is another one. The working tree is never touched. */
+/**
+ * A copy of the working tree, with what was built, in which one file at a time is another one. The working tree is
+ * never touched.
+ */
 export class TreeCopy {
   #root;
   #typescript;
@@ -48,7 +53,10 @@ export class TreeCopy {
     return copy;
   }
 
-  /** Reads the file from the working tree, changes it, and puts it into the copy: as source, and compiled. @throws MutantError */
+  /**
+   * Reads the file from the working tree, changes it, and puts it into the copy: as source, and compiled. @throws
+   * MutantError
+   */
   apply(mutant) {
     const source = readFileSync(join(this.#root, mutant.file), 'utf8');
     this.#put(mutant.file, mutate(source, mutant));

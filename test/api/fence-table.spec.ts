@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { fenceTableSql } from 'nestjs-locked/fence';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fenceTableSql } from 'nestjs-locked/fence';
 import { LIBRARY } from './entry-points.js';
 
 describe('the fence table', () => {

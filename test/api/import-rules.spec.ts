@@ -10,8 +10,8 @@ import {
   packageOf,
   readModule,
   readModules,
-  targetOf,
   type SourceModule,
+  targetOf,
 } from './module-imports.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

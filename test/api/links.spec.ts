@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { existsSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { anchorsIn, readDocument, readDocuments, ROOT, type Document } from './markdown.js';
+import { anchorsIn, type Document, readDocument, readDocuments, ROOT } from './markdown.js';
 
 const documents = readDocuments();
 

@@ -1,6 +1,6 @@
+import ts from 'typescript';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
-import ts from 'typescript';
 
 export interface Import {
   readonly specifier: string;

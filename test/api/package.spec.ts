@@ -28,7 +28,8 @@ beforeAll(async () => {
 afterAll(() => project.remove());
 
 describe('npm pack', () => {
-  // The one finds files that package.json names and that are not there, the other types that are not found or not right.
+  // The one finds files that package.json names and that are not there, the other types that are not found or not
+  // right.
   it.each([
     ['publint', ['run', '--strict'], 'All good!'],
     ['attw', ['--format', 'ascii', '--no-emoji'], 'No problems found'],

@@ -3,20 +3,20 @@ import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import * as library from 'nestjs-locked';
 import * as testing from 'nestjs-locked/testing';
+import ts from 'typescript';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import ts from 'typescript';
 import { DEFAULT_SERVICE_OPTIONS } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
 import { LIBRARY } from './entry-points.js';
 import {
+  type Block,
+  type Document,
   readDocument,
   readDocuments,
   ROOT,
   tablesBelow,
-  type Block,
-  type Document,
 } from './markdown.js';
 import { TemporaryProject } from './temporary-project.js';
 

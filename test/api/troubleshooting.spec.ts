@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import ts from 'typescript';
 import { readDocument, ROOT } from './markdown.js';
 
 const SOURCES = join(ROOT, 'libs/nestjs-locked/src');

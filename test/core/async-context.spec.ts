@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
-import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { afterTest } from '../support/after-test.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';

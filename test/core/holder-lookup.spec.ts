@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 type Inspect = (key: string) => Promise<LockRecord | undefined>;

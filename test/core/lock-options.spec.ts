@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   LockConfigError,
   LockKeyError,
@@ -7,6 +6,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 /** Two processes on one store. */

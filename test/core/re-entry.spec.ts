@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   LockAbortedError,
   LockConfigError,
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
 

@@ -1,28 +1,28 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
-import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockLostError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   LockFencedError,
   LockInTransactionError,
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import {
-  resolveServiceOptions,
   type LockServiceOptions,
+  resolveServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { ambientCoordinator } from '../../libs/nestjs-locked/src/transactions/scope/ambient-coordinator.js';
+import type { TransactionDescription } from '../../libs/nestjs-locked/src/transactions/scope/transaction-description.js';
 import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
 } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
-import type { TransactionDescription } from '../../libs/nestjs-locked/src/transactions/scope/transaction-description.js';
 import { afterTest } from '../support/after-test.js';
 import { makeGate } from '../support/gate.js';
 import { uniqueKey } from '../support/unique-key.js';

@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { LockNotAcquiredError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { eventually } from '../support/eventually.js';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { fault, type Measure } from '../support/fault-report.js';
 import { expectExclusive, inOrder, type ProcessHold } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
-import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
+import { type Attempt, LockProcess, sharedNow } from '../support/lock-process.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';

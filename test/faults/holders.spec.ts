@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeEach, describe, expect } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
+import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { makeGate } from '../support/gate.js';

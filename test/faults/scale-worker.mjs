@@ -2,12 +2,12 @@
  * A process that does one of the tasks below with the built library, and prints what it measured as one line of JSON.
  * Arguments: the task, the URL of Redis, and a number.
  */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
-import { LockNotAcquiredError, LockStoreError, LockService, RedisLockModule } from 'nestjs-locked';
+import { LockNotAcquiredError, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 const [task = '', redisUrl = '', count = ''] = process.argv.slice(2);
 const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });

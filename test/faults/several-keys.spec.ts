@@ -1,11 +1,11 @@
 import { describe, expect } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   LockAbortedError,
   LockLostError,
   LockNotAcquiredError,
   LockStoreError,
 } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fenceTableSql } from 'nestjs-locked/fence';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { fault } from '../support/fault-report.js';
 import { sharedNow } from '../support/lock-process.js';

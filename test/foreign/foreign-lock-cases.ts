@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Lock, LockAbortedError, LockNotAcquiredError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LockAbortedError, LockNotAcquiredError, type Lock } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { useRedisServer } from '../support/own-redis.js';

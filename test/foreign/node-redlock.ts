@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis5';
 import Redlock, { ExecutionError, type Lock } from 'redlock';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ForeignAcquire, ForeignHold, ForeignLocks, ForeignRace } from './foreign-locks.js';
 
 const RETRY_MS = 20;

@@ -1,8 +1,8 @@
-import { execFileSync, spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { cleanUpAtExit } from 'dev-servers';
+import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { cleanUpAtExit } from 'dev-servers';
 import type { ForeignAcquire, ForeignHold, ForeignLocks, ForeignRace } from './foreign-locks.js';
 
 const SCRIPT = fileURLToPath(new URL('./redis_py_locks.py', import.meta.url));

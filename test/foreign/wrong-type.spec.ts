@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { LockStoreError, type LockService } from 'nestjs-locked';
+import { type LockService, LockStoreError } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { ourLocks } from './our-locks.js';

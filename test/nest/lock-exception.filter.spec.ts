@@ -2,15 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { ConflictException, Controller, Get, Param } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import {
-  LockExceptionFilter,
-  LockService,
   Locked,
-  RedisLockModule,
+  LockExceptionFilter,
   type LockExceptionFilterOptions,
+  LockService,
+  RedisLockModule,
 } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
-import { startHttp, type HttpApp } from '../support/nest-app.js';
+import { type HttpApp, startHttp } from '../support/nest-app.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 

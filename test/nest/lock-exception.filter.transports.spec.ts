@@ -1,22 +1,22 @@
 /** What clients that do not speak HTTP are told, over real connections. */
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Injectable, UseFilters, type Provider } from '@nestjs/common';
+import { Controller, Injectable, type Provider, UseFilters } from '@nestjs/common';
 import { APP_FILTER, ExternalContextCreator, NestFactory } from '@nestjs/core';
 import {
+  type ClientProxy,
   ClientProxyFactory,
   EventPattern,
   MessagePattern,
   Payload,
   Transport,
-  type ClientProxy,
 } from '@nestjs/microservices';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Locked, LockExceptionFilter, LockService, RedisLockModule } from 'nestjs-locked';
+import { firstValueFrom, type Observable, of, timeout } from 'rxjs';
+import { WebSocket } from 'ws';
 import { EventEmitter, once } from 'node:events';
 import type { Server } from 'node:net';
-import { firstValueFrom, of, timeout, type Observable } from 'rxjs';
-import { WebSocket } from 'ws';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { MessageLog } from '../support/message-log.js';

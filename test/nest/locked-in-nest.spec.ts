@@ -1,5 +1,3 @@
-import 'reflect-metadata';
-import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   Body,
@@ -22,10 +20,13 @@ import {
 import { ModuleRef, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { map, Observable, of } from 'rxjs';
+import { Readable } from 'node:stream';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { InjectLockService } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
+
+import 'reflect-metadata';
 
 let locks: RecordingLocks;
 beforeEach(() => {

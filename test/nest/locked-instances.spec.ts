@@ -3,14 +3,14 @@ import {
   Controller,
   Injectable,
   Logger,
-  type OnModuleInit,
   type ModuleMetadata,
+  type OnModuleInit,
   type Provider,
   Scope,
 } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
 
 class Stock {

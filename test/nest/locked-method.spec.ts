@@ -1,6 +1,6 @@
-import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Observable, of } from 'rxjs';
+import { inspect } from 'node:util';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';

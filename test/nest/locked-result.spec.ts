@@ -1,8 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
-import { ReadableStream } from 'node:stream/web';
-import { setImmediate as immediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { StreamableFile } from '@nestjs/common';
 import {
@@ -20,10 +15,15 @@ import {
   throwError,
   toArray,
 } from 'rxjs';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { ReadableStream } from 'node:stream/web';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { afterTest } from '../support/after-test.js';
 import { RecordingLocks } from './recording-locks.js';

@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import { describe, expect, it } from '@jest/globals';
 import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
@@ -10,6 +9,8 @@ import {
   type LockedMethodInfo,
 } from '../../libs/nestjs-locked/src/nest/decorator/locked-methods.registry.js';
 import { RecordingLocks } from './recording-locks.js';
+
+import 'reflect-metadata';
 
 type LooseDecorator = (target: unknown, name?: unknown, descriptor?: unknown) => void;
 /** The decorator without its types, as code that is not type-checked uses it. */

@@ -42,6 +42,7 @@ export abstract class Accepted {
     return anything;
   }
 
+  // eslint-disable-next-line no-restricted-syntax -- applications have such methods
   @Locked('stock:<id>')
   private async hidden(id: string) {
     return Promise.resolve(id);

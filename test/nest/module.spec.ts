@@ -4,12 +4,12 @@ import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import {
   InjectLockService,
+  type Lock,
   LockConfigError,
   Locked,
   LockKey,
   LockService,
   RedisLockModule,
-  type Lock,
   type RedisLockModuleOptions,
   type RedisLockOptionsFactory,
 } from 'nestjs-locked';

@@ -1,10 +1,10 @@
-import { runInThisContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
-import {
-  decoratedMethod,
-  type DecoratedMethod,
-} from '../../libs/nestjs-locked/src/nest/decorator/decorated-method.js';
+import { runInThisContext } from 'node:vm';
 import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/decorator/compile-locked-key.js';
+import {
+  type DecoratedMethod,
+  decoratedMethod,
+} from '../../libs/nestjs-locked/src/nest/decorator/decorated-method.js';
 import { readParameters } from '../../libs/nestjs-locked/src/nest/decorator/parameter-names.js';
 
 type Class = abstract new () => object;

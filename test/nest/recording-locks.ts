@@ -4,8 +4,8 @@ import {
   type HasLockRunner,
   LOCK_RUNNER,
 } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
-import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { LockAbortedError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import {
   lockServiceProperty,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Get, Injectable, Module, type INestApplication } from '@nestjs/common';
+import { Controller, Get, type INestApplication, Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
-import { Locked, LockService, RedisLockModule, type Lock } from 'nestjs-locked';
+import { type Lock, Locked, LockService, RedisLockModule } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';

@@ -3,8 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { InjectLockService, LockConfigError, Locked, LockService } from 'nestjs-locked';
 import {
-  inMemoryLockService,
   InMemoryLocks,
+  inMemoryLockService,
   LockTestingModule,
   withTestLocks,
 } from 'nestjs-locked/testing';

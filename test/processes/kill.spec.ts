@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/glo
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expectExclusive, inOrder } from '../support/hold-history.js';
 import { LockObserver } from '../support/lock-observer.js';
-import { LockProcess, sharedNow, type Attempt } from '../support/lock-process.js';
+import { type Attempt, LockProcess, sharedNow } from '../support/lock-process.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 

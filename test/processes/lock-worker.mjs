@@ -9,10 +9,10 @@
  * @typedef {import('../support/lock-process.js').HoldRecord} HoldRecord
  * @typedef {import('nestjs-locked').Lock} Lock
  */
-import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import { LockError, LockService, RedisLockModule } from 'nestjs-locked';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 
 /** @type {import('@nestjs/common').INestApplicationContext | undefined} */
 let application;

@@ -2,11 +2,12 @@
  * Sells from the table `stock` under a lock, in a transaction of TypeORM. Driven by SaleProcess through messages
  * `{ id, command, args }`, each answered by `{ id, result }` or `{ id, error }`.
  */
-import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { LockService, RedisLockModule } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
+
+import 'reflect-metadata';
 
 /** Time for the parent to pause this process. */
 const STILL_MS = 500;
@@ -26,7 +27,9 @@ const commands = {
     locks = application.get(LockService);
   },
 
-  /** Sells one; @returns when the lock, the transaction's first answer and the commit were there, on the shared clock. */
+  /**
+   * Sells one; @returns when the lock, the transaction's first answer and the commit were there, on the shared clock.
+   */
   async sell({ key, product, stopBeforeCommit }) {
     return locks.withLock(key, async (lock) => {
       const entered = now();

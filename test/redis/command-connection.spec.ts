@@ -3,8 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   openRedis,
   type RedisOptions,

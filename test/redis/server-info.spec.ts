@@ -5,8 +5,8 @@ import {
   openRedis,
   type RedisOptions,
 } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { openAdmin } from '../support/open-locks.js';

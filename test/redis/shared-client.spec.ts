@@ -1,12 +1,12 @@
 /** A Redis client that the application uses for other things as well, and passes to the locks. */
 import { describe, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';

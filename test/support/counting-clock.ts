@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
 /** The real clock; counts the timers that are armed, and can be impatient. */
 export class CountingClock implements Clock {

@@ -1,8 +1,8 @@
-import { fetchAgain } from './fetch-again.js';
 import { afterAll, beforeAll } from '@jest/globals';
 import { createConnection } from 'mysql2/promise';
-import { randomBytes } from 'node:crypto';
 import pg from 'pg';
+import { randomBytes } from 'node:crypto';
+import { fetchAgain } from './fetch-again.js';
 
 /** What `pg` and `mysql2` take to connect, and what hands its settings to them. */
 export interface ConnectionSettings {

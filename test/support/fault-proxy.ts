@@ -1,11 +1,13 @@
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterTest } from './after-test.js';
 
 /** The kinds of messages in an inbox that can get lost: grant, wanted, head. */
 export type MessageKind = 'g' | 'w' | 'h';
 
-/** A way to a Redis server that understands what passes: it loses single messages or answers, and can lead elsewhere. */
+/**
+ * A way to a Redis server that understands what passes: it loses single messages or answers, and can lead elsewhere.
+ */
 export class FaultProxy {
   readonly #server: Server;
   readonly #links = new Set<Link>();

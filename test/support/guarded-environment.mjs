@@ -6,12 +6,12 @@
  *
  * All Node processes that the tests start are guarded, too, by `process-guard.mjs`.
  */
+import { TestEnvironment } from 'jest-environment-node';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { TestEnvironment } from 'jest-environment-node';
 import { switchOffAsyncStorages } from './async-storages.mjs';
 import { watchForDefects } from './defects.mjs';
 

@@ -1,6 +1,6 @@
-import { fork, type ChildProcess } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { cleanUpAtExit } from 'dev-servers';
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 
 /** Where and how a process locks: the options of its `RedisLockModule`. */
 export interface LockProcessOptions {
@@ -146,47 +146,44 @@ export function sharedNow(): number {
  * whatever becomes of the tests; none outlives the test process either, however that ends.
  */
 export class LockProcess {
-  private static readonly running = new Set<LockProcess>();
+  static readonly #running = new Set<LockProcess>();
   /** Starting one takes half a second: those that a test leaves unharmed serve the next. */
-  private static readonly idle = new Set<LockProcess>();
-  private static readonly failures: string[] = [];
-  private static lastAttempt = 0;
+  static readonly #idle = new Set<LockProcess>();
+  static readonly #failures: string[] = [];
+  static #lastAttempt = 0;
 
-  private readonly child: ChildProcess;
-  private readonly exited: Promise<void>;
-  private readonly calls = new Map<number, Deferred<unknown>>();
-  private readonly attempts = new Map<
-    number,
-    { entered: Deferred<Entered>; lost: Deferred<Loss> }
-  >();
-  private lastId = 0;
-  private isPaused = false;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<void>;
+  readonly #calls = new Map<number, Deferred<unknown>>();
+  readonly #attempts = new Map<number, { entered: Deferred<Entered>; lost: Deferred<Loss> }>();
+  #lastId = 0;
+  #isPaused = false;
 
   private constructor() {
-    this.child = fork(WORKER, {
+    this.#child = fork(WORKER, {
       execArgv: ['--expose-gc'],
       serialization: 'advanced', // carries Infinity and undefined
     });
-    LockProcess.running.add(this);
+    LockProcess.#running.add(this);
     const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid: this.pid, signal: 'SIGKILL' });
-    this.exited = new Promise((resolve) => {
-      this.child.on('exit', (code, signal) => {
+    this.#exited = new Promise((resolve) => {
+      this.#child.on('exit', (code, signal) => {
         cancelCleanUp();
-        if (code !== 0 && signal !== 'SIGKILL') this.fail(`it ended by itself: ${code ?? signal}`);
-        LockProcess.running.delete(this);
-        LockProcess.idle.delete(this);
-        this.rejectCalls(new LockProcessError(`process ${this.pid} has ended`, undefined));
+        if (code !== 0 && signal !== 'SIGKILL') this.#fail(`it ended by itself: ${code ?? signal}`);
+        LockProcess.#running.delete(this);
+        LockProcess.#idle.delete(this);
+        this.#rejectCalls(new LockProcessError(`process ${this.pid} has ended`, undefined));
         resolve();
       });
     });
-    this.child.on('message', (message) => this.onMessage(message as Answer | LockWorkerEvent));
+    this.#child.on('message', (message) => this.#onMessage(message as Answer | LockWorkerEvent));
   }
 
   /** Starts an application in a process of its own. */
   static async start(options: LockProcessOptions): Promise<LockProcess> {
-    const [idle] = LockProcess.idle;
+    const [idle] = LockProcess.#idle;
     const started = idle ?? new LockProcess();
-    LockProcess.idle.delete(started);
+    LockProcess.#idle.delete(started);
     await started.call('open', options);
     return started;
   }
@@ -200,34 +197,34 @@ export class LockProcess {
    * @throws Error when one of them ended by itself, or kept something
    */
   static async closeAll(): Promise<void> {
-    const busy = [...LockProcess.running].filter((running) => !LockProcess.idle.has(running));
-    await Promise.all(busy.map((running) => running.retire()));
-    LockProcess.assertNoFailures();
+    const busy = [...LockProcess.#running].filter((running) => !LockProcess.#idle.has(running));
+    await Promise.all(busy.map((running) => running.#retire()));
+    LockProcess.#assertNoFailures();
   }
 
   /** Kills every process. @throws Error when one of them ended by itself */
   static async endAll(): Promise<void> {
-    await Promise.all([...LockProcess.running].map((running) => running.kill()));
-    LockProcess.assertNoFailures();
+    await Promise.all([...LockProcess.#running].map((running) => running.kill()));
+    LockProcess.#assertNoFailures();
   }
 
-  private static assertNoFailures(): void {
-    const failures = LockProcess.failures.splice(0);
+  static #assertNoFailures(): void {
+    const failures = LockProcess.#failures.splice(0);
     if (failures.length > 0) throw new Error(failures.join('\n'));
   }
 
   get pid(): number {
-    return this.child.pid ?? 0;
+    return this.#child.pid ?? 0;
   }
 
   call<Name extends CommandName>(
     command: Name,
     ...args: Parameters<LockWorkerCommands[Name]>
   ): Promise<Result<Name>> {
-    const id = ++this.lastId;
+    const id = ++this.#lastId;
     const answer = deferred<unknown>();
-    this.calls.set(id, answer);
-    this.child.send({ id, command, args }, (error) => {
+    this.#calls.set(id, answer);
+    this.#child.send({ id, command, args }, (error) => {
       if (error !== null) answer.reject(new LockProcessError(error.message, undefined));
     });
     return answer.promise as Promise<Result<Name>>;
@@ -238,14 +235,14 @@ export class LockProcess {
     key: string,
     { ms, ...options }: { ms?: number; waitMs?: number; leaseMs?: number } = {},
   ): Attempt {
-    const attempt = ++LockProcess.lastAttempt;
+    const attempt = ++LockProcess.#lastAttempt;
     const told = { entered: deferred<Entered>(), lost: deferred<Loss>() };
-    this.attempts.set(attempt, told);
+    this.#attempts.set(attempt, told);
     const ended = this.call('hold', { attempt, key, ms, options });
     const settle = (error: Error): void => {
       told.entered.reject(error);
       told.lost.reject(error);
-      this.attempts.delete(attempt);
+      this.#attempts.delete(attempt);
     };
     ended.then(() => settle(new LockProcessError('the hold has ended', undefined)), settle);
     return {
@@ -262,42 +259,42 @@ export class LockProcess {
 
   /** Ends it without warning (SIGKILL), also when it is paused, and waits until it is gone. */
   async kill(): Promise<void> {
-    this.child.kill('SIGKILL');
-    await this.exited;
+    this.#child.kill('SIGKILL');
+    await this.#exited;
   }
 
   /** Freezes the process (SIGSTOP): its connections stay open and it notices nothing. */
   pause(): void {
-    this.isPaused = true;
-    this.child.kill('SIGSTOP');
+    this.#isPaused = true;
+    this.#child.kill('SIGSTOP');
   }
 
   /** Ends a pause (SIGCONT). */
   resume(): void {
-    this.isPaused = false;
-    this.child.kill('SIGCONT');
+    this.#isPaused = false;
+    this.#child.kill('SIGCONT');
   }
 
   /** Closes the application and waits until the process is gone; it is killed when that takes too long. */
   async stop(): Promise<void> {
     this.resume();
-    if (await this.close()) this.child.disconnect();
-    else this.child.kill('SIGKILL');
-    await this.exited;
+    if (await this.#close()) this.#child.disconnect();
+    else this.#child.kill('SIGKILL');
+    await this.#exited;
   }
 
-  private async retire(): Promise<void> {
-    if (this.isPaused || !(await this.close())) await this.kill();
-    else LockProcess.idle.add(this);
+  async #retire(): Promise<void> {
+    if (this.#isPaused || !(await this.#close())) await this.kill();
+    else LockProcess.#idle.add(this);
   }
 
   /** @returns false when it could not be closed in time */
-  private async close(): Promise<boolean> {
-    const timer = setTimeout(() => this.child.kill('SIGKILL'), CLOSE_LIMIT_MS);
+  async #close(): Promise<boolean> {
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), CLOSE_LIMIT_MS);
     try {
       const residue = await this.call('close');
       if (residue && residue.queues + residue.tokens + residue.timers > 0) {
-        this.fail(`closed, the engine still keeps ${JSON.stringify(residue)}`);
+        this.#fail(`closed, the engine still keeps ${JSON.stringify(residue)}`);
       }
       return true;
     } catch {
@@ -307,21 +304,21 @@ export class LockProcess {
     }
   }
 
-  private onMessage(message: Answer | LockWorkerEvent): void {
-    if ('id' in message) return this.onAnswer(message);
+  #onMessage(message: Answer | LockWorkerEvent): void {
+    if ('id' in message) return this.#onAnswer(message);
     switch (message.event) {
       case 'entered':
-        return this.attempts.get(message.entered.attempt)?.entered.resolve(message.entered);
+        return this.#attempts.get(message.entered.attempt)?.entered.resolve(message.entered);
       case 'lost':
-        return this.attempts.get(message.attempt)?.lost.resolve(message.lost);
+        return this.#attempts.get(message.attempt)?.lost.resolve(message.lost);
       default:
         return message satisfies never;
     }
   }
 
-  private onAnswer(answer: Answer): void {
-    const call = this.calls.get(answer.id);
-    this.calls.delete(answer.id);
+  #onAnswer(answer: Answer): void {
+    const call = this.#calls.get(answer.id);
+    this.#calls.delete(answer.id);
     if ('error' in answer) {
       call?.reject(new LockProcessError(answer.error.message, answer.error.code));
     } else {
@@ -329,13 +326,13 @@ export class LockProcess {
     }
   }
 
-  private fail(message: string): void {
-    LockProcess.failures.push(`process ${this.pid}: ${message}`);
+  #fail(message: string): void {
+    LockProcess.#failures.push(`process ${this.pid}: ${message}`);
   }
 
-  private rejectCalls(error: Error): void {
-    for (const call of this.calls.values()) call.reject(error);
-    this.calls.clear();
+  #rejectCalls(error: Error): void {
+    for (const call of this.#calls.values()) call.reject(error);
+    this.#calls.clear();
   }
 }
 

@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { cleanUpAtExit } from 'dev-servers';
 import type { RedisLockModuleOptions } from 'nestjs-locked';
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { afterTest } from './after-test.js';
 import type { ConnectionSettings } from './databases.js';
 

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
-import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
+import { randomBytes } from 'node:crypto';
 import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
 import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
+import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
 import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { revokeScript } from '../../libs/nestjs-locked/src/redis/scripts/revoke.lua.js';

@@ -1,3 +1,4 @@
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import type {
   AcquireCommand,
@@ -15,7 +16,6 @@ import type {
   RequeueReply,
   StoreListener,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { settled } from './fake-clock.js';
 
 type Sent =

@@ -1,9 +1,9 @@
-import { fetchAgain } from './fetch-again.js';
 import { beforeAll } from '@jest/globals';
+import { fetchAgain } from './fetch-again.js';
 
 /**
- * The Redis of this test run. Use keys that nobody else uses: other specs share it. Whoever does more with a server than
- * that takes `useRedisServer`. Call it where `beforeAll` may be called.
+ * The Redis of this test run. Use keys that nobody else uses: other specs share it. Whoever does more with a server
+ * than that takes `useRedisServer`. Call it where `beforeAll` may be called.
  */
 export function useRedis(): { readonly url: string } {
   let url: string | undefined;

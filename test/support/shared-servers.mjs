@@ -1,10 +1,8 @@
 /**
- * One PostgreSQL, one MariaDB, one MySQL and one Redis for a whole jest run. Spec files run in processes of their own, so
- * jest's main process has the servers, and starts each when the first spec file asks for its address
+ * One PostgreSQL, one MariaDB, one MySQL and one Redis for a whole jest run. Spec files run in processes of their own,
+ * so jest's main process has the servers, and starts each when the first spec file asks for its address
  * (`databases.ts` does). `cleanUpAtExit` in dev-servers ends them when jest ends by a signal.
  */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import {
   hasMariaDb,
   MySqlServer,
@@ -12,6 +10,8 @@ import {
   providePostgres,
   provideRedis,
 } from 'dev-servers';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 
 const providers = new Map([
   ['/postgres', providePostgres],

@@ -1,8 +1,8 @@
+import { RedisServer } from 'dev-servers';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { RedisServer } from 'dev-servers';
 import { afterTest } from './after-test.js';
 
 /** libfaketime, as Debian, Ubuntu and the usual `make install` place it; undefined where there is none. */

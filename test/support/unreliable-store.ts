@@ -1,4 +1,4 @@
-import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import type {
   AcquireCommand,
@@ -12,7 +12,7 @@ import type {
   StoreListener,
   Unknown,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
 const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
 const undone: Unknown = { ...unknown, neverRan: true };

@@ -5,7 +5,9 @@ import { ScriptBench } from './script-bench.js';
 import { granted, queued } from './script-replies.js';
 import { uniqueKey } from './unique-key.js';
 
-/** A server on which scripts run, and keys in the states from which they begin. Call it where `beforeAll` may be called. */
+/**
+ * A server on which scripts run, and keys in the states from which they begin. Call it where `beforeAll` may be called.
+ */
 export function useScripts() {
   const server = useRedisServer();
 

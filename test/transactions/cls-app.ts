@@ -29,7 +29,9 @@ export interface ClsAppOptions extends Omit<RedisLockModuleOptions, 'connection'
   readonly providers?: Provider[];
 }
 
-/** A real application: Nest, nestjs-cls, TypeORM and the locks, wired as the documentation says. Closed after the test. */
+/**
+ * A real application: Nest, nestjs-cls, TypeORM and the locks, wired as the documentation says. Closed after the test.
+ */
 export async function startClsApp({
   redisUrl,
   type,

@@ -8,9 +8,9 @@ import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
-import { RESTARTING_ORMS, type LockModuleOptions, type StartedOrm } from './restarting-orms.js';
-import { createSlowCommitTable } from './slow-commit.js';
+import { type LockModuleOptions, RESTARTING_ORMS, type StartedOrm } from './restarting-orms.js';
 import { useSales } from './sales.js';
+import { createSlowCommitTable } from './slow-commit.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();

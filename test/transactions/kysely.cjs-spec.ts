@@ -1,15 +1,15 @@
-import { CompiledQuery, Kysely, PostgresDialect, type ControlledTransaction } from 'kysely';
 import { describe, expect, it } from '@jest/globals';
-import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { NestFactory } from '@nestjs/core';
+import { ClsPluginTransactional } from '@nestjs-cls/transactional';
+import { CompiledQuery, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely';
 import { ClsModule } from 'nestjs-cls';
 import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { lockAware, type LockAwareOptions } from 'nestjs-locked/nestjs-cls';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type Body, clsOrm, openPool } from './cls-orm.js';
-import type { Isolation } from './orm-under-test.js';
 import { describeLockContract } from './lock-contract.js';
+import type { Isolation } from './orm-under-test.js';
 import { describePropagation } from './propagation-suite.js';
 
 // Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.

@@ -8,18 +8,18 @@ import {
 } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import {
+  Locked,
   LockFencedError,
   LockInTransactionError,
   LockLostError,
   LockNotAcquiredError,
-  LockService,
-  Locked,
-  RedisLockModule,
   type LockOptions,
+  LockService,
+  RedisLockModule,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource, EntityManager } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';

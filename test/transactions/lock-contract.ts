@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LockFencedError, LockInTransactionError, LockLostError } from 'nestjs-locked';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';

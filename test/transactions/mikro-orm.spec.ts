@@ -1,5 +1,5 @@
-import { EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
 import { describe, expect, it } from '@jest/globals';
+import { EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
 import { LockLostError } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { isHeld } from './locks.js';
-import { RESTARTING_ORMS, type LockModuleOptions, type StartedOrm } from './restarting-orms.js';
+import { type LockModuleOptions, RESTARTING_ORMS, type StartedOrm } from './restarting-orms.js';
 import { useSales } from './sales.js';
 import { useStock } from './stock.js';
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-locked';
 import { fenceTableSql, pruneFenceTable } from 'nestjs-locked/fence';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, useMariaDb, useMySql, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb, describeWithMySql } from '../support/describe-if.js';
 import { uniqueKey } from '../support/unique-key.js';

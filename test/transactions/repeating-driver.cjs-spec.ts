@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import {
+  type LockOptions,
   LockService,
   RedisLockModule,
-  type LockOptions,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';

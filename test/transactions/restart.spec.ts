@@ -7,8 +7,8 @@ import {
   RedisLockModule,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';

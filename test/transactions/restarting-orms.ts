@@ -1,7 +1,7 @@
+import { Module } from '@nestjs/common';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
-import { Module } from '@nestjs/common';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import knexOf, { type Knex } from 'knex';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';

@@ -8,10 +8,10 @@ import {
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import {
+  Locked,
   LockInTransactionError,
   LockLostError,
   LockService,
-  Locked,
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';

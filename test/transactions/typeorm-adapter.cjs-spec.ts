@@ -10,8 +10,8 @@ import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { clsOrm, type ClsParts, POOL_SIZE } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
-import { describePropagation } from './propagation-suite.js';
 import { isHeld, startLocks } from './locks.js';
+import { describePropagation } from './propagation-suite.js';
 import { type Runs, useStock } from './stock.js';
 
 const typeOrm = async (url: string): Promise<ClsParts> => {

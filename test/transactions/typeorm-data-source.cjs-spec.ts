@@ -5,9 +5,9 @@ import {
   addTransactionalDataSource,
   deleteDataSourceByName,
   initializeTransactionalContext,
+  type Propagation as TheirPropagation,
   runInTransaction,
   StorageDriver,
-  type Propagation as TheirPropagation,
 } from 'typeorm-transactional';
 import { describeLockContract } from './lock-contract.js';
 import type { Isolation } from './orm-under-test.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
-import { useMariaDb, usePostgres, type TestDatabase } from '../support/databases.js';
+import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';

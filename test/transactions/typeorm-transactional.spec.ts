@@ -1,15 +1,14 @@
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
+  Locked,
   LockFencedError,
   LockInTransactionError,
   LockLostError,
   LockService,
-  Locked,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setImmediate as setImmediatePromise, setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import {
   addTransactionalDataSource,
@@ -24,6 +23,7 @@ import {
   StorageDriver,
   Transactional,
 } from 'typeorm-transactional';
+import { setImmediate as setImmediatePromise, setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';

@@ -9,8 +9,8 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource, EntityManager } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';

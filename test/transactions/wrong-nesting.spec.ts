@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';

@@ -1,10 +1,10 @@
 /** Everything that the demo has started, and how to stop it: once, in reverse order, however the demo ends. */
 export class Cleanup {
-  private readonly stops: (() => Promise<void>)[] = [];
-  private running: Promise<void> | undefined;
+  readonly #stops: (() => Promise<void>)[] = [];
+  #running: Promise<void> | undefined;
 
   get hasBegun(): boolean {
-    return this.running !== undefined;
+    return this.#running !== undefined;
   }
 
   /**
@@ -13,9 +13,9 @@ export class Cleanup {
    * @throws Error if the demo is being stopped
    */
   async use<T>(start: () => Promise<T>, stop: (started: T) => Promise<void>): Promise<T> {
-    this.assertNotBegun();
+    this.#assertNotBegun();
     const starting = start();
-    this.stops.unshift(async () => {
+    this.#stops.unshift(async () => {
       const result = await starting.then(
         (started) => ({ started }),
         () => undefined, // the caller of use() gets this error; there is nothing to stop
@@ -23,20 +23,20 @@ export class Cleanup {
       if (result !== undefined) await stop(result.started);
     });
     const started = await starting;
-    this.assertNotBegun();
+    this.#assertNotBegun();
     return started;
   }
 
   run(): Promise<void> {
-    return (this.running ??= this.stopAll());
+    return (this.#running ??= this.#stopAll());
   }
 
-  private assertNotBegun(): void {
+  #assertNotBegun(): void {
     if (this.hasBegun) throw new Error('Nothing is started any more: the demo is being stopped');
   }
 
-  private async stopAll(): Promise<void> {
-    for (const stop of this.stops) {
+  async #stopAll(): Promise<void> {
+    for (const stop of this.#stops) {
       try {
         await stop();
       } catch (error) {

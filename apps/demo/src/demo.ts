@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { providePostgres, provideRedis } from 'dev-servers';
+import { randomBytes } from 'node:crypto';
 import type { Cleanup } from './cleanup.js';
 import { DemoRedis } from './demo-redis.js';
 import { flashSaleScenario } from './flash-sale.scenario.js';
@@ -8,12 +8,12 @@ import type { Progress } from './progress.js';
 import { salesLegend, salesTable } from './report.js';
 import type { Sale } from './sale.js';
 import type { Scenario } from './scenario.js';
-import { ShopDatabase } from './shop-database.js';
 import { Shop } from './shop.js';
+import { ShopDatabase } from './shop-database.js';
 import { StockApiFleet } from './stock-api-fleet.js';
 import { whole } from './table.js';
-import { trapLegend, trapTable } from './trap/trap-report.js';
 import { Trap } from './trap/trap.js';
+import { trapLegend, trapTable } from './trap/trap-report.js';
 import type { Trial } from './trap/trial.js';
 import { workersScenario } from './workers.scenario.js';
 

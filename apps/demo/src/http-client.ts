@@ -10,19 +10,19 @@ export interface HttpAnswer {
 
 /** Exchanges JSON with one server over connections that stay open. */
 export class HttpClient {
-  private readonly agent = new Agent({ keepAlive: true });
-  private isClosed = false;
+  readonly #agent = new Agent({ keepAlive: true });
+  #isClosed = false;
 
   constructor(readonly origin: string) {}
 
   send(method: 'GET' | 'PUT' | 'POST', path: string, body?: object): Promise<HttpAnswer> {
-    if (this.isClosed) return Promise.reject(new Error(`The client of ${this.origin} is closed`));
+    if (this.#isClosed) return Promise.reject(new Error(`The client of ${this.origin} is closed`));
     return new Promise((resolve, reject) => {
       const sending = request(
         new URL(path, this.origin),
         {
           method,
-          agent: this.agent,
+          agent: this.#agent,
           headers: { 'content-type': 'application/json' },
           signal: AbortSignal.timeout(PATIENCE_MS),
         },
@@ -42,12 +42,12 @@ export class HttpClient {
 
   /** Closes the connections; the next request opens a new one. */
   disconnect(): void {
-    this.agent.destroy();
+    this.#agent.destroy();
   }
 
   /** Ends all connections. Requests under way and later ones are rejected. */
   close(): void {
-    this.isClosed = true;
+    this.#isClosed = true;
     this.disconnect();
   }
 }

@@ -1,5 +1,5 @@
 import type { Sale } from './sale.js';
-import { table, whole, type Row } from './table.js';
+import { type Row, table, whole } from './table.js';
 
 const HEADS: readonly ((sale: Sale) => string)[] = [
   (sale) => sale.scenario.name,

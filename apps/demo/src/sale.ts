@@ -1,5 +1,5 @@
-import type { Books } from './shop-database.js';
 import type { Outcome, Scenario } from './scenario.js';
+import type { Books } from './shop-database.js';
 
 /** One answered request. */
 export interface Receipt {

@@ -1,12 +1,12 @@
 import type { DemoRedis } from './demo-redis.js';
-import { Sale, type Receipt } from './sale.js';
+import { type Receipt, Sale } from './sale.js';
 import type { Outcome, Scenario } from './scenario.js';
 import type { ShopDatabase } from './shop-database.js';
 import type { StockApiFleet } from './stock-api-fleet.js';
 
 /** Plays scenarios against the running application. Each scenario has a product of its own. */
 export class Shop {
-  private products = 0;
+  #products = 0;
 
   constructor(
     private readonly fleet: StockApiFleet,
@@ -18,16 +18,16 @@ export class Shop {
 
   /** @param onReceipt is called for every answered request */
   async play(scenario: Scenario, isLocked: boolean, onReceipt: () => void): Promise<Sale> {
-    const id = `${this.name}_${++this.products}`;
+    const id = `${this.name}_${++this.#products}`;
     // A server may close an idle connection just when a request is on its way.
     this.fleet.disconnect();
-    await this.putOnSale(id, scenario.pieces);
+    await this.#putOnSale(id, scenario.pieces);
 
     const receipts: Receipt[] = [];
     const commandsBefore = await this.redis.clientCommands();
     const startedAt = performance.now();
     await scenario.run(async (buyer, pieces) => {
-      const receipt = await this.buy(id, isLocked, buyer, pieces);
+      const receipt = await this.#buy(id, isLocked, buyer, pieces);
       receipts.push(receipt);
       onReceipt();
       return receipt.outcome;
@@ -39,19 +39,14 @@ export class Shop {
     return new Sale(scenario, isLocked, receipts, await this.database.books(id), seconds, commands);
   }
 
-  private async putOnSale(id: string, quantity: number): Promise<void> {
+  async #putOnSale(id: string, quantity: number): Promise<void> {
     const { status, body } = await this.fleet
       .clientFor(0)
       .send('PUT', `/stock/${id}`, { quantity });
     if (status !== 200) throw new Error(`PUT /stock/${id} was answered with ${status}: ${body}`);
   }
 
-  private async buy(
-    id: string,
-    isLocked: boolean,
-    buyer: number,
-    pieces: number,
-  ): Promise<Receipt> {
+  async #buy(id: string, isLocked: boolean, buyer: number, pieces: number): Promise<Receipt> {
     const path = `${isLocked ? '' : '/unlocked'}/stock/${id}/take`;
     const startedAt = performance.now();
     try {

@@ -1,5 +1,5 @@
 import { cleanUpAtExit } from 'dev-servers';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -13,34 +13,34 @@ const KEPT_OUTPUT = 4_000;
 export class StockApiProcess {
   /** How the process ended, in words, once it has ended: the signal or the exit code. */
   readonly ended: Promise<string>;
-  private readonly child: ChildProcess;
-  private lastWords = '';
+  readonly #child: ChildProcess;
+  #lastWords = '';
 
   constructor(settings: Record<string, string>) {
-    this.child = spawn(process.execPath, [MAIN_FILE], {
+    this.#child = spawn(process.execPath, [MAIN_FILE], {
       env: { ...process.env, NO_COLOR: '1', HOST: '127.0.0.1', PORT: '0', ...settings },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    this.ended = once(this.child, 'close').then(() => this.howItEnded());
-    if (this.child.pid !== undefined) {
+    this.ended = once(this.#child, 'close').then(() => this.#howItEnded());
+    if (this.#child.pid !== undefined) {
       // This works even if this process is killed and cannot stop anything itself.
-      const cancel = cleanUpAtExit({ kind: 'process', pid: this.child.pid, signal: 'SIGTERM' });
+      const cancel = cleanUpAtExit({ kind: 'process', pid: this.#child.pid, signal: 'SIGTERM' });
       void this.ended.then(cancel);
     }
-    for (const stream of [this.child.stdout, this.child.stderr]) {
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => {
-        this.lastWords = (this.lastWords + chunk.toString()).slice(-KEPT_OUTPUT);
+        this.#lastWords = (this.#lastWords + chunk.toString()).slice(-KEPT_OUTPUT);
       });
     }
   }
 
   get pid(): number | undefined {
-    return this.child.pid;
+    return this.#child.pid;
   }
 
   /** The last lines that it printed. */
   get output(): string {
-    return this.lastWords;
+    return this.#lastWords;
   }
 
   /** @returns its address, as soon as it reports that it is healthy. */
@@ -58,13 +58,13 @@ export class StockApiProcess {
   }
 
   assertRunning(): void {
-    const { exitCode, signalCode } = this.child;
+    const { exitCode, signalCode } = this.#child;
     if (exitCode === null && signalCode === null) return;
-    throw new Error(`stock-api ended on its own: ${this.howItEnded()}. It said:\n${this.output}`);
+    throw new Error(`stock-api ended on its own: ${this.#howItEnded()}. It said:\n${this.output}`);
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.child.kill(signal);
+    this.#child.kill(signal);
   }
 
   /** Lets the process finish its requests. If it does not end in time, it is killed. */
@@ -75,8 +75,8 @@ export class StockApiProcess {
     clearTimeout(killing);
   }
 
-  private howItEnded(): string {
-    return this.child.signalCode ?? `exit code ${this.child.exitCode}`;
+  #howItEnded(): string {
+    return this.#child.signalCode ?? `exit code ${this.#child.exitCode}`;
   }
 }
 

@@ -1,6 +1,6 @@
 import { ACCIDENTS } from './accidents/index.js';
-import { runLab } from './run-lab.js';
 import { readOptions } from './options.js';
+import { runLab } from './run-lab.js';
 import { STAGES } from './stages/index.js';
 
 try {

@@ -3,8 +3,8 @@ import { deviationOf } from './expected.js';
 import type { LabOptions } from './options.js';
 import { matrixText, verdictOf } from './report/matrix.js';
 import { writeReport } from './report/write-report.js';
+import { type Pair, pairsOf, runTrials } from './run/lab.js';
 import { Laboratory } from './run/laboratory.js';
-import { pairsOf, runTrials, type Pair } from './run/lab.js';
 import type { Trial } from './run/trial.js';
 
 /** @returns whether all results are as the table of expected results says */

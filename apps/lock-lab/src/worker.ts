@@ -1,12 +1,12 @@
+import pg from 'pg';
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { STAGES } from './stages/index.js';
+import type { OpenStage, StageTools } from './stages/stage.js';
 import type { FromWorker, Order, Setup, ToWorker } from './work/messages.js';
 import { currentPurchase, Purchase, SoldOut } from './work/purchase.js';
 import { recordTransactions } from './work/recorded-postgres.js';
 import { RecordedRedis, type RedisRecord } from './work/recorded-redis.js';
-import { STAGES } from './stages/index.js';
-import type { OpenStage, StageTools } from './stages/stage.js';
 
 /** Runs one stage in one trial after the other, as the runner says. */
 

@@ -1,7 +1,7 @@
 import { Controller, Get, ServiceUnavailableException } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 const PATIENCE_MS = 2_000;
 

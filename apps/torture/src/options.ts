@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
 import { namesIn, oneOf, wholeNumber } from './command-line.js';
 import { FAULT_NAMES } from './faults/faults.js';
-import { STAGES, type StageKind } from './servers/stage.js';
-import { FEATURES, KINDS_OF_CALL, type Feature, type KindOfCall } from './worker/repertoire.js';
-import { BREAKS, type Break } from './worker/sabotage.js';
+import { type StageKind, STAGES } from './servers/stage.js';
+import { type Feature, FEATURES, type KindOfCall, KINDS_OF_CALL } from './worker/repertoire.js';
+import { type Break, BREAKS } from './worker/sabotage.js';
 
 export interface TortureOptions {
   readonly seed: number;

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { check, type Verdict, type Violation } from './checker/check.js';
 import { MAIN_PROCESS } from './checker/disturbances.js';
-import type { Scene } from './faults/fault.js';
+import { Crew } from './crew.js';
 import { runFaults } from './fault-streams.js';
+import type { Scene } from './faults/fault.js';
 import { HistoryFile } from './history/history-file.js';
 import { monotonicMs } from './history/monotonic-ms.js';
 import type { TortureOptions } from './options.js';
@@ -12,7 +13,6 @@ import { watchPulse } from './pulse.js';
 import { residue } from './residue.js';
 import { SeededRandom } from './seeded-random.js';
 import { startStage } from './servers/start-stage.js';
-import { Crew } from './crew.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
 
 /** Longer than the check for lost messages, the pause after a foreign holder, and the delays of a busy machine. */

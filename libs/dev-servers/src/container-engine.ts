@@ -1,7 +1,7 @@
+import type { StartedTestContainer } from 'testcontainers';
 import { get, type RequestOptions } from 'node:http';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import type { StartedTestContainer } from 'testcontainers';
 
 const ANSWER_LIMIT_MS = 1_000;
 

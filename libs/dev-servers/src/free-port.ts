@@ -1,4 +1,4 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 
 /**
  * A TCP port of 127.0.0.1 that was free a moment ago. Another process may take it before the caller does, so be ready

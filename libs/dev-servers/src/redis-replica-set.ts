@@ -53,7 +53,7 @@ export class RedisReplicaSet {
         Array.from({ length: SENTINELS }, () => noteStart(RedisSentinel.start(options))),
       );
       const set = new RedisReplicaSet([master, replica], sentinels);
-      await until('the sentinels know each other', () => set.isComplete());
+      await until('the sentinels know each other', () => set.#isComplete());
       return set;
     } catch (error) {
       await Promise.all(started.map((server) => server.stop()));
@@ -80,7 +80,7 @@ export class RedisReplicaSet {
     if (!answer.startsWith('+OK')) throw new Error(`The failover was refused: ${answer}`);
     const after = this.servers.find((server) => server !== before) as RedisServer;
     await until('every sentinel names the new master', async () => {
-      const ports = await Promise.all(this.watchers.map((sentinel) => this.masterPort(sentinel)));
+      const ports = await Promise.all(this.watchers.map((sentinel) => this.#masterPort(sentinel)));
       return ports.every((port) => port === after.port);
     });
     return after;
@@ -88,7 +88,7 @@ export class RedisReplicaSet {
 
   /** The master that the first sentinel names. */
   async master(): Promise<RedisServer> {
-    const port = await this.masterPort(this.watchers[0] as RedisSentinel);
+    const port = await this.#masterPort(this.watchers[0] as RedisSentinel);
     const master = this.servers.find((server) => server.port === port);
     if (master === undefined) throw new Error('The sentinel does not answer');
     return master;
@@ -99,12 +99,12 @@ export class RedisReplicaSet {
     await Promise.all([...this.watchers, ...this.servers].map((server) => server.stop()));
   }
 
-  private async masterPort(sentinel: RedisSentinel): Promise<number> {
+  async #masterPort(sentinel: RedisSentinel): Promise<number> {
     const answer = await askRedis(sentinel.port, `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`);
     return Number(/\r\n(\d+)\r\n$/.exec(answer)?.[1]);
   }
 
-  private async isComplete(): Promise<boolean> {
+  async #isComplete(): Promise<boolean> {
     const knows = async ({ port }: RedisSentinel): Promise<boolean> => {
       const answer = await askRedis(port, `SENTINEL MASTER ${this.name}`);
       const numberOf = (field: string): number =>

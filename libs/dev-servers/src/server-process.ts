@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,13 +36,13 @@ export class ServerStartError extends Error {
  * use it. It does not keep this process alive, and does not outlive it.
  */
 export class ServerProcess {
-  private readonly child: ChildProcess;
-  private readonly exited: Promise<unknown>;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
 
   constructor(private readonly options: ServerProcessOptions) {
     const { program, args, folder, logFile, endSignal, environment, userId } = options;
     const log = openSync(logFile, 'a');
-    this.child = spawn(program, args, {
+    this.#child = spawn(program, args, {
       cwd: folder,
       detached: true,
       stdio: ['ignore', log, log],
@@ -50,24 +50,24 @@ export class ServerProcess {
       ...(userId !== undefined && { uid: userId, gid: userId }),
     });
     closeSync(log);
-    this.child.unref();
+    this.#child.unref();
 
     // A program that cannot be started has no exit event, only an error.
-    this.exited = once(this.child, 'exit').catch(() => {});
-    if (this.child.pid !== undefined) {
-      const pid = this.child.pid;
+    this.#exited = once(this.#child, 'exit').catch(() => {});
+    if (this.#child.pid !== undefined) {
+      const pid = this.#child.pid;
       const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: endSignal });
-      void this.exited.then(cancelCleanUp);
+      void this.#exited.then(cancelCleanUp);
     }
   }
 
   /** The process id; 0 if the program could not be started. */
   get pid(): number {
-    return this.child.pid ?? 0;
+    return this.#child.pid ?? 0;
   }
 
   get hasExited(): boolean {
-    return this.pid === 0 || this.child.exitCode !== null || this.child.signalCode !== null;
+    return this.pid === 0 || this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   /**
@@ -82,7 +82,7 @@ export class ServerProcess {
       if (this.hasExited) {
         throw new ServerStartError(
           `${this.options.program} ended while it started`,
-          this.logTail(),
+          this.#logTail(),
         );
       }
       if (await isReady()) return;
@@ -90,7 +90,7 @@ export class ServerProcess {
         await this.end();
         throw new ServerStartError(
           `${this.options.program} was not ready after ${limitMs} ms`,
-          this.logTail(),
+          this.#logTail(),
         );
       }
       await sleep(10);
@@ -99,21 +99,21 @@ export class ServerProcess {
 
   /** Sends a signal, unless the server has ended. */
   signal(signal: NodeJS.Signals): void {
-    if (!this.hasExited) this.child.kill(signal);
+    if (!this.hasExited) this.#child.kill(signal);
   }
 
   /** Ends the server, even if it is paused, and waits until it is gone. SIGKILL follows after `graceMs`. */
   async end(graceMs = 5_000): Promise<void> {
     if (this.hasExited) return;
-    this.child.ref();
+    this.#child.ref();
     const killTimer = setTimeout(() => this.signal('SIGKILL'), graceMs);
     this.signal(this.options.endSignal);
     this.signal('SIGCONT');
-    await this.exited;
+    await this.#exited;
     clearTimeout(killTimer);
   }
 
-  private logTail(): string {
+  #logTail(): string {
     return readFileSync(this.options.logFile, 'utf8').trim().split('\n').slice(-12).join('\n');
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { acquireTogetherScript } from '../../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { acquireScript } from '../../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
+import { acquireTogetherScript } from '../../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
 import { inspectScript } from '../../../libs/nestjs-locked/src/redis/scripts/inspect.lua.js';
 import { leaveScript } from '../../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
 import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';

@@ -1,4 +1,4 @@
-import { Module, type INestApplicationContext } from '@nestjs/common';
+import { type INestApplicationContext, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
@@ -26,7 +26,7 @@ export interface TrapServers {
 
 /** A small application in this process, wired in the way of the variant. */
 export class TrapApp {
-  private closing: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
 
   private constructor(
     private readonly app: INestApplicationContext,
@@ -69,7 +69,7 @@ export class TrapApp {
   }
 
   close(): Promise<void> {
-    return (this.closing ??= this.app.close().finally(() => this.dataSource.destroy()));
+    return (this.#closing ??= this.app.close().finally(() => this.dataSource.destroy()));
   }
 }
 

@@ -15,16 +15,16 @@ export class TrapOrdersService {
   /** The trap: a transaction, and inside it the wait for a lock. It looks harmless wherever it is called. */
   @Transactional()
   async placeInWrongNesting(order: TrapOrder): Promise<void> {
-    await this.book(order);
+    await this.#book(order);
   }
 
   @Locked('stock:<order.productId>')
   @Transactional()
   async placeInRightNesting(order: TrapOrder): Promise<void> {
-    await this.book(order);
+    await this.#book(order);
   }
 
-  private async book(order: TrapOrder): Promise<void> {
+  async #book(order: TrapOrder): Promise<void> {
     order.runs++;
     await this.stock.take(order.productId);
     await sleep(REST_OF_THE_ORDER_MS);

@@ -1,4 +1,4 @@
-import { table, whole, type Row } from '../table.js';
+import { type Row, table, whole } from '../table.js';
 import type { Trial } from './trial.js';
 import { headsOf } from './variant.js';
 

@@ -5,7 +5,7 @@ import { errorCode } from './error-code.js';
 import { Probe } from './probe.js';
 import { POOL_SIZE, TrapApp } from './trap-app.js';
 import { Trial } from './trial.js';
-import { VARIANTS, nameOf, type Variant } from './variant.js';
+import { nameOf, type Variant, VARIANTS } from './variant.js';
 
 const CALLERS = 20;
 const PIECES = 100;
@@ -15,7 +15,7 @@ const PIECES = 100;
  * use both.
  */
 export class Trap {
-  private products = 0;
+  #products = 0;
 
   constructor(
     private readonly database: ShopDatabase,
@@ -31,7 +31,7 @@ export class Trap {
     );
     const trials: Trial[] = [];
     for (const variant of VARIANTS) {
-      const trial = await this.try(variant);
+      const trial = await this.#try(variant);
       progress.say(
         `  ${nameOf(variant)}: ${trial.succeeded} of ${CALLERS} succeeded in ` +
           `${trial.seconds.toFixed(1)} s, the stock is ${trial.isExact ? 'exact' : 'WRONG'}`,
@@ -41,8 +41,8 @@ export class Trap {
     return trials;
   }
 
-  private async try(variant: Variant): Promise<Trial> {
-    const productId = `${this.name}_trap_${++this.products}`;
+  async #try(variant: Variant): Promise<Trial> {
+    const productId = `${this.name}_trap_${++this.#products}`;
     await this.database.putOnSale(productId, PIECES);
     const app = await this.cleanup.use(
       () => TrapApp.start(variant, { databaseUrl: this.database.url, redisUrl: this.redisUrl }),

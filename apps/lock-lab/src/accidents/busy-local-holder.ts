@@ -1,5 +1,5 @@
 import { LEASE_MS } from '../scale.js';
-import { needs, NO_LOCK, type Accident } from './accident.js';
+import { type Accident, needs, NO_LOCK } from './accident.js';
 
 const TURNS = 100;
 

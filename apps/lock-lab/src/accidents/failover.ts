@@ -1,5 +1,5 @@
 import { LEASE_MS } from '../scale.js';
-import { needs, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
+import { type Accident, needs, NO_LOCK, NO_REDIS } from './accident.js';
 
 export const failover: Accident = {
   id: 'failover',

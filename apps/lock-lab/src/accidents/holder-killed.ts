@@ -1,4 +1,4 @@
-import { blocksNobody, needs, NO_LOCK, type Accident } from './accident.js';
+import { type Accident, blocksNobody, needs, NO_LOCK } from './accident.js';
 
 export const holderKilled: Accident = {
   id: 'killed',

@@ -1,4 +1,4 @@
-import { needs, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
+import { type Accident, needs, NO_LOCK, NO_REDIS } from './accident.js';
 
 export const killedBetween: Accident = {
   id: 'between',

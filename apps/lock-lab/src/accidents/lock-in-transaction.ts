@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inSeconds } from '../run/summary.js';
 import { LEASE_MS, seconds } from '../scale.js';
-import { blocksNobody, needs, NO_LOCK, type Accident } from './accident.js';
+import { type Accident, blocksNobody, needs, NO_LOCK } from './accident.js';
 
 const POOL = 5;
 const LIMIT_MS = seconds(5);

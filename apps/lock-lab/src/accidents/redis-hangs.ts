@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS } from '../scale.js';
-import { needs, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
+import { type Accident, needs, NO_LOCK, NO_REDIS } from './accident.js';
 
 export const redisHangs: Accident = {
   id: 'hang',

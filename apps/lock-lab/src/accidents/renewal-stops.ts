@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inSeconds } from '../run/summary.js';
 import { LEASE_MS } from '../scale.js';
-import { needs, type Accident } from './accident.js';
+import { type Accident, needs } from './accident.js';
 
 export const renewalStops: Accident = {
   id: 'renewal',

@@ -1,6 +1,6 @@
 import { inSeconds } from '../run/summary.js';
 import { LEASE_MS } from '../scale.js';
-import { needs, NO_EXPIRY, NO_LOCK, NO_REDIS, type Accident } from './accident.js';
+import { type Accident, needs, NO_EXPIRY, NO_LOCK, NO_REDIS } from './accident.js';
 
 export const threeProcesses: Accident = {
   id: 'p1-p2-p3',

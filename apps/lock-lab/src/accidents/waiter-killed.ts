@@ -1,5 +1,5 @@
 import { LEASE_MS } from '../scale.js';
-import { blocksNobody, needs, NO_LOCK, type Accident } from './accident.js';
+import { type Accident, blocksNobody, needs, NO_LOCK } from './accident.js';
 
 export const waiterKilled: Accident = {
   id: 'waiter',

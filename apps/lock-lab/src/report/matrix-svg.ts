@@ -1,6 +1,6 @@
 import type { Trial } from '../run/trial.js';
-import { matrixOf, verdictOf } from './matrix.js';
 import { escape } from './markup.js';
+import { matrixOf, verdictOf } from './matrix.js';
 import { DARK, LIGHT, variables } from './timeline-svg.js';
 import { VERDICTS } from './verdict-words.js';
 

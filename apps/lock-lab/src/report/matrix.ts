@@ -1,5 +1,5 @@
-import { ACCIDENTS } from '../accidents/index.js';
 import type { Accident } from '../accidents/accident.js';
+import { ACCIDENTS } from '../accidents/index.js';
 import type { Finding } from '../run/findings.js';
 import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';

@@ -1,12 +1,12 @@
+import { type Measures, measuresOf } from '../run/measures.js';
 import { inSeconds } from '../run/summary.js';
-import { measuresOf, type Measures } from '../run/measures.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import { matrixOf, verdictOf, type Cell, type Row } from './matrix.js';
 import { escape, milliseconds } from './markup.js';
+import { type Cell, matrixOf, type Row, verdictOf } from './matrix.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
-import { timelineOf, type Timeline } from './timeline-model.js';
+import { type Timeline, timelineOf } from './timeline-model.js';
 import { timelineSvg } from './timeline-svg.js';
 import { VERDICTS } from './verdict-words.js';
 

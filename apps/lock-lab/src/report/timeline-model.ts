@@ -1,4 +1,4 @@
-import { holdsIn, overlapsOf, type Hold, type Overlap } from '../run/findings.js';
+import { type Hold, holdsIn, type Overlap, overlapsOf } from '../run/findings.js';
 import type { Trial } from '../run/trial.js';
 import type { EventKind, LabEvent } from '../work/events.js';
 

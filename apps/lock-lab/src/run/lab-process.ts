@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { cleanUpAtExit } from 'dev-servers';
+import { type ChildProcess, fork } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { cleanUpAtExit } from 'dev-servers';
 import type { FromWorker, ToWorker } from '../work/messages.js';
 
 const PROGRAM = fileURLToPath(new URL('../worker.js', import.meta.url));

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Accident } from '../accidents/accident.js';
 import { ACCIDENTS } from '../accidents/index.js';
 import { sale } from '../accidents/sale.js';
-import type { Accident } from '../accidents/accident.js';
 import { deviationOf } from '../expected.js';
 import { STAGES } from '../stages/index.js';
 import type { Stage } from '../stages/stage.js';

@@ -1,12 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS } from '../scale.js';
 import type { Stage } from '../stages/stage.js';
-import { monotonicMs, type EventKind, type LabEvent } from '../work/events.js';
+import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
 import type { FromWorker, Point, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
-import { findingsOf, type Finding } from './findings.js';
+import { type Finding, findingsOf } from './findings.js';
 import type { LabProcess } from './lab-process.js';
 import type { Laboratory } from './laboratory.js';
 import { observe, ReplicatedRedis, startRedis } from './servers.js';

@@ -1,7 +1,7 @@
-import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
-import { once } from 'node:events';
 import { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
 /** Lets Redis itself say when a key was set, removed or expired, so that the observer is not the lock under test. */
 const TELL_OF_KEYS = ['--notify-keyspace-events', 'Kg$hx'];
@@ -36,10 +36,10 @@ export class ReplicatedRedis {
     });
     const proxy = createServer();
     const pair = new ReplicatedRedis(main, replica, proxy, main.port);
-    proxy.on('connection', (client: Socket) => pair.forward(client));
+    proxy.on('connection', (client: Socket) => pair.#forward(client));
     proxy.listen(0, '127.0.0.1');
     await once(proxy, 'listening');
-    await pair.untilReplicaFollows();
+    await pair.#untilReplicaFollows();
     return pair;
   }
 
@@ -69,7 +69,7 @@ export class ReplicatedRedis {
     await Promise.all([this.main.stop(), this.replica.stop()]);
   }
 
-  private forward(client: Socket): void {
+  #forward(client: Socket): void {
     const server = connect(this.port, '127.0.0.1');
     for (const [from, to] of [
       [client, server],
@@ -85,7 +85,7 @@ export class ReplicatedRedis {
     }
   }
 
-  private async untilReplicaFollows(): Promise<void> {
+  async #untilReplicaFollows(): Promise<void> {
     await withRedis(this.main.url, async (redis) => {
       while (!(await redis.info('replication')).includes('state=online')) {
         await new Promise((resolve) => setTimeout(resolve, 20));

@@ -1,6 +1,6 @@
-import type { Finding } from './findings.js';
 import type { LabEvent } from '../work/events.js';
 import type { Traffic } from '../work/messages.js';
+import type { Finding } from './findings.js';
 
 /** One stage in one accident (or in the sale), and what was seen. Times count from its beginning. */
 export interface Trial {

@@ -1,5 +1,5 @@
 import type { Purchase } from '../work/purchase.js';
-import { addPurchase, inTransaction, readStock, think, type Sql } from '../work/shop.js';
+import { addPurchase, inTransaction, readStock, type Sql, think } from '../work/shop.js';
 import type { Stage } from './stage.js';
 
 class VersionChanged extends Error {}

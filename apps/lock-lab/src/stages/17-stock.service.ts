@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
@@ -13,6 +12,8 @@ import { monotonicMs } from '../work/events.js';
 import { Purchase } from '../work/purchase.js';
 import { takePieces } from '../work/shop.js';
 import type { OpenStage, StageTools } from './stage.js';
+
+import 'reflect-metadata';
 
 @Injectable()
 class Ledger {
@@ -35,7 +36,7 @@ class StockService {
 
   @Locked('stock:<id>')
   async take(id: string, purchase: Purchase): Promise<void> {
-    this.observe(id, purchase);
+    this.#observe(id, purchase);
     try {
       await this.ledger.subtract(purchase);
     } finally {
@@ -50,7 +51,7 @@ class StockService {
   }
 
   /** This is only for the report. An application that can stop early would listen to the signal as well. */
-  private observe(id: string, purchase: Purchase): void {
+  #observe(id: string, purchase: Purchase): void {
     purchase.holds();
     const lock = this.locks.current(this.locks.key('stock:<id>', { id }));
     if (lock === undefined) throw new Error('@Locked ran a method without a lock');

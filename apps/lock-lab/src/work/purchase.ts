@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { monotonicMs, type EventKind } from './events.js';
+import { type EventKind, monotonicMs } from './events.js';
 import type { FromWorker, Order, Point } from './messages.js';
 
 type Phase = 'idle' | 'asking' | 'holding' | 'returning';

@@ -1,4 +1,4 @@
-import { Redis, type Command, type RedisOptions } from 'ioredis';
+import { type Command, Redis, type RedisOptions } from 'ioredis';
 import { currentPurchase, type Purchase } from './purchase.js';
 
 const HANDSHAKE = new Set(['hello', 'client', 'select', 'auth', 'ping', 'info']);
@@ -51,32 +51,32 @@ export class RecordedRedis extends Redis {
     }
     this.#seen.add(command);
     this.record.commands += 1;
-    const purchase = currentPurchase.getStore() ?? this.ownerOfTimers();
+    const purchase = currentPurchase.getStore() ?? this.#ownerOfTimers();
     if (purchase === undefined) return super.sendCommand(command, stream);
 
     const phase = purchase.phase;
-    this.stopBeforeReply(command, purchase);
+    this.#stopBeforeReply(command, purchase);
     if (phase === 'holding' && PROLONGS.has(command.name) && purchase.stopsAt('renewal')) {
-      return this.sendAfter(purchase.reach('renewal'), command, stream);
+      return this.#sendAfter(purchase.reach('renewal'), command, stream);
     }
     if (phase === 'returning' && REMOVES.has(command.name) && purchase.stopsAt('removal')) {
-      return this.sendAfter(purchase.reach('removal'), command, stream);
+      return this.#sendAfter(purchase.reach('removal'), command, stream);
     }
     return super.sendCommand(command, stream);
   }
 
-  private ownerOfTimers(): Purchase | undefined {
+  #ownerOfTimers(): Purchase | undefined {
     const all = [...this.record.purchases.values()];
     return all.length === 1 ? all[0] : all.find(({ phase }) => phase === 'holding');
   }
 
-  private sendAfter(stop: Promise<void>, command: Command, stream?: never): Promise<unknown> {
+  #sendAfter(stop: Promise<void>, command: Command, stream?: never): Promise<unknown> {
     const sent = stop.then(() => super.sendCommand(command, stream));
     sent.catch(() => {}); // the sender of the command has its promise
     return command.promise as Promise<unknown>;
   }
 
-  private stopBeforeReply(command: Command, purchase: Purchase): void {
+  #stopBeforeReply(command: Command, purchase: Purchase): void {
     const deliver = command.resolve;
     const asks = purchase.phase === 'asking';
     command.resolve = (reply: unknown) => {

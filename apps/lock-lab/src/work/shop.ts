@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { SoldOut, type Purchase } from './purchase.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Purchase, SoldOut } from './purchase.js';
 
 const STATEMENT_EVERY_MS = 200;
 

@@ -1,8 +1,8 @@
 import { Body, Controller, Param, Post } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { StockLedger } from '../stock/stock-ledger.js';
 import { StockParams, TakeBody } from '../stock/stock.dto.js';
 import type { Stock } from '../stock/stock.entity.js';
+import { StockLedger } from '../stock/stock-ledger.js';
 
 /** The same sale as `POST /stock/:id/take`, but without the lock. It shows what the lock is for. */
 @Controller('unlocked/stock/:id')

@@ -1,5 +1,5 @@
 import { Controller, Get, Param } from '@nestjs/common';
-import { LockService, type LockInfo } from 'nestjs-locked';
+import { type LockInfo, LockService } from 'nestjs-locked';
 import { DataSource } from 'typeorm';
 import { StockParams } from '../stock/stock.dto.js';
 
@@ -22,11 +22,11 @@ export class LocksController {
   @Get()
   async show(@Param() { id }: StockParams): Promise<LockState> {
     const key = this.locks.key('stock:<id>', { id });
-    const [lock, fence] = await Promise.all([this.locks.inspect(key), this.fence(key)]);
+    const [lock, fence] = await Promise.all([this.locks.inspect(key), this.#fence(key)]);
     return { key, lock, fence };
   }
 
-  private async fence(key: string): Promise<LockState['fence']> {
+  async #fence(key: string): Promise<LockState['fence']> {
     const [row] = await this.dataSource.query<{ token: string }[]>(
       'SELECT token FROM lock_fence WHERE lock_key = $1',
       [key],

@@ -20,7 +20,7 @@ export class OrdersService {
   @Locked('stock:<lines[].productId>')
   @Transactional()
   async place(lines: readonly OrderLine[]): Promise<Order> {
-    return this.takeAll(lines);
+    return this.#takeAll(lines);
   }
 
   /**
@@ -29,10 +29,10 @@ export class OrdersService {
    */
   @Transactional()
   async placeInWrongNesting(lines: readonly OrderLine[]): Promise<Order> {
-    return this.takeAll(lines);
+    return this.#takeAll(lines);
   }
 
-  private async takeAll(lines: readonly OrderLine[]): Promise<Order> {
+  async #takeAll(lines: readonly OrderLine[]): Promise<Order> {
     for (const { productId, quantity } of lines) await this.stocks.take(productId, quantity);
     return this.host.tx.save(Order, { lines });
   }

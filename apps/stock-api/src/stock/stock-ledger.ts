@@ -1,6 +1,6 @@
 import { ConflictException, Injectable, NotFoundException } from '@nestjs/common';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Settings } from '../settings.js';
 import { Purchase } from './purchase.entity.js';
 import { Stock } from './stock.entity.js';

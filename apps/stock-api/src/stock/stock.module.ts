@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
-import { StockLedger } from './stock-ledger.js';
 import { StockController } from './stock.controller.js';
 import { StockService } from './stock.service.js';
+import { StockLedger } from './stock-ledger.js';
 
 @Module({
   controllers: [StockController],

@@ -2,8 +2,8 @@ import { Injectable, NotFoundException } from '@nestjs/common';
 import { Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import type { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { Locked } from 'nestjs-locked';
-import { StockLedger } from './stock-ledger.js';
 import { Stock } from './stock.entity.js';
+import { StockLedger } from './stock-ledger.js';
 
 @Injectable()
 export class StockService {

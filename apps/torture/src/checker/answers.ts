@@ -1,7 +1,7 @@
-import { isSeveral, leaseLengthMs, settledAt, type Call } from './call.js';
+import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
 import type { Facts } from './facts.js';
+import { type Interval, overlaps } from './intervals.js';
 import { occupations } from './occupation.js';
-import { overlaps, type Interval } from './intervals.js';
 
 /** How long after the end of its wait a call may wait for an answer that is on its way. */
 const GRACE_MS = 1_000;

@@ -7,7 +7,7 @@ import { processViolations } from './processes.js';
 import type { Section } from './section.js';
 import { termViolations } from './terms.js';
 import { tokenViolations } from './token-order.js';
-import { waitViolations, type WaitLimits } from './waits.js';
+import { type WaitLimits, waitViolations } from './waits.js';
 
 export interface CheckLimits extends WaitLimits {
   /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */

@@ -1,6 +1,6 @@
 import type { Entry, Fault } from '../history/entry.js';
-import { overAt, type Call } from './call.js';
-import { coveredMs, overlaps, type Interval } from './intervals.js';
+import { type Call, overAt } from './call.js';
+import { coveredMs, type Interval, overlaps } from './intervals.js';
 
 /** The time to connect again, to be queued again, and for a waiter to look once more. */
 const HEALING_MS = 3_500;

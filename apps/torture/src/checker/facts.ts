@@ -1,8 +1,8 @@
 import type { Entry, Foreign } from '../history/entry.js';
-import { readCalls, type Call } from './call.js';
+import { type Call, readCalls } from './call.js';
 import { Disturbances } from './disturbances.js';
 import { ForgottenLeases } from './forgotten-leases.js';
-import { sectionsOf, type Section } from './section.js';
+import { type Section, sectionsOf } from './section.js';
 
 /** What the rules are applied to. */
 export interface Facts {

@@ -1,6 +1,6 @@
 import type { Fault } from '../history/entry.js';
 import type { Disturbances } from './disturbances.js';
-import { overlaps, type Interval } from './intervals.js';
+import { type Interval, overlaps } from './intervals.js';
 import type { Section } from './section.js';
 
 /** The longest pause before reconnecting. After that, all leases are renewed at once. */

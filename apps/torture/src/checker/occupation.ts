@@ -1,4 +1,4 @@
-import { leaseLengthMs, settledAt, type Call } from './call.js';
+import { type Call, leaseLengthMs, settledAt } from './call.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import type { Section } from './section.js';

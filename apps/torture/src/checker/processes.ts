@@ -1,5 +1,5 @@
-import type { Facts } from './facts.js';
 import type { Entry, Exited } from '../history/entry.js';
+import type { Facts } from './facts.js';
 
 /** How long a process may go on after everything in it was closed. */
 const EXIT_MS = 2_000;

@@ -1,5 +1,5 @@
 import type { Foreign } from '../history/entry.js';
-import { believedUntil, isSeveral, leaseLengthMs, type Call } from './call.js';
+import { believedUntil, type Call, isSeveral, leaseLengthMs } from './call.js';
 
 /**
  * A lease that one service got from Redis, as far as its holds show it: passed from call to call until it was released.

@@ -1,4 +1,4 @@
-import { isSeveral, type Call } from './call.js';
+import { type Call, isSeveral } from './call.js';
 import type { Facts } from './facts.js';
 import type { Section } from './section.js';
 

@@ -1,7 +1,7 @@
-import { isSeveral, settledAt, type Call } from './call.js';
+import { type Call, isSeveral, settledAt } from './call.js';
 import type { Facts } from './facts.js';
-import { isWaitingAt, occupations } from './occupation.js';
 import type { Interval } from './intervals.js';
+import { isWaitingAt, occupations } from './occupation.js';
 
 export interface WaitLimits {
   /** How long a key may be free while somebody waits for it and nothing explains that. */

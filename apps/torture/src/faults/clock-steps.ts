@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SteppedClockStage } from '../servers/stepped-clock-stage.js';
-import { noted, type Fault } from './fault.js';
+import { type Fault, noted } from './fault.js';
 
 /** The longest lease may appear to last this much longer. */
 const BACK_MS = 3_000;

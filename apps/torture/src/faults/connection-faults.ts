@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { noted, type Fault } from './fault.js';
+import { type Fault, noted } from './fault.js';
 
 const CUT = { disturbs: 'all' } as const;
 

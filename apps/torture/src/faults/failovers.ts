@@ -1,5 +1,5 @@
 import type { ReplicatedStage } from '../servers/replicated-stage.js';
-import { noted, type Fault } from './fault.js';
+import { type Fault, noted } from './fault.js';
 
 /** A lease that was released shortly before may exist again, and then lasts for as long as the longest one. */
 const HEALING_MS = 7_500;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, HOT_KEYS, WARM_KEYS } from '../keys.js';
-import { noted, type Fault, type Scene } from './fault.js';
+import { type Fault, noted, type Scene } from './fault.js';
 
 /** What can happen to one key. */
 export const KEY_FAULTS = {

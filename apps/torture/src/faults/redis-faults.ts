@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SingleStage } from '../servers/single-stage.js';
-import { noted, type Fault } from './fault.js';
+import { type Fault, noted } from './fault.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
 import type { Stage } from './stage.js';

@@ -1,7 +1,7 @@
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';

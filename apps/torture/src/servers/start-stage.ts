@@ -1,8 +1,8 @@
 import type { SeededRandom } from '../seeded-random.js';
 import { ReplicatedStage } from './replicated-stage.js';
 import { SingleStage } from './single-stage.js';
-import { STAGES, type Stage, type StageKind } from './stage.js';
-import { SteppedClockStage, faketime } from './stepped-clock-stage.js';
+import { type Stage, type StageKind, STAGES } from './stage.js';
+import { faketime, SteppedClockStage } from './stepped-clock-stage.js';
 
 /** @param asked if undefined, the seed chooses @param folder is where the servers keep their data */
 export async function startStage(

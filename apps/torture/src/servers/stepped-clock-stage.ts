@@ -1,8 +1,8 @@
+import { RedisServer } from 'dev-servers';
+import type { Redis } from 'ioredis';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { RedisServer } from 'dev-servers';
-import type { Redis } from 'ioredis';
 import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';

@@ -1,5 +1,5 @@
-import pg from 'pg';
 import { fenceTableSql } from 'nestjs-locked/fence';
+import pg from 'pg';
 import type { Books } from './book-checker.js';
 import { PRODUCTS } from './sale-plan.js';
 import type { SaleRow } from './sales-history.js';

@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { cleanUpAtExit } from 'dev-servers';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { cleanUpAtExit } from 'dev-servers';
 import type { SalesTask } from './sales-task.js';
 
 /** The outside view of a worker that sells. */

@@ -1,9 +1,8 @@
-import 'reflect-metadata';
+import { cleanUpAtExit, providePostgres, RedisServer } from 'dev-servers';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cleanUpAtExit, providePostgres, RedisServer } from 'dev-servers';
 import { SeededRandom } from '../seeded-random.js';
 import { type BookVerdict, checkBooks } from './book-checker.js';
 import { SalesDatabase } from './sales-database.js';
@@ -11,6 +10,8 @@ import type { SaleEntry } from './sales-history.js';
 import { readSalesOptions, type SalesOptions } from './sales-options.js';
 import { SalesProcess } from './sales-process.js';
 import { LEASE_MS, type SalesTask } from './sales-task.js';
+
+import 'reflect-metadata';
 
 /** A shorter phase has no time to wait until a lease ends. */
 const LONG_PHASE_MS = 15_000;

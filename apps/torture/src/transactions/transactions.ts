@@ -1,11 +1,11 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { type DynamicModule, type INestApplicationContext, Module } from '@nestjs/common';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
-import { Module, type DynamicModule, type INestApplicationContext } from '@nestjs/common';
 import { ClsModule } from 'nestjs-cls';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ISOLATIONS } from './sale-plan.js';
 import type { SalesTask } from './sales-task.js';
 

@@ -1,4 +1,4 @@
-import { Inject, Module, type INestApplicationContext } from '@nestjs/common';
+import { type INestApplicationContext, Inject, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import {

@@ -1,12 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  LockLostError,
-  LockStoreError,
   type Lock,
+  LockLostError,
   type LockOptions,
   type LockService,
+  LockStoreError,
   type WithLockOptions,
 } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, anyKey, severalKeys } from '../keys.js';
 import type { SeededRandom } from '../seeded-random.js';

@@ -1,4 +1,4 @@
-import { LockError, LockLostError, type Lock, type LockOptions } from 'nestjs-locked';
+import { type Lock, LockError, LockLostError, type LockOptions } from 'nestjs-locked';
 import type { Entry } from '../history/entry.js';
 import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';

@@ -1,5 +1,5 @@
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
-import { ALL_KEYS, COLD_KEYS, HOT_KEYS, LONG_KEYS, anyKey } from '../keys.js';
+import { ALL_KEYS, anyKey, COLD_KEYS, HOT_KEYS, LONG_KEYS } from '../keys.js';
 import type { Caller, CallOptions } from './caller.js';
 import type { RecordedCall } from './recorder.js';
 

@@ -1,5 +1,5 @@
-import { EventEmitter } from 'node:events';
 import { Redis } from 'ioredis';
+import { EventEmitter } from 'node:events';
 import { WARM_KEYS } from '../keys.js';
 
 interface Sabotage {

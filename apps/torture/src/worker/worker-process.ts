@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { cleanUpAtExit } from 'dev-servers';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { cleanUpAtExit } from 'dev-servers';
 import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';

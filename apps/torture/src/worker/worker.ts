@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { LockStoreError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS } from '../keys.js';
 import { SeededRandom } from '../seeded-random.js';
-import { LockApplication, SharedClients, type OpenService } from './application.js';
+import { LockApplication, type OpenService, SharedClients } from './application.js';
 import { Caller } from './caller.js';
 import { watchHeartbeat } from './heartbeat.js';
 import { Recorder } from './recorder.js';

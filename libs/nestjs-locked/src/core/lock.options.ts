@@ -2,10 +2,10 @@ import { invalidOption, LockConfigError } from './lock.errors.js';
 import type { LockHolder } from './lock-info.js';
 import {
   assertInsideTransaction,
-  resolveTransactionOptions,
   type InsideTransaction,
-  type TransactionOptions,
   type ResolvedTransactionOptions,
+  resolveTransactionOptions,
+  type TransactionOptions,
 } from './transaction.options.js';
 
 /** One key, or several that are taken together. */

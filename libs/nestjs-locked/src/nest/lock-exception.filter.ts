@@ -1,11 +1,11 @@
 import {
+  type ArgumentsHost,
   Catch,
+  type ExceptionFilter,
   HttpStatus,
   Optional,
-  type ArgumentsHost,
-  type ExceptionFilter,
 } from '@nestjs/common';
-import { throwError, type Observable } from 'rxjs';
+import { type Observable, throwError } from 'rxjs';
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../core/lock.errors.js';
 import { sendWsException } from './ws-exception.js';
 

@@ -1,21 +1,21 @@
 import {
+  type CallHandler,
+  type ExecutionContext,
   Inject,
   Injectable,
   mixin,
-  type CallHandler,
-  type ExecutionContext,
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
 import { defaultIfEmpty, type Observable } from 'rxjs';
-import { KeyTemplate } from '../core/keys/key-template.js';
 import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
+import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import { withSignal, type Keys } from '../core/lock.options.js';
+import { type Keys, withSignal } from '../core/lock.options.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
+import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 import type { LockService } from './lock.service.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
-import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 
 /** Builds the key from anything that the request has. */
 export type RequestKey = (request: never, context: ExecutionContext) => Keys;

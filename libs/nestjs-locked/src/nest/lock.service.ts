@@ -1,11 +1,11 @@
 import { inspect } from 'node:util';
-import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockEngine } from '../core/engine/lock-engine.js';
-import type { LockInfo } from '../core/lock-info.js';
-import { LOCK_RUNNER, type HasLockRunner, type LockRunner } from '../core/engine/lock-runner.js';
-import type { Lock } from '../core/lock.js';
+import { type HasLockRunner, LOCK_RUNNER, type LockRunner } from '../core/engine/lock-runner.js';
+import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError } from '../core/lock.errors.js';
+import type { Lock } from '../core/lock.js';
 import type { BusyContext, Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type { LockInfo } from '../core/lock-info.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Clock } from '../core/time/clock.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import type { Clock } from '../core/time/clock.js';
 import type { CommandConnection } from './connection/command-connection.js';
 import type { RedisConnection } from './connection/redis-client.js';
+import { inspectScript } from './scripts/inspect.lua.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
-import { readInspectReply } from './scripts/script-replies.js';
-import { inspectScript } from './scripts/inspect.lua.js';
 import { revokeScript } from './scripts/revoke.lua.js';
+import { readInspectReply } from './scripts/script-replies.js';
 
 export interface RedisLockDirectoryOptions {
   readonly commands: CommandConnection;

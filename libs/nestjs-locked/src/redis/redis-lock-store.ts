@@ -1,5 +1,5 @@
-import type { Clock } from '../core/time/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { quotedList } from '../core/runtime/quoted.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
 import { newProcessId } from '../core/store/lease-token.js';
 import type {
@@ -19,13 +19,23 @@ import type {
   StoreListener,
   Unknown,
 } from '../core/store/lock-store.js';
-import { quotedList } from '../core/runtime/quoted.js';
+import type { Clock } from '../core/time/clock.js';
 import type { RedisClient } from './connection/redis-client.js';
 import type { CommandOutcome } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
-import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
+import type { ServerInfo } from './connection/server-info.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
+import { acquireScript } from './scripts/acquire.lua.js';
+import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
+import { inspectScript } from './scripts/inspect.lua.js';
+import { leaveScript } from './scripts/leave.lua.js';
+import { probeScript } from './scripts/probe.lua.js';
+import { recheckScript } from './scripts/recheck.lua.js';
+import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
+import { releaseScript } from './scripts/release.lua.js';
+import { renewScript } from './scripts/renew.lua.js';
+import { revokeScript } from './scripts/revoke.lua.js';
 import {
   completed,
   readAcquireReply,
@@ -36,16 +46,6 @@ import {
   readRequeueReply,
   readTogetherReply,
 } from './scripts/script-replies.js';
-import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
-import { acquireScript } from './scripts/acquire.lua.js';
-import { inspectScript } from './scripts/inspect.lua.js';
-import { leaveScript } from './scripts/leave.lua.js';
-import { probeScript } from './scripts/probe.lua.js';
-import { recheckScript } from './scripts/recheck.lua.js';
-import { releaseScript } from './scripts/release.lua.js';
-import { renewScript } from './scripts/renew.lua.js';
-import { revokeScript } from './scripts/revoke.lua.js';
-import type { ServerInfo } from './connection/server-info.js';
 
 export interface RedisLockStoreOptions {
   /** The client whose options our own connections are made from. */

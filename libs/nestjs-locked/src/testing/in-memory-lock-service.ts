@@ -1,8 +1,8 @@
+import { LockEngine } from '../core/engine/lock-engine.js';
+import { type LockServiceOptions, resolveServiceOptions } from '../core/lock.options.js';
+import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
 import { InMemoryLocks } from './in-memory-locks.js';
-import { LockEngine } from '../core/engine/lock-engine.js';
-import { resolveServiceOptions, type LockServiceOptions } from '../core/lock.options.js';
-import { LockService } from '../nest/lock.service.js';
 
 /** The locks of services that were given none of their own. They share these as instances share one Redis. */
 const shared = new InMemoryLocks();

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
+import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import { newProcessId } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
-import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import type {
   AcquireCommand,
   AcquireReply,

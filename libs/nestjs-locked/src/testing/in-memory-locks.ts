@@ -1,6 +1,6 @@
 import { processIdOf } from '../core/store/lease-token.js';
 import type { InboxMessage } from '../core/store/lock-store.js';
-import { systemClock, type Clock } from '../core/time/clock.js';
+import { type Clock, systemClock } from '../core/time/clock.js';
 
 export interface Waiter {
   readonly token: string;

@@ -1,10 +1,10 @@
-import { Module, type DynamicModule } from '@nestjs/common';
+import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import type { InMemoryLocks } from './in-memory-locks.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { inMemoryEngine } from './in-memory-lock-service.js';
+import type { InMemoryLocks } from './in-memory-locks.js';
 
 export interface LockTestingModuleOptions extends LockServiceOptions {
   /** Stands in for the lock module of this name. @default the module without a name */

@@ -1,7 +1,7 @@
 import { LockConfigError } from '../core/lock.errors.js';
 import { lockServiceProperty } from '../nest/decorator/lock-service.token.js';
-import type { LockService } from '../nest/lock.service.js';
 import { lockedMethodsOf } from '../nest/decorator/locked-methods.registry.js';
+import type { LockService } from '../nest/lock.service.js';
 import { inMemoryLockService } from './in-memory-lock-service.js';
 
 /**

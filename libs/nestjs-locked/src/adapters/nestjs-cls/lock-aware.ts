@@ -1,25 +1,25 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { ClsServiceManager } from 'nestjs-cls';
-import { LockConfigError } from '../../core/lock.errors.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
-import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
+import { LockConfigError } from '../../core/lock.errors.js';
 import { guardedTx } from '../../transactions/orm/guarded-tx.js';
 import {
   assertAsynchronous,
-  transactionDefaults,
   type TransactionDefaults,
+  transactionDefaults,
 } from '../../transactions/orm/known-connection.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownSession } from '../../transactions/orm/known-session.js';
 import {
-  guardClients,
-  knownClients,
   type ErrorSource,
+  guardClients,
   type KnownClients,
+  knownClients,
 } from '../../transactions/orm/pg-clients.js';
 import { runTransaction, type TransactionToRun } from '../../transactions/orm/run-transaction.js';
-import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
 import { openingOn, takeOpening } from '../../transactions/orm/transaction-opening.js';
+import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
+import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out on its own. */

@@ -1,17 +1,17 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
-import {
-  ambientCoordinator,
-  type AmbientCoordinator,
-  type EnterTransaction,
-} from '../../transactions/scope/ambient-coordinator.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
-import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import type { TransactionDescription } from '../../transactions/scope/transaction-description.js';
 import { takeOpening } from '../../transactions/orm/transaction-opening.js';
+import {
+  type AmbientCoordinator,
+  ambientCoordinator,
+  type EnterTransaction,
+} from '../../transactions/scope/ambient-coordinator.js';
+import type { TransactionDescription } from '../../transactions/scope/transaction-description.js';
+import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { watchRunner } from './watched-runner.js';
 
 export interface LockAwareOptions {

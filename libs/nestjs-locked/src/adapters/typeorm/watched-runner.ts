@@ -1,8 +1,8 @@
 import type { QueryRunner } from 'typeorm';
-import { commitProgress, watchCommit } from '../../transactions/orm/commit-watch.js';
-import { outcomeOfFailedCommit } from '../../transactions/scope/failed-commit.js';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
+import { commitProgress, watchCommit } from '../../transactions/orm/commit-watch.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import { outcomeOfFailedCommit } from '../../transactions/scope/failed-commit.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { HeldLock } from './held-lock.js';
 import type { Hold } from '../lease/hold.js';
+import type { HeldLock } from './held-lock.js';
 
 interface Place {
   lock: HeldLock | undefined;

@@ -1,8 +1,6 @@
-import type { EngineParts } from '../lease/engine-parts.js';
-import { RETRY_MS } from '../store/retry-pause.js';
-import type { AmbientHolds } from './ambient-holds.js';
-import { Section } from './section.js';
 import { byBytes } from '../keys/key-order.js';
+import type { EngineParts } from '../lease/engine-parts.js';
+import type { QueuesByKey } from '../lease/queues-by-key.js';
 import {
   LockAbortedError,
   LockConfigError,
@@ -10,7 +8,9 @@ import {
   LockStoreError,
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
-import type { QueuesByKey } from '../lease/queues-by-key.js';
+import { RETRY_MS } from '../store/retry-pause.js';
+import type { AmbientHolds } from './ambient-holds.js';
+import { Section } from './section.js';
 
 /** A wait that could be one half of a deadlock lasts no longer than this. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
@@ -135,8 +135,8 @@ export class Acquisition {
   }
 
   /**
-   * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all its
-   * keys.
+   * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all
+   * its keys.
    */
   async #renewWhole(): Promise<void> {
     const own = this.#sections.filter(({ isRoot }) => isRoot);

@@ -1,5 +1,5 @@
-import type { Hold } from '../lease/hold.js';
 import type { EngineParts } from '../lease/engine-parts.js';
+import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';

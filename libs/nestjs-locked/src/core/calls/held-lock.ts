@@ -1,9 +1,9 @@
-import { lostError, type Hold } from '../lease/hold.js';
-import { isGuardedHere } from './transaction-registry.js';
-import type { Lock } from '../lock.js';
+import { type Hold, lostError } from '../lease/hold.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
+import type { Lock } from '../lock.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import type { Section } from './section.js';
+import { isGuardedHere } from './transaction-registry.js';
 
 /** Runs the work in the open transaction of the context, if there is one. */
 export type RunInTransaction = <T>(

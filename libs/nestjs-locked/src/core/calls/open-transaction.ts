@@ -1,8 +1,8 @@
 import type { Hold } from '../lease/hold.js';
-import type { ReportLockEvent } from '../lock-events.js';
-import type { Section } from './section.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
+import type { Section } from './section.js';
 
 /** What a call asks for. */
 export interface AskedLocks {

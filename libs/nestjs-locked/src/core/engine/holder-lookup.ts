@@ -1,7 +1,7 @@
-import type { Clock } from '../time/clock.js';
-import { lockInfo, type LockDirectory } from '../store/lock-directory.js';
-import type { LockHolder } from '../lock-info.js';
 import { LockNotAcquiredError } from '../lock.errors.js';
+import type { LockHolder } from '../lock-info.js';
+import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
+import type { Clock } from '../time/clock.js';
 
 /** How long an error may be delayed to find out who has the lock. */
 const LIMIT_MS = 250;

@@ -8,16 +8,16 @@ import { currentTransaction, keptSections } from '../calls/transaction-registry.
 import { inOrder } from '../keys/key-order.js';
 import { assertLockKey } from '../keys/lock-key.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
-import type { LockInfo } from '../lock-info.js';
-import type { Lock } from '../lock.js';
 import { LockNotAcquiredError } from '../lock.errors.js';
+import type { Lock } from '../lock.js';
 import {
-  resolveLockOptions,
   type Keys,
   type LockOptions,
   type ResolvedLockOptions,
+  resolveLockOptions,
   type WithLockOptions,
 } from '../lock.options.js';
+import type { LockInfo } from '../lock-info.js';
 import { lockInfo } from '../store/lock-directory.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';

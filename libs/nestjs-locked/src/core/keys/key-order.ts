@@ -1,6 +1,6 @@
-import { assertLockKey } from './lock-key.js';
 import { LockKeyError } from '../lock.errors.js';
 import type { Keys } from '../lock.options.js';
+import { assertLockKey } from './lock-key.js';
 
 /**
  * How many keys one call may ask for. One script takes them all or none, and Redis serves nobody else meanwhile: about

@@ -1,7 +1,7 @@
-import { describeValue, encodeKeyValue } from './key-value.js';
-import { adjacent, keyProblem, textProblem } from './lock-key.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import { quoted } from '../runtime/quoted.js';
+import { describeValue, encodeKeyValue } from './key-value.js';
+import { adjacent, keyProblem, textProblem } from './lock-key.js';
 
 /** One `<order.sku>` of a template. */
 export interface Placeholder {

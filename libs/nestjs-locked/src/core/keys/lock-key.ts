@@ -1,3 +1,5 @@
+import { LockKeyError } from '../lock.errors.js';
+import { quoted } from '../runtime/quoted.js';
 import {
   describeValue,
   encodeKeyValue,
@@ -5,8 +7,6 @@ import {
   LONE_SURROGATE,
   MAX_KEY_BYTES,
 } from './key-value.js';
-import { LockKeyError } from '../lock.errors.js';
-import { quoted } from '../runtime/quoted.js';
 
 /**
  * Builds a key. Values are escaped, so that no value can reach into another part of the key, and refused where

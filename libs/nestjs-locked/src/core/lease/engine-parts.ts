@@ -1,10 +1,10 @@
-import type { CleanUp } from '../store/clean-up.js';
-import type { Clock } from '../time/clock.js';
-import type { ReportLockEvent } from '../lock-events.js';
-import type { LockStore } from '../store/lock-store.js';
 import type { ResolvedServiceOptions } from '../lock.options.js';
-import type { Scheduler } from '../time/scheduler.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { CleanUp } from '../store/clean-up.js';
+import type { LockStore } from '../store/lock-store.js';
 import type { TokenRegistry } from '../store/token-registry.js';
+import type { Clock } from '../time/clock.js';
+import type { Scheduler } from '../time/scheduler.js';
 import type { Watchdog } from './watchdog.js';
 
 /** What the parts of one lock service share. */

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { LockLostError, LockStoreError, type LockLostReason } from '../lock.errors.js';
+import { LockLostError, type LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 

@@ -1,5 +1,5 @@
-import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
 import type { LockStoreError } from '../lock.errors.js';
+import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
 import type { LeaseGrant } from './lease-grant.js';
 
 /**

@@ -4,11 +4,11 @@ import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
+import { Lease } from './lease.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRequest } from './lease-request.js';
 import type { Acquires, LeaseUser, NextRequest, RequestUser } from './lease-user.js';
-import { Lease } from './lease.js';
-import { abortedError, WaitingCall, type CallTerms, type CallUser } from './waiting-call.js';
+import { abortedError, type CallTerms, type CallUser, WaitingCall } from './waiting-call.js';
 
 /**
  * The calls of this process that want the same key, served in order of arrival. Together they have one place in the

@@ -1,9 +1,9 @@
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { AcquireTogether } from './acquire-together.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
-import { AcquireTogether } from './acquire-together.js';
 import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
 

@@ -1,6 +1,6 @@
-import type { EngineParts } from './engine-parts.js';
 import { safetyIntervalMs } from '../store/lease-timing.js';
 import type { Queued } from '../store/lock-store.js';
+import type { EngineParts } from './engine-parts.js';
 
 /** However many messages arrive, a waiter does not ask again sooner than this. */
 const SHORTEST_INTERVAL_MS = 25;

@@ -1,5 +1,5 @@
-import type { Clock } from '../time/clock.js';
 import type { LockStore, RenewCommand, RenewReply } from '../store/lock-store.js';
+import type { Clock } from '../time/clock.js';
 
 /** A lease as the watchdog sees it. */
 export interface Renewable {

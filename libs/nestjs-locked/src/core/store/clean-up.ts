@@ -1,7 +1,7 @@
 import type { Clock } from '../time/clock.js';
-import { RetryPause } from './retry-pause.js';
-import type { LockStore, ReleaseCommand, ReleaseReply, Unknown } from './lock-store.js';
 import type { Scheduled, Scheduler } from '../time/scheduler.js';
+import type { LockStore, ReleaseCommand, ReleaseReply, Unknown } from './lock-store.js';
+import { RetryPause } from './retry-pause.js';
 
 /** How many may be on their way at once when the store answers again: all of them together would be a flood. */
 const MOST_ON_THEIR_WAY = 16;

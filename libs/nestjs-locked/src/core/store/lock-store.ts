@@ -1,5 +1,5 @@
-import type { LockDirectory } from './lock-directory.js';
 import type { LockStoreError } from '../lock.errors.js';
+import type { LockDirectory } from './lock-directory.js';
 
 /** The store did not answer in time, or refused: what is true there is not known. */
 export interface Unknown {

@@ -1,5 +1,5 @@
-import type { CancelTimer, Clock } from './clock.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import type { CancelTimer, Clock } from './clock.js';
 
 /** Something that is due at a moment of the monotonic clock. */
 export interface Scheduled {

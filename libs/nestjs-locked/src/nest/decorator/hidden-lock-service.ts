@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
-import { LockConfigError } from '../../core/lock.errors.js';
 import { hasLockRunner, LOCK_RUNNER, type LockRunner } from '../../core/engine/lock-runner.js';
+import { LockConfigError } from '../../core/lock.errors.js';
 import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 
 /**

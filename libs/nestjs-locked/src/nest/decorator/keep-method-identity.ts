@@ -1,5 +1,6 @@
-import 'reflect-metadata';
 import type { Method } from './decorated-method.js';
+
+import 'reflect-metadata';
 
 /**
  * Gives the wrapper everything by which others know the method: `name`, `length`, the properties that were put on it,

@@ -1,6 +1,7 @@
-import 'reflect-metadata';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { quoted } from '../../core/runtime/quoted.js';
+
+import 'reflect-metadata';
 
 const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
 

@@ -3,8 +3,8 @@ import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { isLockServiceToken, lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 import {
-  lockedMethodsOf,
   type LockedMethodInfo,
+  lockedMethodsOf,
   unlockedOverridesOf,
   wrappedMethodsOf,
 } from './locked-methods.registry.js';

@@ -1,10 +1,10 @@
-import { withSignal, type Keys, type WithLockOptions } from '../../core/lock.options.js';
-import type { DecoratedMethod, Method } from './decorated-method.js';
-import { lockRunnerOf } from './hidden-lock-service.js';
-import { keepMethodIdentity } from './keep-method-identity.js';
+import { type Keys, type WithLockOptions, withSignal } from '../../core/lock.options.js';
 import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
 import type { ResultKind } from '../result/result-kind.js';
+import type { DecoratedMethod, Method } from './decorated-method.js';
+import { lockRunnerOf } from './hidden-lock-service.js';
+import { keepMethodIdentity } from './keep-method-identity.js';
 
 /** How the calls of one method are locked. All of it is known while the class is being defined. */
 export interface LockedMethodPlan {

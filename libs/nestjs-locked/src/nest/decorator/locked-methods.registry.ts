@@ -1,5 +1,5 @@
-import type { Method } from './decorated-method.js';
 import type { ResultKind } from '../result/result-kind.js';
+import type { Method } from './decorated-method.js';
 
 /** The property by which a locked method is known. */
 export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');

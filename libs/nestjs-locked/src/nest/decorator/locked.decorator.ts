@@ -1,7 +1,8 @@
-import { decoratedMethod } from './decorated-method.js';
 import type { Keys } from '../../core/lock.options.js';
-import { requestLockService } from './hidden-lock-service.js';
 import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
+import { decoratedMethod } from './decorated-method.js';
+import { requestLockService } from './hidden-lock-service.js';
+import { checkedLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
 import { lockMethod } from './locked-method.js';
 import type {
   AnyMethod,
@@ -10,7 +11,6 @@ import type {
   LockedMethodWith,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
-import { checkedLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
 import { methodKind } from './method-kind.js';
 
 /** With `onBusy: 'skip'`: the result of the method must be able to be undefined. */

@@ -2,8 +2,8 @@ import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { checkedOnce, type WithLockOptions } from '../../core/lock.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
-import { lockServiceToken } from './lock-service.token.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
+import { lockServiceToken } from './lock-service.token.js';
 
 /**
  * What `@Locked` takes besides the key: the options of a call, without the signal, which only a single call can have.

@@ -1,8 +1,9 @@
-import 'reflect-metadata';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { ResultKind } from '../result/result-kind.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
+
+import 'reflect-metadata';
 
 /**
  * Decides the kind while the class is being defined, because a caller must get an Observable or iterable at once,

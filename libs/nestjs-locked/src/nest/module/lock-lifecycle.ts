@@ -1,7 +1,7 @@
 import type { OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import { seesTransactions } from '../../core/calls/transaction-registry.js';
 import type { LockEngine } from '../../core/engine/lock-engine.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { seesTransactions } from '../../core/calls/transaction-registry.js';
 
 /**
  * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before

@@ -1,7 +1,7 @@
 import type { InjectionToken, Provider } from '@nestjs/common';
-import { LockService } from '../lock.service.js';
 import { lockServiceToken } from '../decorator/lock-service.token.js';
 import { LockedInstances } from '../decorator/locked-instances.js';
+import { LockService } from '../lock.service.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
 
 /**

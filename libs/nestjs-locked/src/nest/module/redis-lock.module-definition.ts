@@ -1,9 +1,9 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
-import type { LockLifecycle } from './lock-lifecycle.js';
 import { lockProviders } from './lock.providers.js';
+import type { LockLifecycle } from './lock-lifecycle.js';
+import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 import { redisLocks } from './redis-locks.js';
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
-import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 

@@ -27,7 +27,10 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
 
 /** What must be known before the options are, even with `forRootAsync`. */
 export interface RedisLockModuleExtras {
-  /** Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default none: the service without a name */
+  /**
+   * Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default none: the service without a
+   * name
+   */
   readonly name?: string;
   /** Whether other modules can inject `LockService` without importing this one. @default true */
   readonly isGlobal?: boolean;

@@ -1,11 +1,11 @@
-import { systemClock } from '../../core/time/clock.js';
 import { LockEngine } from '../../core/engine/lock-engine.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { resolveServiceOptions } from '../../core/lock.options.js';
+import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';
-import { LockLog } from './lock-log.js';
 import { LockLifecycle } from './lock-lifecycle.js';
+import { LockLog } from './lock-log.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 const DEFAULT_KEY_PREFIX = 'lock:';

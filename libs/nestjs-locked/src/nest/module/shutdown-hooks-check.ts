@@ -1,4 +1,3 @@
-import { isMainThread } from 'node:worker_threads';
 import {
   Inject,
   Injectable,
@@ -7,6 +6,7 @@ import {
   type OnModuleDestroy,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { isMainThread } from 'node:worker_threads';
 
 /** Hooks may be enabled, and listeners for signals added, even after the start of the application. */
 const GRACE_MS = 10_000;

@@ -1,10 +1,10 @@
-import { EMPTY, isObservable, type ObservableInput, Observable, of } from 'rxjs';
+import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { streamedResult, isAsyncIterable } from './streamed-result.js';
 import { heldIterator } from './held-iterator.js';
-import { type Enter, openManualHold, ManualHold } from './manual-hold.js';
+import { type Enter, ManualHold, openManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { ResultKind } from './result-kind.js';
+import { isAsyncIterable, streamedResult } from './streamed-result.js';
 
 /** One call of a locked method. */
 export interface LockedCall {

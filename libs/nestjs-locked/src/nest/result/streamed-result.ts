@@ -1,7 +1,7 @@
-import { finished, type Readable } from 'node:stream';
-import { ReadableStream } from 'node:stream/web';
 import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
+import { finished, type Readable } from 'node:stream';
+import { ReadableStream } from 'node:stream/web';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { heldIterator } from './held-iterator.js';
 import { heldObservable } from './held-observable.js';

@@ -1,13 +1,13 @@
 import { setImmediate as immediate } from 'node:timers/promises';
-import type { Clock } from '../../core/time/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { RedisScript } from '../scripts/redis-script.js';
+import { isFromReplica, isReplyError, lacksRights } from '../scripts/reply-error.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
 import type { CommandFailure, CommandOutcome, RedisCommand } from './redis-command.js';
-import type { RedisScript } from '../scripts/redis-script.js';
-import { isFromReplica, isReplyError, lacksRights } from '../scripts/reply-error.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
 
 export interface CommandConnectionOptions {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/time/clock.js';
+import { probeScript } from '../scripts/probe.lua.js';
+import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { CommandConnection } from './command-connection.js';
 import type { CommandFailure } from './redis-command.js';
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import { probeScript } from '../scripts/probe.lua.js';
 import { withinLimit } from './time-limit.js';
 
 /** What became of a message that a script published to our own inbox. */

@@ -1,14 +1,14 @@
-import type { Clock } from '../../core/time/clock.js';
-import type { InboxMessage } from '../../core/store/lock-store.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
+import type { InboxMessage } from '../../core/store/lock-store.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { RedisKeys } from '../scripts/redis-keys.js';
+import type { RedisScript } from '../scripts/redis-script.js';
 import { CommandConnection } from './command-connection.js';
 import { parseInboxMessage } from './inbox-message.js';
 import { InboxProof, type InboxProofOutcome } from './inbox-proof.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import type { RedisScript } from '../scripts/redis-script.js';
 import type { ServerInfo } from './server-info.js';
 
 export interface RedisConnectionsOptions {

@@ -1,7 +1,7 @@
-import type { Clock } from '../../core/time/clock.js';
 import { LockAbortedError, LockConfigError, LockStoreError } from '../../core/lock.errors.js';
-import { reasonOf } from './reason-of.js';
+import type { Clock } from '../../core/time/clock.js';
 import { isFromCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
+import { reasonOf } from './reason-of.js';
 import { clusterError, type ServerInfo } from './server-info.js';
 
 /** How long the start of the application may wait for Redis, in milliseconds. */

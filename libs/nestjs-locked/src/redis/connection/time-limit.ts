@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/time/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
+import type { Clock } from '../../core/time/clock.js';
 import { reasonOf } from './reason-of.js';
 
 /**

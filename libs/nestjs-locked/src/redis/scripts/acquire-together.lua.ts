@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /**
  * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,

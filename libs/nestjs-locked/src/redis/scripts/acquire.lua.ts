@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /** Takes a free lock, or joins the queue. With `nowait`, it neither joins the queue nor overtakes it. */
 export const acquireScript = new RedisScript(

@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /**
  * A waiter gives up. If it was granted the lock in the meantime, the lock is handed on, or kept if this is a last try.

@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /** A waiter looks again: a new token takes the place of the old one, even if the old one was dropped from the queue. */
 export const recheckScript = new RedisScript(

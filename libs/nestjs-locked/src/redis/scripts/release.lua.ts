@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /**
  * Gives the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process joins

@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /**
  * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does

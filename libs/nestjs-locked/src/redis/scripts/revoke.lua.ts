@@ -1,5 +1,5 @@
-import { RedisScript } from './redis-script.js';
 import { PROTOCOL_LUA } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
 
 /** Takes the key from its holder. The holder is told at once; the next waiter gets the key a second later. */
 export const revokeScript = new RedisScript(

@@ -1,4 +1,4 @@
-import { systemClock } from '../../core/time/clock.js';
+import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { Hold } from '../../core/lease/hold.js';
 import {
   LockConfigError,
@@ -6,8 +6,8 @@ import {
   LockLostError,
   LockNotAcquiredError,
 } from '../../core/lock.errors.js';
-import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
+import { systemClock } from '../../core/time/clock.js';
 import type { ClaimOutcome, DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
 

@@ -1,11 +1,11 @@
-import { systemClock } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { systemClock } from '../../core/time/clock.js';
 import { assertTableName } from '../../core/transaction.options.js';
 import type { TransactionQuery } from '../sql/database-session.js';
-import type { FenceTableOptions } from './fence-table.js';
 import { rowsOf } from '../sql/rows-of.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 import { sqlErrorCode } from '../sql/sql-error.js';
+import type { FenceTableOptions } from './fence-table.js';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_AGE_MS = 7 * DAY_MS;

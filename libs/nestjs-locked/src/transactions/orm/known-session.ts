@@ -1,7 +1,7 @@
 import type { DatabaseSession, TransactionQuery } from '../sql/database-session.js';
+import { sessionOf, type SqlDialect } from '../sql/session-of.js';
 import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
-import { sessionOf, type SqlDialect } from '../sql/session-of.js';
 
 /** What the application gives where it cannot be found out. */
 export interface GivenSession {

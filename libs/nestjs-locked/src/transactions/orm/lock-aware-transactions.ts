@@ -1,11 +1,11 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 import { guardedTx } from './guarded-tx.js';
 import { assertAsynchronous } from './known-connection.js';
 import { knownDepth } from './known-depth.js';
 import { knownSession } from './known-session.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
-import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 
 /** How to speak to the transactions of a database library. */
 export interface TransactionsOptions<Tx extends object> {

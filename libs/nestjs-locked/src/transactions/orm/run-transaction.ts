@@ -1,7 +1,7 @@
 import { ambientCoordinator, type EnterTransaction } from '../scope/ambient-coordinator.js';
+import type { TransactionDescription } from '../scope/transaction-description.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import { commitProgress } from './commit-watch.js';
-import type { TransactionDescription } from '../scope/transaction-description.js';
 
 export interface TransactionToRun extends TransactionDescription {
   /** Whether its driver survives it if the database ends its connection. @default true */

@@ -1,15 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold } from '../../core/lease/hold.js';
-import type { Section } from '../../core/calls/section.js';
 import type {
   TransactionalLocks,
   TransactionCoordinator,
 } from '../../core/calls/open-transaction.js';
+import type { Section } from '../../core/calls/section.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
+import type { Hold } from '../../core/lease/hold.js';
+import { retryingConflicts } from '../fence/fence.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
 import { outcomeOfFailedCommit } from './failed-commit.js';
-import { retryingConflicts } from '../fence/fence.js';
-import { assertNoneAcquired, fenceOn, holdsHere, type GuardingHold } from './guarding-hold.js';
+import { assertNoneAcquired, fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';

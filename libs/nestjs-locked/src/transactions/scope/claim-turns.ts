@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { systemClock } from '../../core/time/clock.js';
-import type { Hold } from '../../core/lease/hold.js';
-import { byBytes } from '../../core/keys/key-order.js';
-import { LockNotAcquiredError } from '../../core/lock.errors.js';
 import { Turns } from '../../core/calls/turns.js';
+import { byBytes } from '../../core/keys/key-order.js';
+import type { Hold } from '../../core/lease/hold.js';
+import { LockNotAcquiredError } from '../../core/lock.errors.js';
+import { systemClock } from '../../core/time/clock.js';
 import type { GuardingHold } from './guarding-hold.js';
 
 const TURNS = new WeakMap<Hold, Map<string, Turns>>();

@@ -1,9 +1,9 @@
-import { systemClock } from '../../core/time/clock.js';
+import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { ResolvedLockOptions } from '../../core/lock.options.js';
-import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
-import { AFTERMATH_MS, TransactionRun, type RunMemory } from './transaction-run.js';
+import { systemClock } from '../../core/time/clock.js';
+import { AFTERMATH_MS, type RunMemory, TransactionRun } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
 

@@ -1,9 +1,9 @@
-import type { Hold } from '../../core/lease/hold.js';
-import { byBytes } from '../../core/keys/key-order.js';
-import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
-import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
+import { byBytes } from '../../core/keys/key-order.js';
+import type { Hold } from '../../core/lease/hold.js';
+import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
 import { claimFence } from '../fence/fence.js';
+import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
 

@@ -1,5 +1,5 @@
-import { TransactionRestart } from './transaction-restart.js';
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
+import { TransactionRestart } from './transaction-restart.js';
 
 /** How long after the end of a transaction code may still go on in a run of it that was given up, or that failed. */
 export const AFTERMATH_MS = 10_000;

@@ -6,14 +6,14 @@ import type {
 import type { Section } from '../../core/calls/section.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { systemClock } from '../../core/time/clock.js';
-import { seesFreshData, type DatabaseSession } from '../sql/database-session.js';
+import { type DatabaseSession, seesFreshData } from '../sql/database-session.js';
 import { Branches } from './branches.js';
 import { CommitGate } from './commit-gate.js';
-import { holdsHere, type GuardingHold } from './guarding-hold.js';
+import { type GuardingHold, holdsHere } from './guarding-hold.js';
 import { LocksInside, type TransactionLevel } from './locks-inside.js';
 import type { TransactionDescription } from './transaction-description.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
-import { refusal, type Refusal } from './transaction-refusal.js';
+import { type Refusal, refusal } from './transaction-refusal.js';
 import { AFTERMATH_MS, type TransactionRun } from './transaction-run.js';
 
 /** The isolation level of a transaction can only be set before its first statement. */

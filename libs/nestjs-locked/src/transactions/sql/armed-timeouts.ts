@@ -1,3 +1,4 @@
+import { LockError } from '../../core/lock.errors.js';
 import { systemClock } from '../../core/time/clock.js';
 import type {
   ClaimOutcome,
@@ -5,7 +6,6 @@ import type {
   FenceClaim,
   TransactionBounds,
 } from './database-session.js';
-import { LockError } from '../../core/lock.errors.js';
 import { sqlErrorCode } from './sql-error.js';
 
 /** Which time-out each SQLSTATE of PostgreSQL stands for. */

@@ -18,7 +18,9 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
   'aurora-mysql': 'mysql',
 };
 
-/** @param name as the ORM calls its driver: `postgres`, `mariadb` @returns undefined for databases that cannot be fenced */
+/**
+ * @param name as the ORM calls its driver: `postgres`, `mariadb` @returns undefined for databases that cannot be fenced
+ */
 export function dialectOf(name: unknown): SqlDialect | undefined {
   return typeof name === 'string' ? DIALECTS[name.toLowerCase()] : undefined;
 }
