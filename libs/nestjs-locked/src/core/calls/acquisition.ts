@@ -89,8 +89,9 @@ export class Acquisition {
       const others: string[] = [];
       for (const key of this.#keys) {
         const parent = this.#parentOf(key);
-        if (parent === undefined) others.push(key);
-        else this.#sections.push(await this.#join(parent, 0));
+        const joined = parent === undefined ? undefined : await this.#join(parent, 0);
+        if (joined === undefined) others.push(key);
+        else this.#sections.push(joined);
       }
       for (const key of others) this.#assertServed(key);
       if (others.length > 0) {
@@ -114,11 +115,9 @@ export class Acquisition {
       while (this.#sections.length < this.#keys.length) {
         const key = this.#keys[this.#sections.length] as string;
         const parent = this.#parentOf(key);
-        const section =
-          parent === undefined
-            ? await this.#acquire(key)
-            : await this.#join(parent, this.#remainingWaitMs());
-        this.#sections.push(section);
+        const joined =
+          parent === undefined ? undefined : await this.#join(parent, this.#remainingWaitMs());
+        this.#sections.push(joined ?? (await this.#acquire(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
       const lost = this.#firstLost;
@@ -153,17 +152,21 @@ export class Acquisition {
   }
 
   /**
-   * The hold may have been lost when our turn comes: then it is asked for again, as with any other.
+   * The hold may have been lost when our turn comes: then it is asked for again, as with any other. It may also have
+   * ended, because nobody has waited for this call: then somebody else may have the key, and there is nothing to join.
    * @param waitMs for our turn among the branches of the call that holds the key
+   * @returns undefined if it has ended
    */
-  async #join(parent: Section, waitMs: number): Promise<Section> {
+  async #join(parent: Section, waitMs: number): Promise<Section | undefined> {
     const { key } = parent.hold;
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.turns.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':
-        return new Section(parent.hold, parent);
+        if (parent.hold.users > 0) return new Section(parent.hold, parent);
+        parent.turns.leave();
+        return undefined;
       case 'busy':
         throw perhapsDeadlock(
           new LockNotAcquiredError(
