@@ -13,6 +13,7 @@ const SOURCES = 'libs/nestjs-locked/src/';
 const LEASES = ['test/core/lease.spec.ts', 'test/core/lease-rules.spec.ts'];
 const OPTIONS = ['test/core/lock-options.spec.ts'];
 const RE_ENTRY = ['test/core/re-entry.spec.ts'];
+const QUEUES = ['test/core/local-queue.spec.ts'];
 const LUA = ['test/redis/scripts/'];
 const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
@@ -108,7 +109,7 @@ export const TABLE = [
     name: 'local hand-over after max-hold',
     file: `${SOURCES}core/lease/lease.ts`,
     from: "if (now >= this.#holdEnd) return this.#lose('max-hold');",
-    to: "if (now >= this.#holdEnd) { this.#hold?.lose('max-hold'); return this.#handOut(this.#queue.first); }",
+    to: "if (now >= this.#holdEnd) { this.#hold?.lose('max-hold'); return this.#offer(); }",
     breaks: 'doubt ends sharing: nobody gets a lease whose work still runs',
     specs: LEASES,
     torture: [HOLDS],
@@ -521,7 +522,7 @@ export const TABLE = [
     name: 'release by an operator sent twice',
     file: `${SOURCES}redis/redis-lock-directory.ts`,
     from: 'args, key, false)',
-    to: 'args, name, true)',
+    to: 'args, key, true)',
     breaks: 'an operator takes the lock from its holder of that moment',
     specs: ['test/redis/command-connection.spec.ts'],
   },
@@ -859,5 +860,62 @@ export const TABLE = [
     to: '',
     breaks: 'a COMMIT of which nobody knows what became of it is not a refused one',
     specs: ['test/transactions/typeorm-subscribers.spec.ts'],
+  },
+  // ---- the queue of one key -------------------------------------------------------------------------------
+  {
+    name: 'place in the queue lost with a failure',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'this.#failure = cause;\n    this.#score = score;',
+    to: 'this.#failure = cause;',
+    breaks: 'an attempt that was not answered is repeated from the same place in the queue',
+    specs: QUEUES,
+  },
+  {
+    name: 'pause after a failure cut short',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'if (this.place !== undefined) return; // pausing after a failure',
+    to: '',
+    breaks: 'a store that fails is not asked again by every call that comes',
+    specs: QUEUES,
+  },
+  {
+    name: 'clean-up that is waited for only once',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'this.#awaitsCleanUp = false;\n',
+    to: '',
+    breaks: 'a call asks for its key as soon as what was left for that was taken back',
+    specs: QUEUES,
+  },
+  {
+    name: 'unused lease kept while another process waits',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: ' && !this.#handovers.isLimited;',
+    to: ';',
+    breaks: 'a lease is kept in case somebody here wants it only while nobody else does',
+    specs: QUEUES,
+  },
+  {
+    name: 'fixed lease begun by somebody else',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'this.#numbers.areUnused && this.#grant',
+    to: 'this.#grant',
+    breaks: 'a fixed lease has a length of its own',
+    specs: QUEUES,
+  },
+  {
+    name: 'fixed lease that begins later than in the store',
+    file: `${SOURCES}core/lease/lease-deadline.ts`,
+    from: 'Math.min(this.#at, now + leaseMs - driftMarginMs(leaseMs));',
+    to: 'now + leaseMs - driftMarginMs(leaseMs);',
+    breaks: 'a lease counts from the sending of its command, also if its work begins later',
+    specs: QUEUES,
+  },
+  {
+    name: 'hold joined after its end',
+    file: `${SOURCES}core/calls/acquisition.ts`,
+    from: 'if (parent.hold.users > 0) return new Section',
+    to: 'return new Section',
+    breaks: 'only a hold that is open and not lost is joined',
+    specs: RE_ENTRY,
   },
 ];

@@ -572,6 +572,23 @@ describe('LockEngine, many callers', () => {
     await nothingLeft();
   });
 
+  it('close() waits for all holders, not for the first one only', async () => {
+    const { store, engine, held } = await start();
+    const { hold } = await held();
+    const other = engine.acquire('other');
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const slow = await other;
+    const closed = engine.close(5_000);
+    void hold.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await settled();
+    expect(slow.isHeld).toBe(true);
+    void slow.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await closed;
+  });
+
   it('close() aborts work that takes too long, and does not release its lease', async () => {
     const { clock, store, engine, held } = await start();
     const { hold } = await held();

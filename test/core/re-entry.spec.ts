@@ -310,6 +310,74 @@ describe('a branch whose turn comes after the hold was lost', () => {
   });
 });
 
+describe('a branch whose turn comes after the hold has ended', () => {
+  /** A call that waits for none of the branches that it starts, in which the same key is asked for. */
+  const startBranches = async (engine: LockEngine, branches: (() => Promise<unknown>)[]) => {
+    let ended: Promise<unknown> = Promise.resolve();
+    await engine.withLock('k', {}, () => {
+      ended = Promise.all(branches.map((branch) => branch()));
+    });
+    return { ended };
+  };
+
+  it('asks for a hold of its own, which excludes others', async () => {
+    const { engine, other } = start();
+    const [first, second] = [makeGate(), makeGate()];
+    const tokens: number[] = [];
+    const { ended } = await startBranches(engine, [
+      () => engine.withLock('k', {}, (lock) => (tokens.push(lock.fencingToken), first.opened)),
+      () => engine.withLock('k', {}, (lock) => (tokens.push(lock.fencingToken), second.opened)),
+    ]);
+    first.open();
+    await settled();
+    expect(new Set(tokens).size).toBe(2);
+    expect(await other.tryAcquire('k')).toBeNull();
+    second.open();
+    await ended;
+    await settled();
+    expect(await other.inspect('k')).toBeNull();
+  });
+
+  it('waits for whoever has the key by then', async () => {
+    const { engine, other } = start();
+    const first = makeGate();
+    const order: string[] = [];
+    const { ended } = await startBranches(engine, [
+      () => engine.withLock('k', {}, () => first.opened),
+      () => engine.withLock('k', {}, () => order.push('second')),
+    ]);
+    const stranger = other.acquire('k');
+    await settled();
+    first.open();
+    const theirs = await stranger;
+    await settled();
+    order.push('stranger');
+    await theirs.release();
+    await ended;
+    expect(order).toEqual(['stranger', 'second']);
+  });
+
+  it.each([0, 1, 2, 3, 4, 5, 6, 7, 8])(
+    'leaves nothing behind if it asks %i moments before the end, for another key as well',
+    async (moments) => {
+      const { clock, engine, other } = start();
+      const busy = await other.acquire('z');
+      let late: Promise<unknown> = Promise.resolve();
+      await engine.withLock(['k', 'l'], {}, () => {
+        late = (async () => {
+          for (let n = 0; n < moments; n++) await Promise.resolve();
+          return engine.withLock(['k', 'l', 'z'], { waitMs: 100 }, () => 'never');
+        })();
+        late.catch(() => {});
+      });
+      await clock.advance(200);
+      await expect(late).rejects.toThrow(LockNotAcquiredError);
+      await busy.release();
+      expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+    },
+  );
+});
+
 describe('a signal that many calls wait with', () => {
   it('gets one listener', async () => {
     const { engine } = start();

@@ -91,8 +91,9 @@ export class Acquisition {
       const others: string[] = [];
       for (const key of this.#keys) {
         const parent = this.#parentOf(key);
-        if (parent === undefined) others.push(key);
-        else this.#sections.push(await this.#join(parent, 0));
+        const joined = parent === undefined ? undefined : await this.#join(parent, 0);
+        if (joined === undefined) others.push(key);
+        else this.#sections.push(joined);
       }
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
@@ -120,11 +121,9 @@ export class Acquisition {
       while (this.#sections.length < this.#keys.length) {
         const key = this.#keys[this.#sections.length] as string;
         const parent = this.#parentOf(key);
-        const section =
-          parent === undefined
-            ? await this.#acquire(key)
-            : await this.#join(parent, this.#remainingWaitMs());
-        this.#sections.push(section);
+        const joined =
+          parent === undefined ? undefined : await this.#join(parent, this.#remainingWaitMs());
+        this.#sections.push(joined ?? (await this.#acquire(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
       const lost = this.#firstLost;
@@ -162,17 +161,21 @@ export class Acquisition {
   }
 
   /**
-   * Joins a hold when it is our turn. If the hold is lost by then, it is taken again, like any other.
+   * Joins a hold when it is our turn. If the hold is lost by then, it is taken again, like any other. It may also have
+   * ended, because nobody waited for this call: another process may have the key now, and there is nothing to join.
    * @param waitMs how long to wait for our turn among the branches of the call that holds the key
+   * @returns undefined if the hold has ended
    */
-  async #join(parent: Section, waitMs: number): Promise<Section> {
+  async #join(parent: Section, waitMs: number): Promise<Section | undefined> {
     const { key } = parent.hold;
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.turns.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':
-        return new Section(parent.hold, parent);
+        if (parent.hold.users > 0) return new Section(parent.hold, parent);
+        parent.turns.leave();
+        return undefined;
       case 'busy':
         throw perhapsDeadlock(
           new LockNotAcquiredError(
