@@ -310,6 +310,38 @@ describe('a branch whose turn comes after the hold was lost', () => {
   });
 });
 
+describe('a branch that does not await a branch of its own', () => {
+  it('keeps its turn until that one has ended: two never work at once', async () => {
+    const { engine } = start();
+    const gates = [makeGate(), makeGate(), makeGate()];
+    let working = 0;
+    let most = 0;
+    const work = (n: number) => async (): Promise<void> => {
+      most = Math.max(most, ++working);
+      await gates[n]!.opened;
+      working--;
+    };
+    const late: Promise<void>[] = [];
+    const call = engine.withLock('k', {}, () =>
+      Promise.all([
+        engine.withLock('k', {}, () => {
+          late.push(engine.withLock('k', {}, work(0)), engine.withLock('k', {}, work(1)));
+        }),
+        engine.withLock('k', {}, work(2)),
+      ]),
+    );
+    for (const gate of gates) {
+      await settled();
+      expect(working).toBe(1);
+      gate.open();
+    }
+    await Promise.all([call, ...late]);
+    expect(most).toBe(1);
+    await settled();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+});
+
 describe('a branch whose turn comes after the hold has ended', () => {
   /** A call that waits for none of the branches that it starts, in which the same key is asked for. */
   const startBranches = async (engine: LockEngine, branches: (() => Promise<unknown>)[]) => {

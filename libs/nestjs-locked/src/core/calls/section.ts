@@ -39,7 +39,9 @@ export class Section {
   #close(): Promise<boolean> {
     if (this.#parent === undefined) return this.hold.drop();
     const { isHeld } = this.hold;
-    this.#parent.turns.leave();
+    // Branches of this section that it has not awaited may still work under the key: the next sibling waits for them.
+    const { turns } = this.#parent;
+    this.turns.whenFree(() => turns.leave());
     void this.hold.drop().catch(() => {}); // the call that acquired it learns of a failure, and so does the log
     return Promise.resolve(isHeld);
   }

@@ -8,6 +8,7 @@ import type { Clock } from '../time/clock.js';
 export class Turns {
   readonly #waiting = new Set<() => void>();
   #taken = false;
+  #onFree: () => void = () => {};
 
   /**
    * @param waitMs how long to wait for the turn; 0 = only if it is free now
@@ -41,5 +42,12 @@ export class Turns {
   leave(): void {
     for (const next of this.#waiting) return next();
     this.#taken = false;
+    this.#onFree();
+  }
+
+  /** Calls back once, when nobody has the turn or waits for it any more: perhaps at once. */
+  whenFree(callback: () => void): void {
+    if (this.#taken) this.#onFree = callback;
+    else callback();
   }
 }
