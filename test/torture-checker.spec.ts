@@ -294,6 +294,16 @@ describe('the checker of torture: the terms of a hold', () => {
     expect(violations(lost('expired', 100), fault(50, 60, { disturbs: 'all' }))).toEqual([]);
   });
 
+  it('has ended maxHoldMs after it began, which a process that stood still was told later', () => {
+    const short = [
+      ...hold('a/1', 110, 400, { maxHoldMs: 200, validUntil: 210 }),
+      lose('a/1', 210, 'max-hold'),
+    ];
+    const stalled: Entry = { kind: 'stalled', at: 110, since: 5, process: 'a' };
+    expect(violations(short)).toEqual([expect.stringMatching(/which nothing explains/)]);
+    expect(violations(short, stalled)).toEqual([]);
+  });
+
   it('is not said to be released when it had been taken away', () => {
     const deleted = fault(100, 101, { disturbs: { key: 'k' }, forgets: { key: 'k' } });
     expect(violations(hold('a/1', 10, 400), deleted)).toEqual([

@@ -116,8 +116,12 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
   const recently = { from: lost.at - lease.lengthMs - SLACK_MS, until: lost.at };
   const isExplained = (): boolean => {
     switch (lost.reason) {
-      case 'max-hold':
-        return lost.at >= from + call.maxHoldMs - SLACK_MS / 2;
+      case 'max-hold': {
+        // A process that stood still told the call of its hold that much later than the hold began.
+        const before = { from: from - call.maxHoldMs, until: from };
+        const lateMs = disturbances.stalledMs(process, before);
+        return lost.at >= from - lateMs + call.maxHoldMs - SLACK_MS / 2;
+      }
       case 'shutdown':
         return history.some(
           (entry) =>
