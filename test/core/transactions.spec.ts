@@ -216,12 +216,12 @@ describe('a transaction', () => {
       await sleep(600);
       await transaction(async () => expect(lock.remainingMs()).toBeGreaterThan(560));
     });
-    expect(database.claims).toEqual([[{ key, token: expect.any(Number) }]]);
+    expect(database.claims).toEqual([[{ key, fencingNumber: expect.any(Number) }]]);
   });
 });
 
 describe('a claim', () => {
-  it('begins anew with the transaction when another one came between', async () => {
+  it('begins again with the transaction when another one came between', async () => {
     const { engine, transaction, database, outcomes, key } = await start({ fence: {} });
     database.answers.push({ kind: 'conflict', cause: new Error('40001') });
     let runs = 0;

@@ -56,7 +56,7 @@ export async function claimFence(
   for (let attempt = 1; ; attempt++) {
     const claims = holds.map(({ key, fencingToken }) => ({
       key: locks.fenceKey(key),
-      token: fencingToken,
+      fencingNumber: fencingToken,
     }));
     const outcome = await session.claim(table, claims, bounds).catch((error: unknown) => {
       throw understood(error, table);

@@ -9,7 +9,7 @@ export type TransactionQuery = (sql: string, params: unknown[]) => Promise<unkno
 /** One key and the fencing token with which it is claimed. */
 export interface FenceClaim {
   readonly key: string;
-  readonly token: number;
+  readonly fencingNumber: number;
 }
 
 /** What a transaction may take at most, in milliseconds; 0 and undefined = as the database has it. */

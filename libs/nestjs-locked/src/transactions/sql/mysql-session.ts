@@ -50,7 +50,7 @@ export class MySqlSession implements DatabaseSession {
       await this.#query(
         `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
-        claims.flatMap(({ key, token }) => [key, token]),
+        claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]),
       );
     } catch (cause) {
       const code = sqlErrorCode(cause);
@@ -58,14 +58,14 @@ export class MySqlSession implements DatabaseSession {
       if (code === LOCK_WAIT_TIMEOUT) return { kind: 'blocked', cause };
       throw cause;
     }
-    for (const { key, token } of claims) {
-      const newest = await this.#tokenOf(table, key);
-      if (newest !== token) return { kind: 'fenced', key, newest };
+    for (const { key, fencingNumber } of claims) {
+      const newest = await this.#newest(table, key);
+      if (newest !== fencingNumber) return { kind: 'fenced', key, newest };
     }
     return { kind: 'claimed' };
   }
 
-  async #tokenOf(table: string, key: string): Promise<number> {
+  async #newest(table: string, key: string): Promise<number> {
     const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = ?`, [key]);
     return Number(rowsOf(answer)[0]?.['token']);
   }

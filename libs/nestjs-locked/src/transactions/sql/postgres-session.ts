@@ -34,8 +34,8 @@ export class PostgresSession implements DatabaseSession {
     bounds: TransactionBounds | undefined,
   ): Promise<ClaimOutcome> {
     const params = new Parameters();
-    const row = ({ key, token }: FenceClaim): string =>
-      `SELECT ${params.add(key)}::text, ${params.add(String(token))}::bigint`;
+    const row = ({ key, fencingNumber }: FenceClaim): string =>
+      `SELECT ${params.add(key)}::text, ${params.add(String(fencingNumber))}::bigint`;
     const [first, ...rest] = claims as [FenceClaim, ...FenceClaim[]];
     const firstRow = row(first);
     const settings = settingsOf(bounds ?? {}, params);
@@ -60,9 +60,9 @@ export class PostgresSession implements DatabaseSession {
     return { kind: 'fenced', key: refused.key, newest: await this.#newest(table, refused) };
   }
 
-  async #newest(table: string, { key, token }: FenceClaim): Promise<number> {
+  async #newest(table: string, { key, fencingNumber }: FenceClaim): Promise<number> {
     const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = $1`, [key]);
-    return Math.max(Number(rowsOf(answer)[0]?.['token'] ?? 0), token + 1);
+    return Math.max(Number(rowsOf(answer)[0]?.['token'] ?? 0), fencingNumber + 1);
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
