@@ -78,7 +78,7 @@ describe('a hold that ended by maxHoldMs', () => {
 });
 
 describe('a lease that was lost', () => {
-  it('sends local callers to ask anew, with what is left of their wait', async () => {
+  it('sends local callers to ask again, with what is left of their wait', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held();
     const second = engine.acquire(KEY, { waitMs: 12_000 });
@@ -119,7 +119,7 @@ describe('handing out', () => {
     expect((await second).remainingMs()).toBe(60_000 - 600);
   });
 
-  it('waits while that renewal is not answered, and asks anew when the lease has ended', async () => {
+  it('waits while that renewal is not answered, and asks again when the lease has ended', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held({ leaseMs: 2_000 });
     const second = engine.acquire(KEY, { leaseMs: 60_000 });
@@ -391,7 +391,7 @@ describe('an operator takes the key away', () => {
   const revoke = (store: { listener: StoreListener }, token: string) =>
     store.listener.message({ kind: 'revoked', key: KEY, token });
 
-  it('from a lease that lingers unused: the next caller asks anew', async () => {
+  it('from a lease that lingers unused: the next caller asks again', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
     const { hold, token } = await held();
     await hold.release();
@@ -559,7 +559,7 @@ describe('a lease that `ensure` has prolonged far', () => {
 });
 
 describe('a hold that may not last as long as `ensure` asks', () => {
-  it('is not prolonged: a crash would leave the key taken for so long', async () => {
+  it('is not prolonged: a crash would leave the key taken for that long', async () => {
     const { store, held } = await startScripted({ maxHoldMs: 60_000 });
     const { hold } = await held();
     await expect(hold.ensure(3_600_000)).rejects.toMatchObject({
@@ -584,7 +584,7 @@ describe('a hold that may not last as long as `ensure` asks', () => {
 });
 
 describe('a lease that lingers unused', () => {
-  it('is given back as soon as another process asks for it', async () => {
+  it('is released as soon as another process asks for it', async () => {
     const { store, held, wanted, nothingLeft } = await startScripted({ lingerMs: 20_000 });
     const { hold, token } = await held();
     await hold.release();

@@ -79,7 +79,7 @@ describe('Lease, asking', () => {
     await nothingLeft();
   });
 
-  it('does not wait longer than a second after waitMs for an answer, and gives back a late grant', async () => {
+  it('does not wait longer than a second after waitMs for an answer, and releases a late grant', async () => {
     const { clock, store, engine, nothingLeft } = await start();
     const outcome = engine.acquire(KEY, { waitMs: 200 }).catch((error: unknown) => error);
     const ask = await store.next('acquire');
@@ -294,7 +294,7 @@ describe('Lease, waiting', () => {
     await nothingLeft();
   });
 
-  it('gives back a lease that nobody here wants any more', async () => {
+  it('releases a lease that nobody here wants any more', async () => {
     const { store, engine, nothingLeft } = await start();
     const controller = new AbortController();
     const hold = engine.acquire(KEY, { signal: controller.signal });

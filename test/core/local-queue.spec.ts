@@ -252,7 +252,7 @@ describe('an attempt that was not answered', () => {
     expect((await store.next('acquire')).command.score).toBe(7);
   });
 
-  it('is repeated from there also if it was the confirmation of a grant', async () => {
+  it('is repeated from there even if it was the confirmation of a grant', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { token } = await waiting();
     await clock.advance(2_500);

@@ -95,7 +95,7 @@ describe('renew: false', () => {
 });
 
 describe('lingerMs', () => {
-  it('keeps an unused lease for the next caller here, and for so long only', async () => {
+  it('keeps an unused lease for the next caller here, and for that long only', async () => {
     const { clock, a, b } = two({ lingerMs: 1_000 });
     const first = await a.acquire('k');
     await first.release();

@@ -268,7 +268,7 @@ describe('several keys, waited for', () => {
     expect((await store.next('release')).command).toMatchObject({ key: 'a' }); // not answered
   });
 
-  it('an abort gives back what was taken', async () => {
+  it('an abort releases what was taken', async () => {
     const controller = new AbortController();
     const { store, call, a } = await waitingForBoth({ signal: controller.signal });
     controller.abort();

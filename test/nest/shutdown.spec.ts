@@ -87,7 +87,7 @@ describe('an application that closes', () => {
     await work;
   });
 
-  it('closes its connections also when nobody ever asked for a lock', async () => {
+  it('closes its connections even when nobody ever asked for a lock', async () => {
     const before = await connections();
     @Injectable()
     class Idle {}

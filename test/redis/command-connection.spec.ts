@@ -427,7 +427,7 @@ class PatientClock extends CountingClock {
 }
 
 describe('two connections that lead to different servers', () => {
-  it('are refused at the start, and are not made anew in a tight loop', async () => {
+  it('are refused at the start, and are not made again in a tight loop', async () => {
     const servers = [await startRedisServer(), await startRedisServer()] as const;
     const clients = servers.map(({ url }) => new Redis(url, { lazyConnect: true }));
     const [commands, inbox] = clients as [Redis, Redis];

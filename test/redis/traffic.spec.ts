@@ -240,7 +240,7 @@ describe('traffic', () => {
     expect([...a.events, ...b.events]).toEqual([]);
   });
 
-  it('close leaves no lock behind, also if it was just asked for', async () => {
+  it('close leaves no lock behind, even if it was just asked for', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
 

@@ -46,7 +46,7 @@ const takeOne = ({ host }: { host: Host }, pauseMs?: number): Promise<void> =>
 const isHeld = (key: string): Promise<boolean> => isHeldIn(redis.url, key);
 
 describe('a lock around the transaction', () => {
-  it('is held until COMMIT was answered, also if the transaction outlives the work that opened it', async () => {
+  it('is held until COMMIT was answered, even if the transaction outlives the work that opened it', async () => {
     const { host, locks } = await start();
     let transaction: Promise<void> | undefined;
     const [begun, end] = [makeGate(), makeGate()];

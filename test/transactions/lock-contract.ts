@@ -219,7 +219,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 94]);
     });
 
-    it('begins anew once for all branches of it, and loses nothing', async () => {
+    it('begins again once for all branches of it, and loses nothing', async () => {
       const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
       const sell = (key: string, tx: Runs): Promise<unknown> =>
         locks.withLock(key, () =>

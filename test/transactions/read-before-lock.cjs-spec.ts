@@ -21,7 +21,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
   'what was read at READ COMMITTED before a lock was asked for, with %s',
   (_, orm) => {
     it.each([{}, { fence: {} }])(
-      'is read again under it, also if it is free: %j',
+      'is read again under it, even if it is free: %j',
       async (fenced) => {
         const { locks, transaction } = await orm.start(redis.url, postgres, {
           insideTransaction: 'restart',

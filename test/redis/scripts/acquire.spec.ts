@@ -75,7 +75,7 @@ describe('acquire', () => {
     expect(await holder.heard()).toEqual([`w ${token} stock:42`]);
   });
 
-  it('stands behind everybody, also when the clock of the server has gone back', async () => {
+  it('stands behind everybody, even when the clock of the server has gone back', async () => {
     const { bench } = await heldBench();
     const future = (await serverMicros()) + 3_600_000_000;
     await bench.enqueue(bench.deadToken());

@@ -19,7 +19,7 @@ describe('the fence', () => {
     expect(granted(await bench.acquire(token), token).fence).toBe(stored + 1);
   });
 
-  it('rises from lease to lease, also when a whole block was used', async () => {
+  it('rises from lease to lease, even when a whole block was used', async () => {
     const bench = newBench();
     let highest = 0;
     for (let i = 0; i < 20; i++) {
@@ -39,7 +39,7 @@ describe('the fence', () => {
     expect(granted(await bench.acquire(token), token).fence).toBeGreaterThan(fence + BLOCK);
   });
 
-  it('rises over what a failover has lost, also when it is ahead of the clock', async () => {
+  it('rises over what a failover has lost, even when it is ahead of the clock', async () => {
     const bench = newBench();
     const clock = await serverMicros();
     const replicated = `${clock + 60_000_000} ${clock}`;

@@ -22,7 +22,7 @@ describe('a lock whose other keys were overwritten', () => {
   );
 
   it.each(['release', 'release for a while', 'requeue', 'leave', 'revoke'])(
-    'can be given back: %s',
+    'can be released: %s',
     async (how) => {
       for (const which of ['queue', 'fence'] as const) {
         const { bench, token, fence } = await heldBench();
