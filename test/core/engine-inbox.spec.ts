@@ -1,0 +1,39 @@
+import { describe, expect, it } from '@jest/globals';
+import { locksInUse } from '../../libs/nestjs-locked/src/core/calls/transaction-registry.js';
+import { settled } from '../support/fake-clock.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+
+const PROCESS = 'f'.repeat(32);
+
+describe('a message about a token that nobody here uses', () => {
+  const message = (kind: 'grant' | 'wanted', token: string) =>
+    kind === 'wanted'
+      ? { kind, key: KEY, token }
+      : { kind, key: KEY, token, fence: 1, blockEnd: 10, waiters: 0, acceptMs: 1_000 };
+
+  it.each(['grant', 'wanted'] as const)('releases it if it is our own: %s', async (kind) => {
+    const { store } = await startScripted();
+    const token = `${store.processId}:77`;
+    store.listener.message(message(kind, token));
+    expect((await store.next('release')).command).toEqual({ key: KEY, token, used: 0 });
+  });
+
+  it.each(['grant', 'wanted'] as const)(
+    'leaves it alone if another process has made it, whose lock a release would take: %s',
+    async (kind) => {
+      const { store } = await startScripted();
+      store.listener.message(message(kind, `${PROCESS}:77`));
+      await settled();
+      expect(await store.unanswered()).toEqual([]);
+    },
+  );
+});
+
+describe('a service that is closed', () => {
+  it('is asked by no transaction any more', async () => {
+    const { engine } = await startScripted();
+    expect(locksInUse().has(engine.inTransactions)).toBe(true);
+    await engine.close(0);
+    expect(locksInUse().has(engine.inTransactions)).toBe(false);
+  });
+});
