@@ -918,4 +918,20 @@ export const TABLE = [
     breaks: 'only a hold that is open and not lost is joined',
     specs: RE_ENTRY,
   },
+  {
+    name: 'message about a foreign token that releases it',
+    file: `${SOURCES}core/engine/engine-inbox.ts`,
+    from: ' && tokens.isOwn(token)',
+    to: '',
+    breaks: "whoever may publish cannot take another process's lock",
+    specs: ['test/core/engine-inbox.spec.ts'],
+  },
+  {
+    name: 'transaction: a lock that comes after it has ended is kept',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: "if (this.#state !== 'open') return false;",
+    to: '',
+    breaks: 'what a transaction keeps is released when it ends',
+    specs: ['test/core/transactions.spec.ts'],
+  },
 ];

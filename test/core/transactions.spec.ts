@@ -106,6 +106,53 @@ describe('a transaction', () => {
     expect(told).toBe('transaction-ended');
   });
 
+  it('does not keep a lock that comes after it has ended: the work has one of its own', async () => {
+    const { engine, transaction, key, isFree } = await start({ insideTransaction: 'join' });
+    const held = await engine.acquire(key);
+    let late: Promise<unknown> = Promise.resolve();
+    const body = async (): Promise<void> => {
+      late = engine.withLock(key, { waitMs: 2_000 }, async () => 'work');
+      await late;
+    };
+    await expect(transaction(body, { limitMs: 30 })).rejects.toThrow('has expired');
+    await held.release();
+    expect(await late).toBe('work');
+    expect(await isFree()).toBe(true);
+  });
+
+  it('takes no lock that comes while it is being committed, and claims nothing for it', async () => {
+    const options = { insideTransaction: 'join', fence: {} } as const;
+    const { engine, database, transaction, key, isFree } = await start(options);
+    const held = await engine.acquire(key, { maxHoldMs: Infinity });
+    const [committing, commit] = [makeGate(), makeGate()];
+    database.beforeCommit = () => (committing.open(), commit.opened);
+    let late: Promise<unknown> = Promise.resolve();
+    const running = engine.withLock(uniqueKey('other'), {}, () =>
+      transaction(async () => {
+        late = engine.withLock(key, {}, async () => 'work');
+        late.catch(() => {});
+        await sleep(5);
+      }),
+    );
+    await committing.opened;
+    await held.release();
+    await expect(late).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(database.claims).toHaveLength(1);
+    commit.open();
+    await running;
+    expect(await isFree()).toBe(true);
+  });
+
+  it("fails with the database's own error if a claim inside of it meets another one", async () => {
+    const options = { insideTransaction: 'join', fence: {} } as const;
+    const { engine, database, transaction, outcomes, key } = await start(options);
+    const cause = new Error('could not serialize access');
+    database.answers.push({ kind: 'conflict', cause });
+    const body = () => engine.withLock(key, {}, async () => 'work');
+    await expect(transaction(body)).rejects.toBe(cause);
+    expect(outcomes).toEqual(['rolled back']);
+  });
+
   it('keeps a lock that is held elsewhere and becomes the current one inside', async () => {
     const { engine, transaction, key, isFree } = await start();
     const lock = await engine.acquire(key);
