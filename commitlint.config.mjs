@@ -5,7 +5,7 @@ export default {
   // Git writes what merges, and people explain a merge as they like.
   ignores: [(message) => message.startsWith('Merge ')],
   rules: {
-    'type-enum': [2, 'always', ['feat', 'fix', 'test', 'docs', 'refactor', 'chore']],
+    'type-enum': [2, 'always', ['feat', 'fix', 'test', 'docs', 'refactor', 'style', 'chore']],
     'header-max-length': [0],
     'subject-max-length': [2, 'always', 110],
     // Names of classes and commands begin a subject as they are written.
