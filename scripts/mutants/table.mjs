@@ -117,7 +117,7 @@ export const TABLE = [
   {
     name: 'fixed lease passed on',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: '!before.renew || !renew || ',
+    from: '!before.renew || ',
     to: '',
     breaks: 'a fixed lease is shared with nobody',
     specs: OPTIONS,

@@ -115,7 +115,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    */
   mayServe({ renew, leaseMs }: ResolvedLockOptions): boolean {
     const before = this.#before;
-    if (before !== undefined && (!before.renew || !renew || this.#handovers.isSpent)) return false;
+    if (before !== undefined && (!before.renew || this.#handovers.isSpent)) return false;
     return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
   }
 
@@ -136,8 +136,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#isFresh = false;
     this.#leaseMs = options.leaseMs;
     this.#state = 'held';
-    this.#holdEnd = Infinity;
-    this.#idleUntil = Infinity;
     const hold = new Hold(this, this.#numbers.next(), options);
     this.#hold = hold;
     if (isPart) this.#schedule();
@@ -369,8 +367,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'idle':
         return this.giveUp();
       case 'doubtful':
-        this.#end();
-        return this.#ending.forget();
+        return this.#forget();
       case 'over':
         return;
       default:
@@ -418,8 +415,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /** The grant had lapsed before it was confirmed: the queue asks again, from the old place in the store's queue. */
   #askAgain(): void {
-    this.#end();
-    this.#ending.forget();
+    this.#forget();
     this.#user.over(this, this.#grant.score);
   }
 
@@ -436,6 +432,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   #releaseLost(): void {
     this.#ending.afterLoss(this.#numbers.used, this.#longestEnd);
+  }
+
+  /** Ends it without a command: the store does not have it any more. */
+  #forget(): void {
+    this.#end();
+    this.#ending.forget();
   }
 
   #end(): void {
@@ -470,8 +472,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'confirming':
         return this.#askAgain();
       case 'doubtful':
-        this.#end();
-        return this.#ending.forget();
+        return this.#forget();
       case 'over':
         return;
       default:
