@@ -9,9 +9,8 @@
  *     npm run mutants -- --check           only whether the table fits the source
  *
  * Each mutant of `scripts/mutants/table.mjs` is applied to a built copy of the tree, never to the tree itself. The
- * specs
- * that it names are run, then its torture commands with up to three seeds. First all of these must pass without any
- * mutant (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
+ * specs that it names are run, then its torture commands with up to three seeds. First all of these must pass without
+ * any mutant (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

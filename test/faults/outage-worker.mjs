@@ -1,8 +1,7 @@
 /**
  * A process that asks Redis for locks at a steady rate, with the built library. Started with `fork`, with the URL of
- * Redis and
- * the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with what became of the
- * calls of that time, and `acquire` with the kind of one answer.
+ * Redis and the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with what
+ * became of the calls of that time, and `acquire` with the kind of one answer.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../libs/nestjs-locked/dist/core/time/clock.js';

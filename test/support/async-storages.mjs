@@ -1,8 +1,7 @@
 /**
  * Every `AsyncLocalStorage` that was ever used costs something for every promise of the process: with a hundred of
- * them, Node
- * 20 is two hundred times slower. Each spec file loads Nest and the library anew, with storages of their own, and jest
- * runs many files in one process. So those that a file has used are switched off when it ends.
+ * them, Node 20 is two hundred times slower. Each spec file loads Nest and the library anew, with storages of their
+ * own, and jest runs many files in one process. So those that a file has used are switched off when it ends.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 

@@ -15,9 +15,9 @@ export interface OwnRedis extends Pick<
 
 /**
  * A Redis server for one spec file or `describe` alone, there from its first `beforeAll` to its end. Take it for tests
- * that
- * pause, kill or configure their server, make users on it, empty it, or look at all of its commands and connections.
- * Tests that do nothing but use keys of their own take `useRedis`, the server of the whole run, which starts nothing.
+ * that pause, kill or configure their server, make users on it, empty it, or look at all of its commands and
+ * connections. Tests that do nothing but use keys of their own take `useRedis`, the server of the whole run, which
+ * starts nothing.
  *
  * Hooks of Jest run in the order in which they are declared: what uses the server and has an `afterAll` of its own says
  * so before it calls this.

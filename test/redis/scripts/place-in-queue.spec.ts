@@ -4,6 +4,17 @@ import { useScripts } from '../../support/use-scripts.js';
 
 const { contendedBench } = useScripts();
 
+/** The lock has lapsed, one process waits, and the one that waited before it has lost its place. */
+async function lapsedBench() {
+  const { bench, waiting, score } = await contendedBench();
+  const next = await bench.peer();
+  const second = next.token();
+  await bench.acquire(second);
+  await bench.redis.zrem(bench.queue, waiting);
+  await bench.redis.del(bench.lock);
+  return { bench, waiting, score, second };
+}
+
 describe('a place in the queue', () => {
   it('is not claimed back while a lapsed lease is remembered: who left it may have had its turn', async () => {
     const { bench, waiting, score } = await contendedBench();
@@ -29,12 +40,7 @@ describe('a place in the queue', () => {
   });
 
   it('is not claimed back by the one who finds that the lock has lapsed', async () => {
-    const { bench, waiting, score } = await contendedBench();
-    const next = await bench.peer();
-    const second = next.token();
-    await bench.acquire(second);
-    await bench.redis.zrem(bench.queue, waiting);
-    await bench.redis.del(bench.lock);
+    const { bench, waiting, score, second } = await lapsedBench();
     const back = bench.deadToken();
 
     queued(await bench.recheck(waiting, back, score), back);
@@ -46,12 +52,7 @@ describe('a place in the queue', () => {
   it.each(['a single try', 'a try of several keys', 'a last try'])(
     'is not claimed back when %s has found that the lock has lapsed',
     async (what) => {
-      const { bench, waiting, score } = await contendedBench();
-      const next = await bench.peer();
-      const second = next.token();
-      await bench.acquire(second);
-      await bench.redis.zrem(bench.queue, waiting);
-      await bench.redis.del(bench.lock);
+      const { bench, waiting, score, second } = await lapsedBench();
       const token = bench.deadToken();
       if (what === 'a single try') await bench.acquire(token, { nowait: true });
       else if (what === 'a last try') await bench.leave(token, { take: true });

@@ -9,6 +9,17 @@ import { releaseScript } from '../../../libs/nestjs-locked/src/redis/scripts/rel
 import { renewScript } from '../../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { revokeScript } from '../../../libs/nestjs-locked/src/redis/scripts/revoke.lua.js';
 
+/** Those that read or change a lock by its rules. */
+const LOCK_SCRIPTS = [
+  acquireScript,
+  acquireTogetherScript,
+  recheckScript,
+  releaseScript,
+  leaveScript,
+  renewScript,
+  revokeScript,
+];
+
 describe('the comment at the head of a script', () => {
   const documented = /^-- (?:returns|\s+\|)\s+(.+)$/gm;
   const grantedForm = 'granted token fence blockEnd waiters';
@@ -39,24 +50,19 @@ describe('the comment at the head of a script', () => {
     },
   );
 
-  it.each([
-    acquireScript,
-    acquireTogetherScript,
-    recheckScript,
-    releaseScript,
-    leaveScript,
-    renewScript,
-    revokeScript,
-  ])('of $name names every argument that the script reads, and no other', ({ lua }) => {
-    const head = headOf(lua);
-    const body = lua.replace(head, '');
+  it.each(LOCK_SCRIPTS)(
+    'of $name names every argument that the script reads, and no other',
+    ({ lua }) => {
+      const head = headOf(lua);
+      const body = lua.replace(head, '');
 
-    expect(head).toContain('ARGV inbox prefix, acceptMs, fenceKeepMs');
-    expect(new Set([1, 2, 3, ...indexes(head, 'ARGV')])).toEqual(indexes(body, 'ARGV'));
-    expect(head).toMatch(/^-- KEYS lock, queue, fence, lapsed /m);
-    expect(body).toContain('lock, queue, fence, lapsed = unpack(KEYS, ');
-    expect(indexes(body, 'KEYS')).toEqual(new Set());
-  });
+      expect(head).toContain('ARGV inbox prefix, acceptMs, fenceKeepMs');
+      expect(new Set([1, 2, 3, ...indexes(head, 'ARGV')])).toEqual(indexes(body, 'ARGV'));
+      expect(head).toMatch(/^-- KEYS lock, queue, fence, lapsed /m);
+      expect(body).toContain('lock, queue, fence, lapsed = unpack(KEYS, ');
+      expect(indexes(body, 'KEYS')).toEqual(new Set());
+    },
+  );
 
   it('of probe, and of inspect, names every key and argument', () => {
     expect(indexes(probeScript.lua, 'KEYS')).toEqual(new Set([1, 2, 3]));
@@ -79,16 +85,7 @@ describe('the comment at the head of a script', () => {
 
 describe('the commands of the scripts', () => {
   it('are all tried by the probe', () => {
-    const all = [
-      acquireScript,
-      acquireTogetherScript,
-      recheckScript,
-      releaseScript,
-      leaveScript,
-      renewScript,
-      revokeScript,
-      inspectScript,
-    ].flatMap(({ lua }) => commandsOf(lua));
+    const all = [...LOCK_SCRIPTS, inspectScript].flatMap(({ lua }) => commandsOf(lua));
 
     expect([...new Set(all)].filter((name) => !commandsOf(probeScript.lua).includes(name))).toEqual(
       [],
