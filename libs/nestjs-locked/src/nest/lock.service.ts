@@ -83,7 +83,7 @@ export class LockService implements HasLockRunner {
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
-  async acquire(key: Keys, options?: LockOptions): Promise<Lock> {
+  acquire(key: Keys, options?: LockOptions): Promise<Lock> {
     return this.#engine.acquire(key, options);
   }
 
@@ -91,7 +91,7 @@ export class LockService implements HasLockRunner {
    * Takes the lock if it is free now (or within `waitMs`, which is 0 here unless given).
    * @returns null if somebody else has it. If Redis does not answer, the call still rejects
    */
-  async tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
+  tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
     return this.#engine.tryAcquire(key, options);
   }
 

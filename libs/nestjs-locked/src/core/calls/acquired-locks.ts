@@ -2,9 +2,27 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../lease/hold.js';
 import type { HeldLock } from './held-lock.js';
 
-interface Place {
-  lock: HeldLock | undefined;
-  isEmpty: boolean;
+/** Where a lock of `acquire()` is noted when the call has it. */
+export class AcquiredPlace {
+  #lock: HeldLock | undefined;
+  #isLeft = false;
+
+  take(lock: HeldLock): void {
+    this.#lock = lock;
+  }
+
+  /** The call did not get its lock. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
+  get holds(): readonly Hold[] {
+    return this.#lock?.holds ?? [];
+  }
+
+  get isInUse(): boolean {
+    return !this.#isLeft && this.#lock?.isHeld !== false;
+  }
 }
 
 /**
@@ -12,30 +30,23 @@ interface Place {
  * by them; it is only known that they were acquired before what comes later in the same context.
  */
 export class AcquiredLocks {
-  readonly #storage = new AsyncLocalStorage<readonly Place[]>();
+  readonly #storage = new AsyncLocalStorage<readonly AcquiredPlace[]>();
 
   /**
-   * Notes the lock for the context of the caller. It must be called before the first `await`, because what comes after
-   * that runs in a context of its own.
+   * Makes a place for a lock in the context of the caller. It must be called before the first `await`, because what
+   * comes after that runs in a context of its own.
    */
-  note(acquiring: Promise<HeldLock | null>): void {
-    const place: Place = { lock: undefined, isEmpty: false };
+  newPlace(): AcquiredPlace {
+    const place = new AcquiredPlace();
     this.#storage.enterWith([...this.#present(), place]);
-    acquiring.then(
-      (lock) => {
-        place.lock = lock ?? undefined;
-        place.isEmpty = lock === null;
-      },
-      () => (place.isEmpty = true),
-    );
+    return place;
   }
 
   here(): readonly Hold[] {
-    return this.#present().flatMap(({ lock }) => lock?.holds ?? []);
+    return this.#present().flatMap(({ holds }) => holds);
   }
 
-  #present(): readonly Place[] {
-    const places = this.#storage.getStore() ?? [];
-    return places.filter(({ lock, isEmpty }) => !isEmpty && lock?.isHeld !== false);
+  #present(): readonly AcquiredPlace[] {
+    return (this.#storage.getStore() ?? []).filter(({ isInUse }) => isInUse);
   }
 }

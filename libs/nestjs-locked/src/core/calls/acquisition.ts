@@ -151,10 +151,10 @@ export class Acquisition {
   async #acquire(key: string): Promise<Section> {
     const later = this.#laterKeyHeld(key);
     const waitMs = this.#cappedWaitMs(key, later);
+    this.#assertNotClosing(key);
+    const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
     try {
-      this.#assertNotClosing(key);
-      const hold = await this.#queues.enter(key, { ...this.#options, waitMs }, this.#isSeveral);
-      return new Section(hold);
+      return new Section(await this.#queues.enter(key, options, this.#isSeveral));
     } catch (error) {
       throw perhapsDeadlock(error, later);
     }
@@ -237,7 +237,7 @@ export class Acquisition {
   // ---- the end ----------------------------------------------------------------------------------------------
 
   get #firstLost(): number {
-    return this.#sections.findIndex(({ hold }) => !hold.isHeld);
+    return this.#sections.findIndex(isLost);
   }
 
   /** The last step before the work. */
@@ -259,6 +259,10 @@ export class Acquisition {
     const cause: unknown = this.#options.signal?.reason;
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
+}
+
+function isLost({ hold }: Section): boolean {
+  return !hold.isHeld;
 }
 
 function perhapsDeadlock(error: unknown, later: string | undefined): unknown {

@@ -10,6 +10,8 @@ interface Scope {
   readonly innermost: Lock;
 }
 
+const NONE: readonly string[] = [];
+
 function isUsable(section: Section): boolean {
   return section.isOpen && section.hold.isHeld;
 }
@@ -32,9 +34,10 @@ export class AmbientHolds {
   }
 
   /** The keys that this context holds, or that its transaction keeps. */
-  heldKeys(): string[] {
-    const kept = this.#kept().filter(isUsable);
-    return [...this.ownHolds(), ...kept.map(({ hold }) => hold)].map(({ key }) => key);
+  heldKeys(): readonly string[] {
+    const kept = this.#kept();
+    if (this.#storage.getStore() === undefined && kept.length === 0) return NONE;
+    return [...this.#ownSections(), ...kept.filter(isUsable)].map(({ hold }) => hold.key);
   }
 
   /** The keys that this branch of the context has got since it entered this section. */
@@ -58,8 +61,9 @@ export class AmbientHolds {
   /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */
   isInsideCallThatJoined(sections: readonly Section[]): boolean {
     const here = this.#storage.getStore()?.sections;
+    if (here === undefined) return false;
     return sections.some((section) => {
-      const innermost = here?.get(section.hold.key);
+      const innermost = here.get(section.hold.key);
       return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
     });
   }

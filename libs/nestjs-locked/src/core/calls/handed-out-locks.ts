@@ -12,7 +12,8 @@ export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
   readonly #service: () => TransactionalLocks;
-  readonly #locks = new Set<HeldLock>();
+  /** How many there are. */
+  #locks = 0;
   #onIdle: () => void = () => {};
 
   /** @param service the lock service, as transactions know it */
@@ -24,16 +25,14 @@ export class HandedOutLocks {
 
   /** @param sections one for each key of a call, all of them held */
   handOut(sections: readonly Section[]): HeldLock {
-    const onReleased = (): void => {
-      this.#locks.delete(lock);
-      if (this.#locks.size === 0) this.#onIdle();
-    };
-    const lock = new HeldLock(sections, this.#ambient, onReleased, (holds, work) =>
-      this.#runInTransaction(holds, work),
-    );
-    this.#locks.add(lock);
-    return lock;
+    this.#locks++;
+    return new HeldLock(sections, this.#ambient, this.#onReleased, this.#runInTransaction);
   }
+
+  readonly #onReleased = (): void => {
+    this.#locks--;
+    if (this.#locks === 0) this.#onIdle();
+  };
 
   /** Runs the work with these locks as the current ones, and releases them. */
   async run<T>(sections: readonly Section[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
@@ -48,7 +47,10 @@ export class HandedOutLocks {
     }
   }
 
-  async #runInTransaction<T>(holds: readonly Hold[], work: () => T | Promise<T>): Promise<T> {
+  readonly #runInTransaction = async <T>(
+    holds: readonly Hold[],
+    work: () => T | Promise<T>,
+  ): Promise<T> => {
     const transaction = currentTransaction();
     if (transaction === undefined) return work();
     await transaction.adopt(this.#service(), holds, 'lock.run');
@@ -56,7 +58,7 @@ export class HandedOutLocks {
       holds.map(({ key }) => key),
       work,
     );
-  }
+  };
 
   async #leave(lock: HeldLock): Promise<void> {
     const settled = lock.settle();
@@ -66,7 +68,7 @@ export class HandedOutLocks {
 
   /** Waits until no lock is left, for `limitMs` at most. */
   async idle(limitMs: number): Promise<void> {
-    if (this.#locks.size === 0) return;
+    if (this.#locks === 0) return;
     await new Promise<void>((resolve) => {
       const cancel = this.#parts.clock.after(limitMs, resolve);
       this.#onIdle = () => {

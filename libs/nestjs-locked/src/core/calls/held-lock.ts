@@ -107,7 +107,7 @@ export class HeldLock implements Lock {
   }
 
   release(): Promise<boolean> {
-    this.#released ??= this.#release().finally(this.#onReleased);
+    this.#released ??= this.#release();
     if (!this.#isKeptByThisCode) return this.#released;
     this.#released.catch(() => {}); // already reported
     return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
@@ -131,10 +131,15 @@ export class HeldLock implements Lock {
   }
 
   async #release(): Promise<boolean> {
-    const answers = await Promise.all(
-      [...this.#sections].reverse().map((section) => section.close()),
-    );
-    return answers.every(Boolean);
+    try {
+      if (this.#sections.length === 1) return await this.#first.close();
+      const answers = await Promise.all(
+        [...this.#sections].reverse().map((section) => section.close()),
+      );
+      return answers.every(Boolean);
+    } finally {
+      this.#onReleased();
+    }
   }
 
   get #first(): Section {

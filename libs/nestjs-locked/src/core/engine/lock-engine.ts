@@ -1,4 +1,4 @@
-import { AcquiredLocks } from '../calls/acquired-locks.js';
+import { AcquiredLocks, type AcquiredPlace } from '../calls/acquired-locks.js';
 import type { CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
@@ -93,34 +93,34 @@ export class LockEngine implements LockRunner {
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
     const resolved = this.#resolved(options);
-    const acquiring = this.#acquire(keys, resolved);
-    this.#noteAcquired(acquiring, resolved);
-    return acquiring;
-  }
-
-  async #acquire(keys: Keys, options: ResolvedLockOptions): Promise<HeldLock> {
+    const place = this.#newPlace(resolved);
     try {
-      return this.#handedOut.handOut(await this.#sectionsOf(keys, options, 'acquire'));
+      const sections = await this.#sectionsOf(keys, resolved, 'acquire');
+      return this.#handOut(sections, place);
     } catch (error) {
-      throw await this.#withHolder(error, options);
+      place?.leave();
+      throw await this.#withHolder(error, resolved);
     }
   }
 
   /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
     const resolved = this.#resolved({ ...options, waitMs: options?.waitMs ?? 0 });
-    const acquiring = this.#tryAcquire(keys, resolved);
-    this.#noteAcquired(acquiring, resolved);
-    return acquiring;
-  }
-
-  async #tryAcquire(keys: Keys, options: ResolvedLockOptions): Promise<HeldLock | null> {
+    const place = this.#newPlace(resolved);
     try {
-      return this.#handedOut.handOut(await this.#sectionsOf(keys, options, 'tryAcquire'));
+      const sections = await this.#sectionsOf(keys, resolved, 'tryAcquire');
+      return this.#handOut(sections, place);
     } catch (error) {
+      place?.leave();
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
+  }
+
+  #handOut(sections: readonly Section[], place: AcquiredPlace | undefined): HeldLock {
+    const lock = this.#handedOut.handOut(sections);
+    place?.take(lock);
+    return lock;
   }
 
   async withLock<T>(
@@ -141,13 +141,22 @@ export class LockEngine implements LockRunner {
   }
 
   /** @returns one section for each key, all of them held */
-  async #sectionsOf(
+  #sectionsOf(
     asked: Keys,
     options: ResolvedLockOptions,
     callSite: string,
   ): Promise<readonly Section[]> {
     const keys = inOrder(asked);
-    if (!this.#lifetime.isOpen) await this.open(); // a call may come before the application has started
+    // A call may come before the application has started.
+    if (!this.#lifetime.isOpen) return this.open().then(() => this.#take(keys, options, callSite));
+    return this.#take(keys, options, callSite);
+  }
+
+  #take(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    callSite: string,
+  ): Promise<readonly Section[]> {
     const transaction = currentTransaction();
     if (transaction === undefined) return this.inTransactions.take(keys, options);
     return transaction.take(this.inTransactions, { keys, options, callSite });
@@ -159,11 +168,12 @@ export class LockEngine implements LockRunner {
 
   /**
    * Later transactions must know of the lock only if there is a fence for them to claim. A lock for the application's
-   * whole life is not meant for a transaction.
+   * whole life is not meant for a transaction. The place is in the context of the caller, which must not have been left
+   * by an `await`.
    */
-  #noteAcquired(acquiring: Promise<HeldLock | null>, { maxHoldMs }: ResolvedLockOptions): void {
+  #newPlace({ maxHoldMs }: ResolvedLockOptions): AcquiredPlace | undefined {
     const { fence } = this.inTransactions.transactionOptions;
-    if (fence !== undefined && maxHoldMs < Infinity) this.#acquired.note(acquiring);
+    return fence !== undefined && maxHoldMs < Infinity ? this.#acquired.newPlace() : undefined;
   }
 
   /** The error, with the holder's name if that can be found out. A single try is meant to answer at once. */

@@ -20,6 +20,14 @@ export class FencingNumbers {
     return this.#used;
   }
 
+  /**
+   * What the store must be told when the lease ends, so that numbers that were reserved and not used can be given out
+   * again; 0 if it has nothing to correct.
+   */
+  get toReport(): number {
+    return this.#used === this.#blockEnd ? 0 : this.#used;
+  }
+
   /** Whether no hold has been given a number yet. */
   get areUnused(): boolean {
     return this.#used < this.#first;

@@ -55,6 +55,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
+  /** A renewal is on its way for which a call waits. */
+  #isRenewing = false;
   /** The label that was last written for `inspect` under this lease. */
   #label: string | undefined;
   #hold: Hold | undefined;
@@ -165,6 +167,15 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#schedule();
   }
 
+  /**
+   * Another call waits here. If no number is reserved for it, one is asked for now, so that it need not wait for that
+   * when the present hold has ended.
+   */
+  expectCall(): void {
+    if (this.#state !== 'held' || !this.#numbers.areSpent) return;
+    if (!this.#endsByItself && this.#hold?.options.renew === true) this.#renewNow();
+  }
+
   /** Writes the label once for each lease, and again only if the next call has another one. */
   #show(label: string): void {
     if (label === this.#label) return;
@@ -180,6 +191,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#state = 'confirming';
     this.#renewAt = Infinity;
     this.#schedule();
+    this.#renewNow();
+  }
+
+  /** Unless a renewal that was asked for like this is on its way. */
+  #renewNow(): void {
+    if (this.#isRenewing) return;
+    this.#isRenewing = true;
     this.#parts.watchdog.collect(this);
     this.#parts.watchdog.flush();
   }
@@ -188,16 +206,16 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * A lease that was lost is still released, because it may only have been believed lost. With an unknown commit it is
    * never released, lost or not.
    */
-  async endHold(hold: Hold): Promise<boolean> {
+  endHold(hold: Hold): Promise<boolean> {
     this.noticeDeadline();
-    if (this.#hold !== hold) return false;
+    if (this.#hold !== hold) return Promise.resolve(false);
     this.#hold = undefined;
     this.#holdEnd = Infinity;
     const isLost = this.#state !== 'held';
     if (this.#commitUnknown) return this.#runOut(!isLost);
     if (isLost) {
       this.#releaseLost();
-      return false;
+      return Promise.resolve(false);
     }
     const keepMs = hold.since + hold.options.holdAtLeastMs - this.#parts.clock.now();
     if (keepMs > 0 && keepMs < Infinity) return this.release(Math.ceil(keepMs));
@@ -232,14 +250,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   release(keepMs = 0): Promise<boolean> {
     this.#end();
     this.#user.over(this);
-    return this.#ending.release(this.#numbers.used, this.#longestEnd, keepMs);
+    return this.#ending.release(this.#numbers.toReport, this.#longestEnd, keepMs);
   }
 
   /** Hands it over to the next in the store's queue, and asks again. @returns whether the lease was ours until now */
   requeue(leaseMs: number): Promise<boolean> {
     this.#end();
     const next = this.#user.askAgain(this, leaseMs);
-    return this.#ending.requeue(next, this.#numbers.used, this.#longestEnd);
+    return this.#ending.requeue(next, this.#numbers.toReport, this.#longestEnd);
   }
 
   /** Releases an idle lease: another process wants the key, or the time for which it is kept is over. */
@@ -263,6 +281,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {
     this.#parts.scheduler.catchUp();
+    this.#isRenewing = false;
     if (this.#state === 'over' || this.#state === 'doubtful') return;
     switch (reply.kind) {
       case 'renewed':
@@ -431,7 +450,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #releaseLost(): void {
-    this.#ending.afterLoss(this.#numbers.used, this.#longestEnd);
+    this.#ending.afterLoss(this.#numbers.toReport, this.#longestEnd);
   }
 
   /** Ends it without a command: the store does not have it any more. */

@@ -1,4 +1,5 @@
 import { LockAbortedError, LockStoreError } from '../lock.errors.js';
+import { LinkedList } from '../runtime/linked-list.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
@@ -27,8 +28,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   readonly #parts: EngineParts;
   /** Called when no call is left, and there is neither a request nor a lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
-  /** In order of arrival. A Set, because calls in the middle leave as well. */
-  readonly #calls = new Set<WaitingCall>();
+  readonly #calls = new LinkedList<WaitingCall>();
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
   /** Why the store could not be asked; undefined once it has answered again. */
@@ -43,11 +43,6 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts = parts;
     this.key = key;
     this.#onEmpty = onEmpty;
-  }
-
-  get #first(): WaitingCall | undefined {
-    for (const call of this.#calls) return call;
-    return undefined;
   }
 
   /** Whether a single try must fail now, because this process has the key already or waits for it. */
@@ -90,6 +85,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     }
     this.#calls.add(call);
     this.#parts.scheduler.schedule(call, call.dueAt);
+    this.#lease?.expectCall();
     this.#proceed(store);
     return call.promise;
   }
@@ -102,7 +98,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    */
   onFree(): Promise<boolean> {
     const lease = this.#lease as Lease;
-    const call = this.#first;
+    const call = this.#calls.first;
     if (call === undefined) return this.#isClosed ? lease.release() : lease.rest();
     if (!lease.mayServe(call.options)) return lease.requeue(call.options.leaseMs);
     const hold = lease.handOut(call.options, call.isPart);
@@ -115,6 +111,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#failure = undefined;
     call.resolve(hold);
     this.#refuseAllAtEnd(); // this is the answer that they waited for
+    if (!this.isEmpty) this.#lease?.expectCall();
   }
 
   /**
@@ -124,7 +121,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    * another holder, and the new attempt would wait for its own process.
    */
   #proceed(store: Acquires = this.#parts.store): void {
-    const call = this.#first;
+    const call = this.#calls.first;
     if (call !== undefined && this.#lease?.state === 'idle') {
       void this.onFree().catch(() => {}); // already reported
       return;

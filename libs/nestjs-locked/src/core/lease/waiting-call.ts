@@ -1,6 +1,7 @@
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../lock.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
+import type { Linked } from '../runtime/linked-list.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
@@ -29,7 +30,10 @@ export interface CallTerms {
 }
 
 /** One call that waits for its hold. */
-export class WaitingCall implements Scheduled {
+export class WaitingCall implements Scheduled, Linked<WaitingCall> {
+  list: object | undefined;
+  before: WaitingCall | undefined;
+  after: WaitingCall | undefined;
   place: Scheduled['place'];
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;

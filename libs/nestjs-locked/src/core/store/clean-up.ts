@@ -58,15 +58,16 @@ export class CleanUp implements Scheduled {
   }
 
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
-  async release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
-    const first = await this.#store.release(command);
-    if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
-      this.#owe(command.key, until, () => this.#store.release(command), done, true);
-      this.#pause();
-    } else {
-      done();
-    }
-    return first;
+  release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
+    return this.#store.release(command).then((first) => {
+      if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
+        this.#owe(command.key, until, () => this.#store.release(command), done, true);
+        this.#pause();
+      } else {
+        done();
+      }
+      return first;
+    });
   }
 
   /**

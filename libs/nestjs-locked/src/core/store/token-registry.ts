@@ -12,7 +12,8 @@ export interface TokenOwner {
  */
 export class TokenRegistry {
   readonly #processId: string;
-  readonly #owners = new Map<string, TokenOwner>();
+  /** Each owner in a cell that is emptied: what was deleted from a Map is not collected soon (see `LinkedList`). */
+  readonly #owners = new Map<string, { owner: TokenOwner | undefined }>();
   #count = 0;
 
   constructor(processId: string) {
@@ -21,17 +22,19 @@ export class TokenRegistry {
 
   introduce(owner: TokenOwner): string {
     const token = leaseToken(this.#processId, ++this.#count);
-    this.#owners.set(token, owner);
+    this.#owners.set(token, { owner });
     return token;
   }
 
   /** The token has another owner from now on: it passes from a request to the lease that came of it. */
   assign(token: string, owner: TokenOwner): void {
-    this.#owners.set(token, owner);
+    const cell = this.#owners.get(token);
+    if (cell === undefined) this.#owners.set(token, { owner });
+    else cell.owner = owner;
   }
 
   ownerOf(token: string): TokenOwner | undefined {
-    return this.#owners.get(token);
+    return this.#owners.get(token)?.owner;
   }
 
   /** Whether this process has introduced it, or may have: a message can name any token. */
@@ -40,6 +43,9 @@ export class TokenRegistry {
   }
 
   forget(token: string): void {
+    const cell = this.#owners.get(token);
+    if (cell === undefined) return;
+    cell.owner = undefined;
     this.#owners.delete(token);
   }
 
