@@ -4,6 +4,7 @@ import type { RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { acceptanceLeaseMs } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   openRedis,
@@ -11,8 +12,8 @@ import {
 } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
-import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
-import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
+import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';
@@ -28,6 +29,12 @@ const LEASE_MS = 1_500;
 const LIMIT_MS = 500;
 /** So many may wait for a connection, or be on their way. */
 const MOST = 1_000;
+/** Those of a store with these settings. */
+const scripts = new LockScripts({
+  inboxPrefix: 'lock:inbox:',
+  acceptMs: acceptanceLeaseMs(LEASE_MS),
+  fenceKeepMs: FENCE_KEEP_MS,
+});
 
 async function openStore(connection: string | RedisOptions, clock = new CountingClock()) {
   const redis = openRedis(connection);
@@ -293,7 +300,7 @@ describe('scripts', () => {
     await own.restart();
     admin = openAdmin(own.url);
     const keys = ['a', 'b', 'c', 'd'];
-    await admin.eval(acquireScript.lua, 4, ...keys, 'lock:inbox:', 500, 0, 'somebody', 1, 1, '');
+    await admin.eval(scripts.acquire.lua, 4, ...keys, 'somebody', 1, 1);
     await eventually(async () =>
       expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' }),
     );
@@ -349,7 +356,7 @@ describe('scripts', () => {
     const token = peer.token();
 
     await admin.script('FLUSH');
-    await admin.script('LOAD', leaveScript.lua);
+    await admin.script('LOAD', scripts.leave.lua);
     const [acquired, left, other] = await Promise.all([
       peer.acquire(name, token),
       peer.leave(name, token),

@@ -7,12 +7,9 @@ import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
-import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
-import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
-import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
+import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
-import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
-import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
@@ -21,7 +18,11 @@ import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-const scripts = [acquireScript, recheckScript, renewScript, releaseScript, leaveScript];
+const { all: scripts } = new LockScripts({
+  inboxPrefix: 'lock:inbox:',
+  acceptMs: 3_000,
+  fenceKeepMs: FENCE_KEEP_MS,
+});
 
 const server = useRedisServer();
 
@@ -95,7 +96,7 @@ describe('traffic', () => {
     }
   });
 
-  it('fifty callers of one process follow each other with no command in between', async () => {
+  it('fifty callers of one process follow each other with one command in between, for their fencing numbers', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -113,7 +114,7 @@ describe('traffic', () => {
       ),
     );
 
-    expect(await sentButPings(monitor)).toEqual(['acquire', 'release']);
+    expect(await sentButPings(monitor)).toEqual(['acquire', 'renew', 'release']);
     const [first = 0] = fences;
     expect(fences).toEqual(Array.from({ length: 50 }, (_, i) => first + i));
     expect(await server.admin.get(`lock:{${key}}:fence`)).toBe(String(first + 49));

@@ -1,14 +1,9 @@
 import type { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
-import { acquireScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire.lua.js';
-import { acquireTogetherScript } from '../../libs/nestjs-locked/src/redis/scripts/acquire-together.lua.js';
-import { leaveScript } from '../../libs/nestjs-locked/src/redis/scripts/leave.lua.js';
-import { recheckScript } from '../../libs/nestjs-locked/src/redis/scripts/recheck.lua.js';
+import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
-import { releaseScript } from '../../libs/nestjs-locked/src/redis/scripts/release.lua.js';
-import { renewScript } from '../../libs/nestjs-locked/src/redis/scripts/renew.lua.js';
-import { revokeScript } from '../../libs/nestjs-locked/src/redis/scripts/revoke.lua.js';
 import { afterTest } from './after-test.js';
+import { runScript } from './run-script.js';
 import { uniqueKey } from './unique-key.js';
 
 export type Reply = (string | number)[];
@@ -25,6 +20,7 @@ export class ScriptBench {
   readonly fence: string;
   readonly lapsed: string;
   readonly inboxPrefix: string;
+  readonly scripts: LockScripts;
 
   constructor(
     readonly redis: Redis,
@@ -36,6 +32,11 @@ export class ScriptBench {
     this.fence = `${this.lock}:fence`;
     this.lapsed = `${this.lock}:lapsed`;
     this.inboxPrefix = `${prefix}inbox:`;
+    this.scripts = new LockScripts({
+      inboxPrefix: this.inboxPrefix,
+      acceptMs: ACCEPT_MS,
+      fenceKeepMs: FENCE_KEEP_MS,
+    });
   }
 
   /** The same key through another connection. */
@@ -45,11 +46,6 @@ export class ScriptBench {
 
   get keys(): string[] {
     return [this.lock, this.queue, this.fence, this.lapsed];
-  }
-
-  /** The first arguments of every script. */
-  get settings(): readonly (string | number)[] {
-    return [this.inboxPrefix, ACCEPT_MS, FENCE_KEEP_MS];
   }
 
   /** A process whose inbox is subscribed. */
@@ -72,21 +68,23 @@ export class ScriptBench {
     token: string,
     options: { leaseMs?: number; nowait?: boolean; score?: number | string } = {},
   ): Promise<Reply> {
-    const { leaseMs = LEASE_MS, nowait = false, score = '' } = options;
-    return this.#run(acquireScript, [token, leaseMs, nowait ? 1 : 0, score]);
+    const { leaseMs = LEASE_MS, nowait = false, score } = options;
+    const args = [token, leaseMs, leaseMs + FENCE_KEEP_MS, nowait ? 1 : 0];
+    return this.#run(this.scripts.acquire, score === undefined ? args : [...args, score]);
   }
 
   recheck(token: string, newToken: string, score: number | string): Promise<Reply> {
-    return this.#run(recheckScript, [token, newToken, LEASE_MS, score]);
+    return this.#run(this.scripts.recheck, [token, newToken, LEASE_MS, score]);
   }
 
   /** @param newToken queue again with it */
   release(token: string, used: number, newToken = '', keepMs = 0): Promise<Reply> {
-    return this.#run(releaseScript, [token, used, newToken, LEASE_MS, keepMs]);
+    const args = [token, used, newToken, LEASE_MS, keepMs];
+    return this.#run(this.scripts.release, used === 0 ? [token] : args);
   }
 
   leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
-    return this.#run(leaveScript, [token, other, take ? 1 : 0, LEASE_MS]);
+    return this.#run(this.scripts.leave, [token, other, take ? 1 : 0, LEASE_MS]);
   }
 
   async renew(token: string, used: number, leaseMs = LEASE_MS): Promise<Reply> {
@@ -97,14 +95,11 @@ export class ScriptBench {
   async renewAll(
     leases: readonly { bench: ScriptBench; token: string; used: number; leaseMs?: number }[],
   ): Promise<Reply[]> {
-    const replies = await renewScript.run(
+    const replies = await runScript(
       this.redis,
+      this.scripts.renew,
       leases.flatMap(({ bench }) => bench.keys),
-      [
-        ...this.settings,
-        ...leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
-      ],
-      () => true,
+      leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
     );
     for (const { bench } of leases) await bench.assertEverythingEnds();
     return replies as Reply[];
@@ -114,18 +109,18 @@ export class ScriptBench {
     asked: readonly { bench: ScriptBench; token: string }[],
     leaseMs = LEASE_MS,
   ): Promise<[string, ...Reply[]]> {
-    const reply = await acquireTogetherScript.run(
+    const reply = await runScript(
       this.redis,
+      this.scripts.acquireTogether,
       asked.flatMap(({ bench }) => bench.keys),
-      [...this.settings, leaseMs, ...asked.map(({ token }) => token)],
-      () => true,
+      [leaseMs, ...asked.map(({ token }) => token)],
     );
     for (const { bench } of asked) await bench.assertEverythingEnds();
     return reply as [string, ...Reply[]];
   }
 
   revoke(id: string): Promise<unknown> {
-    return this.#run(revokeScript, [id]);
+    return this.#run(this.scripts.revoke, [id]);
   }
 
   /** What Redis keeps of the key; lifetimes and the time of writing aside. */
@@ -171,12 +166,11 @@ export class ScriptBench {
     await this.redis.set(key, value);
   }
 
+  /** @returns an answer of one word or number as a list, too */
   async #run(script: RedisScript, args: readonly (string | number)[]): Promise<Reply> {
-    const all = [...this.settings, ...args];
-    const { keys } = this;
-    const reply = await script.run(this.redis, keys, all, () => true);
+    const reply = await runScript(this.redis, script, this.keys, args);
     await this.assertEverythingEnds();
-    return reply as Reply;
+    return (typeof reply === 'string' ? [reply] : reply) as Reply;
   }
 }
 

@@ -14,12 +14,13 @@ export function useScripts() {
   /** A key that nobody has used. */
   const newBench = (name?: string): ScriptBench => new ScriptBench(server.admin, name);
 
-  /** A key whose lock somebody holds. */
+  /** A key whose lock somebody holds, who has renewed it and so has a block of numbers. */
   const heldBench = async (name?: string) => {
     const bench = newBench(name);
     const holder = await bench.peer();
     const token = holder.token();
     const { fence } = granted(await bench.acquire(token), token);
+    await bench.renew(token, fence);
     return { bench, holder, token, fence };
   };
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
+import { runScript } from '../../support/run-script.js';
 import { granted, queued } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
@@ -74,12 +75,7 @@ describe('without the right to publish', () => {
   it('probe is refused, and leaves nothing', async () => {
     const bench = newBench();
     const keys = [bench.lock, bench.queue, bench.fence];
-    const probe = probeScript.run(
-      await muted(),
-      keys,
-      [`${bench.inboxPrefix}x`, 'probe'],
-      () => true,
-    );
+    const probe = runScript(await muted(), probeScript, keys, [`${bench.inboxPrefix}x`, 'probe']);
 
     await expect(probe).rejects.toThrow(/channel/);
     expect(await bench.redis.exists(...keys)).toBe(0);

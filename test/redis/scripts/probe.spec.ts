@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
+import { runScript } from '../../support/run-script.js';
 import { useScripts } from '../../support/use-scripts.js';
 
 const { newBench } = useScripts();
@@ -11,7 +12,7 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     for (const attempt of ['first', 'repeated']) {
-      const reply = await probeScript.run(bench.redis, keys, [peer.channel, 'probe'], () => true);
+      const reply = await runScript(bench.redis, probeScript, keys, [peer.channel, 'probe']);
 
       expect([attempt, reply]).toEqual([attempt, 1]);
       expect(await peer.heard()).toEqual(['probe']);
@@ -24,7 +25,7 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     expect(
-      await probeScript.run(bench.redis, keys, [`${bench.inboxPrefix}x`, 'probe'], () => true),
+      await runScript(bench.redis, probeScript, keys, [`${bench.inboxPrefix}x`, 'probe']),
     ).toBe(0);
   });
 });

@@ -5,16 +5,16 @@ import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js'
 import type { Clock } from '../core/time/clock.js';
 import type { CommandConnection } from './connection/command-connection.js';
 import type { RedisConnection } from './connection/redis-client.js';
-import { inspectScript } from './scripts/inspect.lua.js';
+import type { LockScripts } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
-import { revokeScript } from './scripts/revoke.lua.js';
 import { readInspectReply } from './scripts/script-replies.js';
 
 export interface RedisLockDirectoryOptions {
   readonly commands: CommandConnection;
   readonly clock: Clock;
   readonly keys: RedisKeys;
+  readonly scripts: LockScripts;
   readonly processId: string;
   /** The prefix that the connection itself puts before the keys of its commands. */
   readonly connectionPrefix: string;
@@ -70,9 +70,9 @@ export class RedisLockDirectory implements LockDirectory {
   }
 
   async inspect(key: string): Promise<LockRecord | undefined> {
-    const { keys } = this.#options;
+    const { keys, scripts } = this.#options;
     const all = [...keys.of(key), keys.labelOf(key)];
-    const reply = await this.#runScript(inspectScript, all, [], key);
+    const reply = await this.#runScript(scripts.inspect, all, [], key);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
     const processId = processIdOf(found.value);
@@ -106,10 +106,11 @@ export class RedisLockDirectory implements LockDirectory {
   }
 
   async revoke(key: string): Promise<boolean> {
-    const { keys } = this.#options;
-    const args = [keys.inboxPrefix, 0, 0, randomUUID()]; // no lease lengths: it grants nothing
+    const { keys, scripts } = this.#options;
     // If it were sent twice, it could take the lock from somebody who acquired it in between.
-    return Number(await this.#runScript(revokeScript, keys.of(key), args, key, false)) === 1;
+    return (
+      Number(await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false)) === 1
+    );
   }
 
   #runScript(
@@ -119,9 +120,9 @@ export class RedisLockDirectory implements LockDirectory {
     key: string,
     isRepeatable = true,
   ): Promise<unknown> {
-    return this.#run(
+    return this.#run<unknown>(
       `${script.name} '${key}'`,
-      (redis, mayRepeat) => script.run(redis, redisKeys, args, mayRepeat),
+      (redis, whole) => script.send(redis, redisKeys, args, whole),
       isRepeatable,
     );
   }
@@ -129,10 +130,11 @@ export class RedisLockDirectory implements LockDirectory {
   /** @throws LockStoreError */
   async #run<T>(
     action: string,
-    send: (redis: RedisConnection, mayRepeat: () => Promise<boolean>) => Promise<T>,
+    send: (redis: RedisConnection, whole: boolean) => Promise<T>,
     isRepeatable = true,
   ): Promise<T> {
-    const outcome = await this.#options.commands.run({ action, keys: [], send, isRepeatable });
+    const command = { action, keys: [], send, isRepeatable };
+    const outcome = await this.#options.commands.run(command, (ended) => ended);
     if (outcome.kind === 'failed') throw outcome.cause;
     return outcome.reply as T;
   }

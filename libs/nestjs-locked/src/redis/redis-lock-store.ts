@@ -20,24 +20,16 @@ import type {
   Unknown,
 } from '../core/store/lock-store.js';
 import type { Clock } from '../core/time/clock.js';
-import type { RedisClient } from './connection/redis-client.js';
+import type { RedisClient, RedisConnection } from './connection/redis-client.js';
 import type { CommandOutcome } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
 import type { ServerInfo } from './connection/server-info.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
-import { acquireScript } from './scripts/acquire.lua.js';
-import { acquireTogetherScript } from './scripts/acquire-together.lua.js';
-import { inspectScript } from './scripts/inspect.lua.js';
-import { leaveScript } from './scripts/leave.lua.js';
-import { probeScript } from './scripts/probe.lua.js';
-import { recheckScript } from './scripts/recheck.lua.js';
+import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
-import { releaseScript } from './scripts/release.lua.js';
-import { renewScript } from './scripts/renew.lua.js';
-import { revokeScript } from './scripts/revoke.lua.js';
 import {
-  completed,
+  isUnfinished,
   readAcquireReply,
   readHandoverReply,
   readLeaveReply,
@@ -61,18 +53,6 @@ export interface RedisLockStoreOptions {
   readonly closeClient: () => Promise<void>;
 }
 
-const SCRIPTS = [
-  acquireScript,
-  acquireTogetherScript,
-  inspectScript,
-  leaveScript,
-  probeScript,
-  recheckScript,
-  releaseScript,
-  renewScript,
-  revokeScript,
-];
-
 /**
  * Leases in one Redis server. There is a script for each command, one connection for all commands, and another one for
  * the inbox. Both connections are our own; of the client, only the options are used.
@@ -81,8 +61,8 @@ export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
   readonly commandTimeoutMs: number;
   readonly directory: RedisLockDirectory;
-  /** The first arguments of every script. */
-  readonly #settings: readonly (string | number)[];
+  readonly #scripts: LockScripts;
+  readonly #fenceKeepMs: number;
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
   readonly #connections: RedisConnections;
@@ -93,11 +73,12 @@ export class RedisLockStore implements LockStore {
     const { client, clock, keyPrefix, leaseMs } = options;
     this.#options = options;
     this.#keys = new RedisKeys(keyPrefix);
-    this.#settings = [
-      this.#keys.inboxPrefix,
-      acceptanceLeaseMs(leaseMs),
-      options.fenceKeepMs ?? FENCE_KEEP_MS,
-    ];
+    this.#fenceKeepMs = options.fenceKeepMs ?? FENCE_KEEP_MS;
+    this.#scripts = new LockScripts({
+      inboxPrefix: this.#keys.inboxPrefix,
+      acceptMs: acceptanceLeaseMs(leaseMs),
+      fenceKeepMs: this.#fenceKeepMs,
+    });
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
     const { processId } = this;
     const keys = this.#keys;
@@ -106,13 +87,21 @@ export class RedisLockStore implements LockStore {
       clock,
       keys,
       processId,
-      scripts: SCRIPTS,
+      scripts: this.#scripts.all,
       timeLimitMs: this.commandTimeoutMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
     });
     const { commands } = this.#connections;
     const connectionPrefix = client.options.keyPrefix ?? '';
-    this.directory = new RedisLockDirectory({ commands, clock, keys, processId, connectionPrefix });
+    const scripts = this.#scripts;
+    this.directory = new RedisLockDirectory({
+      commands,
+      clock,
+      keys,
+      scripts,
+      processId,
+      connectionPrefix,
+    });
   }
 
   get inboxReady(): boolean {
@@ -154,12 +143,19 @@ export class RedisLockStore implements LockStore {
   }
 
   acquire({ key, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
-    const args = [token, leaseMs, nowait ? 1 : 0, score ?? ''];
-    return this.#run(acquireScript, key, args, readAcquireReply);
+    const args: (string | number)[] = [token, leaseMs, leaseMs + this.#fenceKeepMs];
+    if (nowait) args.push(1);
+    else if (score !== undefined) args.push(0, score);
+    return this.#run(this.#scripts.acquire, key, args, (reply) => readAcquireReply(reply, token));
   }
 
-  async recheck({ key, token, newToken, leaseMs, score }: RecheckCommand): Promise<RecheckReply> {
-    return this.#run(recheckScript, key, [token, newToken, leaseMs, score], readRequeueReply);
+  recheck({ key, token, newToken, leaseMs, score }: RecheckCommand): Promise<RecheckReply> {
+    return this.#run(
+      this.#scripts.recheck,
+      key,
+      [token, newToken, leaseMs, score],
+      readRequeueReply,
+    );
   }
 
   async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
@@ -167,94 +163,94 @@ export class RedisLockStore implements LockStore {
     const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
     const keys = commands.map(({ key }) => key);
     const others = keys.length > 3 ? ` and ${keys.length - 3} more` : '';
-    const outcome = await this.#send(
-      acquireTogetherScript,
+    const replies = await this.#send(
+      this.#scripts.acquireTogether,
       keys,
       [leaseMs, ...tokens],
       `acquire ${quotedList(keys.slice(0, 3))}${others}`,
+      (reply) => readTogetherReply(reply, tokens),
     );
-    const replies = read(outcome, (reply) => readTogetherReply(reply, tokens));
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
-  async release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
-    const outcome = await this.#sendOne(releaseScript, key, [token, used, '', 0, keepMs]);
-    const reply = read(outcome, readReleaseReply);
-    return reply.kind === 'lost' && mayBeRepeated(outcome) ? { kind: 'released' } : reply;
+  release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
+    const args: (string | number)[] = [token];
+    if (keepMs > 0) args.push(used, '', 0, keepMs);
+    else if (used > 0) args.push(used);
+    return this.#run(this.#scripts.release, key, args, (reply, mayHaveRunBefore) => {
+      const released = readReleaseReply(reply);
+      // The answer "not yours" may only mean that the first of two runs succeeded.
+      return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
+    });
   }
 
-  async requeue(command: RequeueCommand): Promise<RequeueReply> {
+  requeue(command: RequeueCommand): Promise<RequeueReply> {
     const { key, token, used, newToken, leaseMs } = command;
-    const outcome = await this.#sendOne(releaseScript, key, [token, used, newToken, leaseMs, 0]);
-    const reply = read(outcome, readHandoverReply);
-    return reply.kind !== 'unknown' && mayBeRepeated(outcome)
-      ? { ...reply, wasLost: false }
-      : reply;
+    const args = [token, used, newToken, leaseMs];
+    return this.#run(this.#scripts.release, key, args, (reply, mayHaveRunBefore) => {
+      const asked = readHandoverReply(reply);
+      return mayHaveRunBefore ? { ...asked, wasLost: false } : asked;
+    });
   }
 
   leave({ key, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
-    return this.#run(leaveScript, key, [token, other, take ? 1 : 0, leaseMs], readLeaveReply);
+    return this.#run(
+      this.#scripts.leave,
+      key,
+      [token, other, take ? 1 : 0, leaseMs],
+      readLeaveReply,
+    );
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
     const keys = commands.map(({ key }) => key);
     const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
-    const outcome = await this.#send(renewScript, keys, args, `renew ${keys.length} leases`);
-    const replies = read(outcome, readRenewReply);
+    const action = `renew ${keys.length} leases`;
+    const replies = await this.#send(this.#scripts.renew, keys, args, action, readRenewReply);
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
-  async #run<Reply>(
+  #run<Reply>(
     script: RedisScript,
     key: string,
     args: readonly (string | number)[],
-    readReply: (reply: unknown) => Reply,
+    readReply: ReadReply<Reply>,
   ): Promise<Reply | Unknown> {
-    return read(await this.#sendOne(script, key, args), readReply);
+    return this.#send(script, [key], args, `${script.name} '${key}'`, readReply);
   }
 
-  #sendOne(
-    script: RedisScript,
-    key: string,
-    args: readonly (string | number)[],
-  ): Promise<CommandOutcome> {
-    return this.#send(script, [key], args, `${script.name} '${key}'`);
-  }
-
-  #send(
+  #send<Reply>(
     script: RedisScript,
     keys: readonly string[],
     args: readonly (string | number)[],
     action: string,
-  ): Promise<CommandOutcome> {
-    const redisKeys = keys.flatMap((key) => this.#keys.of(key));
-    const all = [...this.#settings, ...args];
-    return this.#connections.commands.run({
+    readReply: ReadReply<Reply>,
+  ): Promise<Reply | Unknown> {
+    const [only = ''] = keys;
+    const redisKeys =
+      keys.length === 1 ? this.#keys.of(only) : keys.flatMap((key) => this.#keys.of(key));
+    const command = {
       action,
       keys,
-      send: (redis, mayRepeat) =>
-        completed(() => script.run(redis, redisKeys, all, mayRepeat), mayRepeat),
-    });
+      send: (redis: RedisConnection, whole: boolean) => script.send(redis, redisKeys, args, whole),
+      isUnfinished,
+    };
+    return this.#connections.commands.run(command, (outcome) => read(outcome, readReply));
   }
 }
 
-/** The command may have been sent twice, and the answer "not yours" may only mean that the first time succeeded. */
-function mayBeRepeated(outcome: CommandOutcome): boolean {
-  return outcome.kind === 'answered' && outcome.mayHaveRunBefore;
-}
+/** @param mayHaveRunBefore the command may have been carried out twice */
+type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
 
 /** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
-function read<Reply>(
-  outcome: CommandOutcome,
-  readReply: (reply: unknown) => Reply,
-): Reply | Unknown {
+function read<Reply>(outcome: CommandOutcome, readReply: ReadReply<Reply>): Reply | Unknown {
   if (outcome.kind === 'failed') {
     const { cause, neverRan } = outcome;
     if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
     return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
   }
   try {
-    return readReply(outcome.reply);
+    return readReply(outcome.reply, outcome.mayHaveRunBefore);
   } catch (cause) {
     const message = `Cannot read the answer of Redis: ${String(cause)}`;
     return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };

@@ -1,12 +1,18 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LockStoreError } from '../../core/lock.errors.js';
+import { LinkedList } from '../../core/runtime/linked-list.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisScript } from '../scripts/redis-script.js';
-import { isFromReplica, isReplyError, lacksRights } from '../scripts/reply-error.js';
+import {
+  isFromReplica,
+  isReplyError,
+  isUnknownScript,
+  lacksRights,
+} from '../scripts/reply-error.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
-import type { RedisClient, RedisConnection } from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
 import type { CommandFailure, CommandOutcome, RedisCommand } from './redis-command.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
 
@@ -65,14 +71,15 @@ export class CommandConnection {
   #connections = 0;
   #sendings = 0;
   #lastError: unknown;
-  /** Commands not sent yet, and commands sent but not answered. Both sets keep the order of the calls. */
-  #waiting = new Set<OpenCommand>();
-  #unanswered = new Set<OpenCommand>();
+  /** Commands not sent yet, and commands sent but not answered. Both lists keep the order of the calls. */
+  #waiting = new LinkedList<OpenCommand>();
+  readonly #unanswered = new LinkedList<OpenCommand>();
   /** The unanswered commands whose script the server did not know. The function tells a command to go ahead, or not. */
   readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
   /** Forgotten commands that were told to go ahead, and are on their way again. */
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
+  #cancelLimit: (() => void) | undefined;
 
   constructor(options: CommandConnectionOptions) {
     this.#options = options;
@@ -100,20 +107,23 @@ export class CommandConnection {
     return this.#connections;
   }
 
-  /** Never rejects. */
-  run(command: RedisCommand): Promise<CommandOutcome> {
-    if (this.#connection === undefined) return this.#refused(command, 'the locks are not open');
-    if ((!this.#isAdmitted || this.#isSilent) && this.#waiting.size >= MOST_WAITING) {
-      const reason = `Redis cannot be reached, and ${MOST_WAITING} commands wait for it already`;
-      return this.#refused(command, `${reason}${this.#because}`);
-    }
-    return new Promise((end) => {
-      const open = new OpenCommand(command, end);
+  /** @param read makes the result of what became of the command; neither of them ever throws or rejects */
+  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
+    return new Promise((resolve) => {
+      const end = (outcome: CommandOutcome): void => resolve(read(outcome));
+      if (this.#connection === undefined) {
+        return end(this.#refused(command, 'the locks are not open'));
+      }
+      if ((!this.#isAdmitted || this.#isSilent) && this.#waiting.size >= MOST_WAITING) {
+        const reason = `Redis cannot be reached, and ${MOST_WAITING} commands wait for it already`;
+        return end(this.#refused(command, `${reason}${this.#because}`));
+      }
       const { clock, timeLimitMs } = this.#options;
-      open.cancelLimit = clock.after(timeLimitMs, () => this.#expire(open));
+      const open = new OpenCommand(command, clock.now() + timeLimitMs, end);
       const connection = this.#waiting.size === 0 ? this.#usable : undefined;
       if (connection === undefined) this.#waiting.add(open);
-      else this.#send(open, connection.redis);
+      else this.#send(open, connection);
+      this.#watchLimit();
     });
   }
 
@@ -139,6 +149,7 @@ export class CommandConnection {
   close(): void {
     this.#connections++;
     this.#isAdmitted = false;
+    if (this.#oldest === undefined) this.#cancelLimit?.();
     this.#connection?.close();
     this.#connection = undefined;
   }
@@ -185,8 +196,14 @@ export class CommandConnection {
     this.#forgotten.clear();
     this.#repeating.clear();
     const unanswered = [...this.#unanswered];
-    this.#unanswered = new Set();
-    this.#waiting = new Set([...unanswered, ...this.#waiting]);
+    const waiting = new LinkedList<OpenCommand>();
+    for (const from of [this.#unanswered, this.#waiting]) {
+      for (let open = from.first; open !== undefined; open = from.first) {
+        from.delete(open);
+        waiting.add(open);
+      }
+    }
+    this.#waiting = waiting;
     for (const open of unanswered) {
       if (open.command.isRepeatable !== false) continue;
       this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
@@ -206,32 +223,43 @@ export class CommandConnection {
   }
 
   #sendWaiting(): void {
-    for (const open of this.#waiting) {
+    for (;;) {
+      const open = this.#waiting.first;
       const connection = this.#usable;
-      if (connection === undefined) return;
+      if (open === undefined || connection === undefined) return;
       this.#waiting.delete(open);
-      this.#send(open, connection.redis);
+      this.#send(open, connection);
     }
   }
 
-  #send(open: OpenCommand, redis: RedisConnection): void {
-    const sending = ++this.#sendings;
-    const connection = this.#connections;
-    open.sending = sending;
+  #send(open: OpenCommand, own: OwnConnection): void {
+    open.sending = ++this.#sendings;
     this.#unanswered.add(open);
+    this.#transmit(open, own, false);
+  }
+
+  /** @param whole the server does not know the script of the command */
+  #transmit(open: OpenCommand, own: OwnConnection, whole: boolean): void {
+    const { sending } = open;
+    const connection = this.#connections;
+    own.joinWrites();
     const isAwaited = (): boolean => open.sending === sending && this.#unanswered.has(open);
-    open.command
-      .send(redis, async () => isAwaited() && this.#turnOf(open))
-      .then(
-        (reply) => {
-          if (isAwaited()) this.#answered(open, reply);
-          else this.#heard(connection);
-        },
-        (error: unknown) => {
-          if (isAwaited()) this.#notAnswered(open, error);
-          else this.#heard(connection);
-        },
-      );
+    const again = async (how: { whole: boolean }): Promise<void> => {
+      if ((await this.#turnOf(open)) && isAwaited()) this.#transmit(open, own, how.whole);
+      else this.#heard(connection);
+    };
+    open.command.send(own.redis, whole).then(
+      (reply) => {
+        if (!isAwaited()) return this.#heard(connection);
+        if (open.command.isUnfinished?.(reply) === true) return void again({ whole: false });
+        this.#answered(open, reply);
+      },
+      (error: unknown) => {
+        if (!isAwaited()) return this.#heard(connection);
+        if (!whole && isUnknownScript(error)) return void again({ whole: true });
+        this.#notAnswered(open, error);
+      },
+    );
   }
 
   // ---- answers ----------------------------------------------------------------------------------------------
@@ -261,6 +289,31 @@ export class CommandConnection {
     this.#connection?.reconnect();
   }
 
+  // ---- time limits ------------------------------------------------------------------------------------------
+
+  /** One timer for all commands. The time limit is the same for all of them, so the oldest one is the next due. */
+  #watchLimit(): void {
+    if (this.#cancelLimit !== undefined) return;
+    const oldest = this.#oldest;
+    if (oldest === undefined) return;
+    const { clock } = this.#options;
+    this.#cancelLimit = clock.after(Math.max(0, oldest.dueAt - clock.now()), () => {
+      this.#cancelLimit = undefined;
+      this.#expireAll(clock.now());
+      this.#watchLimit();
+    });
+  }
+
+  /** Commands that wait are younger than those that were sent: they are sent in the order of the calls. */
+  get #oldest(): OpenCommand | undefined {
+    return this.#unanswered.first ?? this.#waiting.first;
+  }
+
+  #expireAll(now: number): void {
+    for (const open of [...this.#unanswered, ...this.#waiting])
+      if (open.dueAt <= now) this.#expire(open);
+  }
+
   #expire(open: OpenCommand): void {
     const limit = `${this.#options.timeLimitMs} ms`;
     if (this.#unanswered.has(open)) {
@@ -276,7 +329,6 @@ export class CommandConnection {
   }
 
   #end(open: OpenCommand, outcome: CommandOutcome): void {
-    open.cancelLimit();
     this.#unanswered.delete(open);
     this.#waiting.delete(open);
     this.#forgotten.get(open)?.(false);
@@ -285,13 +337,12 @@ export class CommandConnection {
     open.end(outcome);
     this.#repeatForgotten();
     this.#sendWaiting();
-    if (this.#waiting.size + this.#unanswered.size > 0) return;
+    if (this.#onIdle.length === 0 || this.#waiting.size + this.#unanswered.size > 0) return;
     for (const tell of this.#onIdle.splice(0)) tell();
   }
 
-  #refused(command: RedisCommand, reason: string): Promise<CommandFailure> {
-    const failure = this.#failure(command, this.#lastError, reason);
-    return Promise.resolve({ ...failure, neverRan: true });
+  #refused(command: RedisCommand, reason: string): CommandFailure {
+    return { ...this.#failure(command, this.#lastError, reason), neverRan: true };
   }
 
   #failure({ action }: RedisCommand, cause: unknown, reason: string): CommandFailure {

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/time/clock.js';
 import { probeScript } from '../scripts/probe.lua.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { CommandConnection } from './command-connection.js';
-import type { CommandFailure } from './redis-command.js';
+import type { CommandFailure, RedisCommand } from './redis-command.js';
 import { withinLimit } from './time-limit.js';
 
 /** What became of a message that a script published to our own inbox. */
@@ -41,12 +41,12 @@ export class InboxProof {
     const arrival = new Promise<void>((resolve) => this.#arrivals.set(id, resolve));
     try {
       const args = [keys.inboxPrefix + processId, `probe ${id}`];
-      const outcome = await commands.run({
+      const command: RedisCommand = {
         action: 'prove the scripts',
         keys: [],
-        send: (redis, mayRepeat) =>
-          probeScript.run(redis, keys.of(`probe:${processId}`), args, mayRepeat),
-      });
+        send: (redis, whole) => probeScript.send(redis, keys.of(`probe:${processId}`), args, whole),
+      };
+      const outcome = await commands.run(command, (ended) => ended);
       if (outcome.kind === 'failed') return outcome;
       if (Number(outcome.reply) === 0) return { kind: 'missing' };
       await withinLimit(clock, timeLimitMs, 'receive a message', () => arrival);

@@ -1,14 +1,19 @@
+import type { Linked } from '../../core/runtime/linked-list.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command whose outcome is still awaited. */
-export class OpenCommand {
+export class OpenCommand implements Linked<OpenCommand> {
+  list: object | undefined;
+  before: OpenCommand | undefined;
+  after: OpenCommand | undefined;
   /** The number of the latest sending. An answer to an earlier one is too late. */
   sending = 0;
   mayHaveRun = false;
-  cancelLimit: () => void = () => {};
 
+  /** @param dueAt when its time is over, on the monotonic clock */
   constructor(
     readonly command: RedisCommand,
+    readonly dueAt: number,
     readonly end: (outcome: CommandOutcome) => void,
   ) {}
 

@@ -25,6 +25,8 @@ export interface RedisConnection extends ScriptClient {
   /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
   readonly status: string;
   readonly options: object;
+  /** The socket; undefined before the first attempt to connect. */
+  readonly stream?: { cork(): void; uncork(): void };
   connect(): Promise<unknown>;
   /** @param reconnect true: drop the connection and make a new one */
   disconnect(reconnect?: boolean): void;

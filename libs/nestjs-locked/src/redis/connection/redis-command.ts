@@ -11,8 +11,10 @@ export interface RedisCommand {
    * @default true
    */
   readonly isRepeatable?: boolean;
-  /** @param mayRepeat see `RedisScript.run` */
-  send(redis: RedisConnection, mayRepeat: () => Promise<boolean>): Promise<unknown>;
+  /** @param whole the server does not know the script of the command: it must be sent with it */
+  send(redis: RedisConnection, whole: boolean): Promise<unknown>;
+  /** Whether this answer means that the command must be sent again before its work is done. @default never */
+  isUnfinished?(reply: unknown): boolean;
 }
 
 export type CommandOutcome =

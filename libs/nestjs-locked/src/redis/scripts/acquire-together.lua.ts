@@ -1,20 +1,21 @@
-import { PROTOCOL_LUA } from './protocol.lua.js';
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
  * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,
  * and tells which of them were taken.
  */
-export const acquireTogetherScript = new RedisScript(
-  'acquire-together',
-  `
--- KEYS lock, queue, fence, lapsed of each lock in turn · ARGV inbox prefix, acceptMs, fenceKeepMs
--- ARGV[4] leaseMs · then the token for each lock
+export const acquireTogetherScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'acquire-together',
+    `
+-- KEYS lock, queue, fence, lapsed of each lock in turn
+-- ARGV[1] leaseMs · then the token for each lock
 -- returns granted, and for each lock { fence, blockEnd }
 --       | busy, and for each lock { pttl, foreign }, or {} = this one was free
 --       | again
-${PROTOCOL_LUA}
-local leaseMs, replies = ARGV[4], { 'granted' }
+${protocolLua(settings)}
+local leaseMs, replies = ARGV[1], { 'granted' }
 local holders, waiting, heirsOf, numbers = {}, {}, {}, {}
 
 -- Everything is decided before anything is written, except that dead waiters are dropped.
@@ -22,7 +23,7 @@ for i = 1, #KEYS / 4 do
   choose(i)
   local value, isMore = redis.call('GET', lock), false
   holders[i] = value
-  if value ~= ARGV[4 + i] then
+  if value ~= ARGV[1 + i] then
     if not value and redis.call('EXISTS', queue) == 1 then
       waiting[i], isMore = living()
       if isMore then return { 'again' } end
@@ -37,7 +38,7 @@ end
 
 for i = 1, #KEYS / 4 do
   choose(i)
-  local token, value, reply = ARGV[4 + i], holders[i], {}
+  local token, value, reply = ARGV[1 + i], holders[i], {}
   if waiting[i] then noticeLapse() end
   if replies[1] == 'granted' then
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
@@ -56,4 +57,4 @@ for i = 1, #KEYS / 4 do
 end
 return replies
 `,
-);
+  );

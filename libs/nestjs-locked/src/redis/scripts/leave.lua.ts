@@ -1,19 +1,20 @@
-import { PROTOCOL_LUA } from './protocol.lua.js';
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
  * A waiter gives up. If it was granted the lock in the meantime, the lock is handed on, or kept if this is a last try.
  */
-export const leaveScript = new RedisScript(
-  'leave',
-  `
--- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
--- ARGV[4] token · ARGV[5] token of a re-check in flight or '' · ARGV[6] take 0|1 · ARGV[7] leaseMs
+export const leaveScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'leave',
+    `
+-- KEYS lock, queue, fence, lapsed
+-- ARGV[1] token · ARGV[2] token of a re-check in flight or '' · ARGV[3] take 0|1 · ARGV[4] leaseMs
 -- returns left
 --       with take: granted token fence blockEnd waiters
 --       | again
-${PROTOCOL_LUA}
-local token, other, last, leaseMs = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7]
+${protocolLua(settings)}
+local token, other, last, leaseMs = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 redis.pcall('ZREM', queue, token, other)
 local value = holder()
 local isMine = value and (value == token or (other ~= '' and value == other))
@@ -28,4 +29,4 @@ if live[1] then
 end
 return { 'left' }
 `,
-);
+  );

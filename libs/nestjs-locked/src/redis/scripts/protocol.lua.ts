@@ -1,6 +1,16 @@
 import { FENCE_BLOCK } from '../../core/store/fence-block.js';
 import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
 
+/** What is the same for all locks of a service. It is written into its scripts, because it would be sent every time. */
+export interface ScriptSettings {
+  /** Precedes a process id in the name of its inbox. */
+  readonly inboxPrefix: string;
+  /** The short lease of a grant that a waiter must first notice. */
+  readonly acceptMs: number;
+  /** How far the server's clock may be set back without a fencing token being given out twice. */
+  readonly fenceKeepMs: number;
+}
+
 /**
  * What the scripts share: the fence, the queue, and the only place where a key is given to a waiter.
  *
@@ -9,8 +19,6 @@ import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
  *                            fence: a fencing token that no token in use exceeds; if it is ahead of the clock, followed
  *                            by the time when it was written, in microseconds of server time
  *                            lapsed: exists for a while after a lease was not released although others waited
- * ARGV[1] inbox channel prefix · ARGV[2] acceptMs, the short lease of a grant that a waiter must first notice
- * ARGV[3] fenceKeepMs, how far the server's clock may be set back without a fencing token being given twice
  *
  * Four rules hold in every function here:
  *
@@ -23,10 +31,11 @@ import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
  *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been on its way
  *   until then.
  */
-export const PROTOCOL_LUA = `
+export const protocolLua = (settings: ScriptSettings): string => `
 local BLOCK, QUEUE_TTL_MS, LAPSED_MS = ${FENCE_BLOCK}, 60000, 60000
 local FIRST_LOOK, LOOK, MOST_DROPPED = 4, 250, 1000
-local inboxPrefix, acceptMs, fenceKeepMs = ARGV[1], ARGV[2], ARGV[3]
+local inboxPrefix = ${luaString(settings.inboxPrefix)}
+local acceptMs, fenceKeepMs = '${settings.acceptMs}', '${settings.fenceKeepMs}'
 
 -- The lock that all functions work on. It is the first one until another one is chosen.
 local lock, queue, fence, lapsed
@@ -213,7 +222,7 @@ local function noticeLapse() redis.call('SET', lapsed, '1', 'PX', LAPSED_MS) end
 -- keep all the others out.
 local function placeOf(token, keptScore)
   local score = redis.call('ZSCORE', queue, token)
-  if not score and keptScore ~= '' and redis.call('EXISTS', lapsed) == 0 then score = keptScore end
+  if not score and keptScore and keptScore ~= '' and redis.call('EXISTS', lapsed) == 0 then score = keptScore end
   return tonumber(score)
 end
 
@@ -251,3 +260,9 @@ local function take(old, me, leaseMs, nowait, keptScore)
   return yield(me, join(me, score), live)
 end
 `;
+
+/** A text as Lua writes it. Every byte that could mean anything to Lua is written as a number. */
+function luaString(text: string): string {
+  const bytes = [...Buffer.from(text)].map((byte) => `\\${String(byte).padStart(3, '0')}`);
+  return /^[\w:.-]*$/.test(text) ? `'${text}'` : `'${bytes.join('')}'`;
+}

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { isUnknownScript } from './reply-error.js';
 
 /** What a Redis client must offer to run a script. */
 export interface ScriptClient {
@@ -18,22 +17,15 @@ export class RedisScript {
     this.sha = createHash('sha1').update(lua).digest('hex');
   }
 
-  /**
-   * @param mayRepeat asked before the script is sent whole. It answers false if nobody waits for this command any more,
-   * because the script must not run after the commands that clean up after it. It answers only when it is this
-   * command's turn
-   */
-  async run(
+  /** @param whole the server does not know the script */
+  send(
     client: ScriptClient,
     keys: readonly string[],
     args: readonly (string | number)[],
-    mayRepeat: () => boolean | Promise<boolean>,
+    whole: boolean,
   ): Promise<unknown> {
-    try {
-      return await client.evalsha(this.sha, keys.length, ...keys, ...args);
-    } catch (error) {
-      if (!isUnknownScript(error) || !(await mayRepeat())) throw error;
-      return await client.eval(this.lua, keys.length, ...keys, ...args);
-    }
+    return whole
+      ? client.eval(this.lua, keys.length, ...keys, ...args)
+      : client.evalsha(this.sha, keys.length, ...keys, ...args);
   }
 }

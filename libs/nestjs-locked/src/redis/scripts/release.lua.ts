@@ -1,21 +1,30 @@
-import { PROTOCOL_LUA } from './protocol.lua.js';
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
  * Gives the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process joins
  * the queue again in the same step, or gets the lease again if nobody else waits.
  */
-export const releaseScript = new RedisScript(
-  'release',
-  `
--- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs
--- ARGV[4] token · ARGV[5] highest fencing token used, 0 = not known · ARGV[6] new token or '' · ARGV[7] leaseMs
--- ARGV[8] keepMs: the key stays taken for this long, by nobody; 0 = the next waiter gets it
+export const releaseScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'release',
+    `
+-- KEYS lock, queue, fence, lapsed
+-- ARGV[1] token · ARGV[2] highest fencing token used, 0 or missing = not known
+-- ARGV[3] new token, '' or missing if there is none · ARGV[4] leaseMs of the new token
+-- ARGV[5] keepMs: the key stays taken for this long, by nobody; 0 or missing = the next waiter gets it
 -- returns released | lost
 --       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
 --       | again
-${PROTOCOL_LUA}
-local token, used, newToken, leaseMs, keepMs = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
+
+-- The fence needs no correction, nothing else is wanted, and nobody waits: the lock is deleted.
+if #ARGV == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 'released'
+end
+${protocolLua(settings)}
+local token, newToken, leaseMs = ARGV[1], ARGV[3] or '', ARGV[4]
+local used, keepMs = tonumber(ARGV[2] or 0), tonumber(ARGV[5] or 0)
 -- The first command is one that a server that is out of memory accepts. It then accepts the others as well.
 redis.pcall('ZREM', queue, token)
 if holder() ~= token then
@@ -40,4 +49,4 @@ else
 end
 return { 'released' }
 `,
-);
+  );

@@ -1,21 +1,22 @@
-import { PROTOCOL_LUA } from './protocol.lua.js';
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
  * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does
  * not spoil the answers for the others.
  */
-export const renewScript = new RedisScript(
-  'renew',
-  `
--- KEYS lock, queue, fence, lapsed of each lease in turn · ARGV inbox prefix, acceptMs, fenceKeepMs
--- then token, leaseMs, highest fencing token used of each in turn
+export const renewScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'renew',
+    `
+-- KEYS lock, queue, fence, lapsed of each lease in turn
+-- ARGV token, leaseMs, highest fencing token used of each in turn
 -- returns for each lease { blockEnd, waiters }, or {} = not yours
-${PROTOCOL_LUA}
+${protocolLua(settings)}
 local replies = {}
 for i = 1, #KEYS / 4 do
   choose(i)
-  local token, leaseMs, used = ARGV[3 * i + 1], ARGV[3 * i + 2], tonumber(ARGV[3 * i + 3])
+  local token, leaseMs, used = ARGV[3 * i - 2], ARGV[3 * i - 1], tonumber(ARGV[3 * i])
   replies[i] = {}
   if holder() == token then
     local ms = prolong(leaseMs)
@@ -27,4 +28,4 @@ for i = 1, #KEYS / 4 do
 end
 return replies
 `,
-);
+  );

@@ -1,21 +1,22 @@
-import { PROTOCOL_LUA } from './protocol.lua.js';
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /** Takes the key from its holder. The holder is told at once; the next waiter gets the key a second later. */
-export const revokeScript = new RedisScript(
-  'revoke',
-  `
--- KEYS lock, queue, fence, lapsed · ARGV inbox prefix, acceptMs, fenceKeepMs · ARGV[4] an id
+export const revokeScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'revoke',
+    `
+-- KEYS lock, queue, fence, lapsed · ARGV[1] an id
 -- returns 1, or 0 if nobody held it
-${PROTOCOL_LUA}
+${protocolLua(settings)}
 local GRACE_MS = 1000
 local value = redis.call('GET', lock)
 if not value then return 0 end
 local live = heirs()
 redis.call('DEL', lock) -- a server that is out of memory accepts this first, and then SET as well
-redis.call('SET', lock, 'revoked:' .. ARGV[4], 'PX', GRACE_MS)
+redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', GRACE_MS)
 if isOurs(value) then tell(value, 'r') end
 tellNext(live[1], GRACE_MS)
 return 1
 `,
-);
+  );

@@ -14,23 +14,18 @@ import type {
 } from '../../core/store/lock-store.js';
 
 /**
- * Sends a script until it has done its work. A script that has found as many dead waiters as it may drop at once
- * answers `again` and has done nothing else, so it counts as still on its way until it is sent again.
- * @param mayRepeat asked before the script is sent again, because it must not run after later commands for the same
- * lock
+ * A script that has found as many dead waiters as it may drop at once has done nothing else. Its command counts as
+ * still on its way until it is sent again.
  */
-export async function completed(
-  send: () => Promise<unknown>,
-  mayRepeat: () => Promise<boolean>,
-): Promise<unknown> {
-  let reply = await send();
-  while (Array.isArray(reply) && reply[0] === 'again' && (await mayRepeat())) reply = await send();
-  return reply;
+export function isUnfinished(reply: unknown): boolean {
+  return Array.isArray(reply) && reply[0] === 'again';
 }
 
 /** The scripts' replies as unions. Numbers above 2^31 travel as text, and some clients return every number as text. */
 
-export function readAcquireReply(reply: unknown): Exclude<AcquireReply, Unknown> {
+/** @param token the one that the command has introduced */
+export function readAcquireReply(reply: unknown, token: string): Exclude<AcquireReply, Unknown> {
+  if (!Array.isArray(reply)) return grantedAtOnce(token, number(reply));
   const [kind, ...rest] = list(reply);
   return kind === 'busy' ? busy(rest) : readRequeueReply(reply);
 }
@@ -82,7 +77,7 @@ export function readLeaveReply(reply: unknown): Exclude<LeaveReply, Unknown> {
 }
 
 export function readReleaseReply(reply: unknown): Exclude<ReleaseReply, Unknown> {
-  const [kind] = list(reply);
+  const kind: unknown = Array.isArray(reply) ? reply[0] : reply;
   if (kind === 'released' || kind === 'lost') return { kind };
   throw unreadable(reply);
 }
@@ -122,6 +117,11 @@ function firstMintedAt(fence = ''): number | undefined {
 function busy([pttl, foreign]: unknown[]): Busy {
   if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
   return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };
+}
+
+/** The lock was free: one number was reserved, and nobody waits. */
+function grantedAtOnce(token: string, fence: number): Granted {
+  return { kind: 'granted', token, fence, blockEnd: fence, waiters: 0 };
 }
 
 function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {

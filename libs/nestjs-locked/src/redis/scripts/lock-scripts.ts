@@ -1,0 +1,38 @@
+import { acquireScript } from './acquire.lua.js';
+import { acquireTogetherScript } from './acquire-together.lua.js';
+import { inspectScript } from './inspect.lua.js';
+import { leaveScript } from './leave.lua.js';
+import { probeScript } from './probe.lua.js';
+import type { ScriptSettings } from './protocol.lua.js';
+import { recheckScript } from './recheck.lua.js';
+import type { RedisScript } from './redis-script.js';
+import { releaseScript } from './release.lua.js';
+import { renewScript } from './renew.lua.js';
+import { revokeScript } from './revoke.lua.js';
+
+/** The scripts of one lock service, with its settings written into them. */
+export class LockScripts {
+  readonly acquire: RedisScript;
+  readonly acquireTogether: RedisScript;
+  readonly recheck: RedisScript;
+  readonly renew: RedisScript;
+  readonly release: RedisScript;
+  readonly leave: RedisScript;
+  readonly revoke: RedisScript;
+  readonly inspect = inspectScript;
+  readonly probe = probeScript;
+
+  constructor(settings: ScriptSettings) {
+    this.acquire = acquireScript(settings);
+    this.acquireTogether = acquireTogetherScript(settings);
+    this.recheck = recheckScript(settings);
+    this.renew = renewScript(settings);
+    this.release = releaseScript(settings);
+    this.leave = leaveScript(settings);
+    this.revoke = revokeScript(settings);
+  }
+
+  get all(): readonly RedisScript[] {
+    return Object.values(this) as RedisScript[];
+  }
+}
