@@ -87,19 +87,30 @@ export class ScriptBench {
     return this.#run(this.scripts.leave, [token, other, take ? 1 : 0, LEASE_MS]);
   }
 
-  async renew(token: string, used: number, leaseMs = LEASE_MS): Promise<Reply> {
-    const [reply] = await this.renewAll([{ bench: this, token, used, leaseMs }]);
+  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true): Promise<Reply> {
+    const [reply] = await this.renewAll([{ bench: this, token, used, leaseMs, reserves }]);
     return reply as Reply;
   }
 
   async renewAll(
-    leases: readonly { bench: ScriptBench; token: string; used: number; leaseMs?: number }[],
+    leases: readonly {
+      bench: ScriptBench;
+      token: string;
+      used: number;
+      leaseMs?: number;
+      reserves?: boolean;
+    }[],
   ): Promise<Reply[]> {
     const replies = await runScript(
       this.redis,
       this.scripts.renew,
       leases.flatMap(({ bench }) => bench.keys),
-      leases.flatMap(({ token, leaseMs = LEASE_MS, used }) => [token, leaseMs, used]),
+      leases.flatMap(({ token, leaseMs = LEASE_MS, used, reserves = true }) => [
+        token,
+        leaseMs,
+        used,
+        reserves ? 1 : 0,
+      ]),
     );
     for (const { bench } of leases) await bench.assertEverythingEnds();
     return replies as Reply[];

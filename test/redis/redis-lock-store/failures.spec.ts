@@ -26,7 +26,7 @@ function everyCommand(
       store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
     renew: () =>
       store
-        .renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1 }])
+        .renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1, reserves: true }])
         .then((replies) => replies[0]),
     release: () => store.release({ key, token: token(), used: 1 }),
     requeue: () =>

@@ -53,8 +53,8 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     const used = first.fence + 7;
     expect(
       await a.store.renew([
-        { key, token: a1, leaseMs: LEASE_MS, used },
-        { key, token: b2, leaseMs: LEASE_MS, used },
+        { key, token: a1, leaseMs: LEASE_MS, used, reserves: true },
+        { key, token: b2, leaseMs: LEASE_MS, used, reserves: true },
       ]),
     ).toEqual([{ kind: 'renewed', blockEnd: used + BLOCK, waiters: 1 }, { kind: 'lost' }]);
 

@@ -29,7 +29,7 @@ describe('renew', () => {
 
   it('reserves above what was used, not above what is stored', async () => {
     const { bench, token, fence } = await heldBench();
-    const used = fence + 5 * BLOCK; // somebody has seen such a number
+    const used = fence + 3_600_000_000; // somebody has seen such a number
 
     expect(await bench.renew(token, used)).toEqual([String(used + BLOCK), 0]);
 
@@ -37,7 +37,38 @@ describe('renew', () => {
     const next = bench.deadToken();
     const after = granted(await bench.acquire(next), next).fence;
     expect(after).toBeGreaterThan(used + BLOCK);
-    expect(after).toBeLessThan(used + 2 * BLOCK);
+    expect(after).toBeLessThan(used + 3_600_000_000);
+  });
+
+  it('without a need for numbers, prolongs the lease and keeps the fence as it is', async () => {
+    const { bench, token, fence } = await heldBench();
+    await bench.redis.pexpire(bench.lock, 50_000);
+    const before = await bench.redis.get(bench.fence);
+
+    expect(await bench.renew(token, fence, LEASE_MS, false)).toEqual(['0', 0]);
+
+    expectLife(await bench.lockLifeMs(), LEASE_MS);
+    expect(await bench.redis.get(bench.fence)).toBe(before);
+    expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + 2 * FENCE_KEEP_MS);
+  });
+
+  it('keeps the fence as long as the lease and fenceKeepMs, and does not write it before it must', async () => {
+    const { bench, token, fence } = await heldBench();
+    const enough = LEASE_MS + FENCE_KEEP_MS + 60_000;
+    await bench.redis.pexpire(bench.fence, enough);
+    await bench.renew(token, fence, LEASE_MS, false);
+    expectLife(await bench.redis.pttl(bench.fence), enough);
+
+    await bench.redis.pexpire(bench.fence, LEASE_MS + FENCE_KEEP_MS - 1_000);
+    await bench.renew(token, fence, LEASE_MS, false);
+    expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + 2 * FENCE_KEEP_MS);
+  });
+
+  it('reserves numbers above those that were used when the fence is gone', async () => {
+    const { bench, token, fence } = await heldBench();
+    await bench.redis.del(bench.fence);
+
+    expect(await bench.renew(token, fence, LEASE_MS, false)).toEqual([String(fence + BLOCK), 0]);
   });
 
   it('never shortens a lease', async () => {

@@ -204,7 +204,12 @@ export class RedisLockStore implements LockStore {
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
     const keys = commands.map(({ key }) => key);
-    const args = commands.flatMap(({ token, leaseMs, used }) => [token, leaseMs, used]);
+    const args = commands.flatMap(({ token, leaseMs, used, reserves }) => [
+      token,
+      leaseMs,
+      used,
+      reserves ? 1 : 0,
+    ]);
     const action = `renew ${keys.length} leases`;
     const replies = await this.#send(this.#scripts.renew, keys, args, action, readRenewReply);
     return isUnknown(replies) ? commands.map(() => replies) : replies;

@@ -76,12 +76,13 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<RenewReply[]> {
-    return commands.map(({ key, token, leaseMs, used }) => {
+    return commands.map(({ key, token, leaseMs, used, reserves }) => {
       const entry = this.#locks.entry(key);
       if (entry.lock?.token !== token) return { kind: 'lost' };
       entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
-      entry.fence = Math.max(entry.fence, used + FENCE_BLOCK);
-      return { kind: 'renewed', blockEnd: entry.fence, waiters: entry.queue.length };
+      if (reserves) entry.fence = Math.max(entry.fence, used + FENCE_BLOCK);
+      const blockEnd = reserves ? entry.fence : 0;
+      return { kind: 'renewed', blockEnd, waiters: entry.queue.length };
     });
   }
 

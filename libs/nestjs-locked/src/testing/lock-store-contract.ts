@@ -89,8 +89,9 @@ class Party {
     return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, score });
   }
 
-  async renew(token: string, used: number, leaseMs = LEASE_MS) {
-    const [reply] = await this.store.renew([{ key: this.#key, token, leaseMs, used }]);
+  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true) {
+    const command = { key: this.#key, token, leaseMs, used, reserves };
+    const [reply] = await this.store.renew([command]);
     ok(reply !== undefined, 'renew() gives one reply for each command');
     return reply;
   }

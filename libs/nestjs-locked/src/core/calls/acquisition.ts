@@ -1,5 +1,6 @@
 import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
+import type { Hold } from '../lease/hold.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
 import {
   LockAbortedError,
@@ -123,7 +124,7 @@ export class Acquisition {
         const parent = this.#parentOf(key);
         const joined =
           parent === undefined ? undefined : await this.#join(parent, this.#remainingWaitMs());
-        this.#sections.push(joined ?? (await this.#acquire(key)));
+        this.#sections.push(joined ?? new Section(await this.#enter(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
       const lost = this.#firstLost;
@@ -148,16 +149,16 @@ export class Acquisition {
     }
   }
 
-  async #acquire(key: string): Promise<Section> {
+  #enter(key: string): Promise<Hold> {
     const later = this.#laterKeyHeld(key);
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    try {
-      return new Section(await this.#queues.enter(key, options, this.#isSeveral));
-    } catch (error) {
+    const entered = this.#queues.enter(key, options, this.#isSeveral);
+    if (later === undefined) return entered;
+    return entered.catch((error: unknown) => {
       throw perhapsDeadlock(error, later);
-    }
+    });
   }
 
   /**

@@ -9,8 +9,7 @@ export class Section {
   readonly hold: Hold;
   /** How deep in its async context it became the current one; undefined if a transaction keeps it. */
   depth: number | undefined;
-  /** The branches of this section that ask for the key again take turns. */
-  readonly turns = new Turns();
+  #turns: Turns | undefined;
   /** The section that this one joined. */
   readonly #parent: Section | undefined;
   #closed: Promise<boolean> | undefined;
@@ -24,6 +23,12 @@ export class Section {
   /** Whether this is the call that acquired the hold. */
   get isRoot(): boolean {
     return this.#parent === undefined;
+  }
+
+  /** The branches of this section that ask for the key again take turns. */
+  get turns(): Turns {
+    this.#turns ??= new Turns();
+    return this.#turns;
   }
 
   get isOpen(): boolean {

@@ -1,8 +1,10 @@
+import { FENCE_BLOCK } from '../store/fence-block.js';
 import type { Granted } from '../store/lock-store.js';
 
 /**
- * The fencing numbers that the holds of one lease may use. The store has reserved a block of them, so that no later
- * holder is given a smaller one even if this process dies; every renewal reserves more.
+ * The fencing numbers that the holds of one lease may use. The store has reserved them, so that no later holder is
+ * given a smaller one even if this process dies. A free lock comes with one number, which is all that most calls need;
+ * a renewal reserves a block when calls here take turns.
  */
 export class FencingNumbers {
   readonly #first: number;
@@ -38,14 +40,19 @@ export class FencingNumbers {
     return this.#used >= this.#blockEnd;
   }
 
+  /** Whether calls here take turns, and will have used up the block soon. */
+  get areLow(): boolean {
+    return this.#used > this.#first && this.#blockEnd - this.#used < FENCE_BLOCK / 2;
+  }
+
   /** @returns the number of the next hold: greater than all before it */
   next(): number {
     return ++this.#used;
   }
 
-  /** The store has reserved more. */
+  /** The store has reserved the numbers up to this one. */
   reserved(blockEnd: number): void {
-    this.#blockEnd = blockEnd;
+    this.#blockEnd = Math.max(this.#blockEnd, blockEnd);
   }
 
   /** Others have seen this number: the next one is greater. */

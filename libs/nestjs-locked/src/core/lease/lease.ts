@@ -276,7 +276,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #renewal(leaseMs: number): RenewCommand {
-    return { key: this.key, token: this.#grant.token, leaseMs, used: this.#numbers.used };
+    const { areLow, areSpent, used } = this.#numbers;
+    const reserves = areLow || (areSpent && this.#isRenewing);
+    return { key: this.key, token: this.#grant.token, leaseMs, used, reserves };
   }
 
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {

@@ -29,6 +29,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Called when no call is left, and there is neither a request nor a lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
   readonly #calls = new LinkedList<WaitingCall>();
+  /** How many of them are at the end of their wait. */
+  #atEnd = 0;
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
   /** Why the store could not be asked; undefined once it has answered again. */
@@ -84,6 +86,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       return call.promise;
     }
     this.#calls.add(call);
+    if (call.atEnd) this.#atEnd++;
     this.#parts.scheduler.schedule(call, call.dueAt);
     this.#lease?.expectCall();
     this.#proceed(store);
@@ -175,7 +178,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   timedOut(call: WaitingCall): void {
     const now = this.#parts.clock.now();
     if (call.atEnd && !call.extendGrace(now)) return this.#giveUp(call);
-    if (!call.atEnd) call.startGrace(now);
+    if (!call.atEnd) {
+      call.startGrace(now);
+      this.#atEnd++;
+    }
     this.#parts.scheduler.schedule(call, call.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
@@ -225,10 +231,12 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   #refuseAllAtEnd(): void {
+    if (this.#atEnd === 0) return; // nearly always, and the queue may be long
     for (const call of [...this.#calls]) if (call.atEnd) this.#refuse(call);
   }
 
   #remove(call: WaitingCall): void {
+    if (call.atEnd && this.#calls.has(call)) this.#atEnd--;
     this.#calls.delete(call);
     this.#parts.scheduler.cancel(call);
   }

@@ -76,9 +76,12 @@ export interface RenewCommand {
   readonly leaseMs: number;
   /** Highest fencing token used so far. */
   readonly used: number;
+  /** Whether more fencing tokens are needed. */
+  readonly reserves: boolean;
 }
 export interface Renewed {
   readonly kind: 'renewed';
+  /** Highest fencing token that may be used before the next renewal; 0 if none were asked for. */
   readonly blockEnd: number;
   readonly waiters: number;
 }

@@ -10,19 +10,31 @@ export const renewScript = (settings: ScriptSettings): RedisScript =>
     'renew',
     `
 -- KEYS lock, queue, fence, lapsed of each lease in turn
--- ARGV token, leaseMs, highest fencing token used of each in turn
--- returns for each lease { blockEnd, waiters }, or {} = not yours
+-- ARGV token, leaseMs, highest fencing token used, whether more are needed 0|1 of each in turn
+-- returns for each lease { blockEnd or 0, waiters }, or {} = not yours
 ${protocolLua(settings)}
+-- The fence is kept as long as the lease and fenceKeepMs. When that is no longer so, it is kept for twice fenceKeepMs,
+-- so that most renewals need not write it.
+local function keepFence(ms)
+  local leftMs, keepMs = redis.call('PTTL', fence), tonumber(fenceKeepMs)
+  if leftMs < 0 then return false end
+  if leftMs < ms + keepMs then redis.call('PEXPIRE', fence, text(ms + 2 * keepMs)) end
+  return true
+end
+
 local replies = {}
 for i = 1, #KEYS / 4 do
   choose(i)
-  local token, leaseMs, used = ARGV[3 * i - 2], ARGV[3 * i - 1], tonumber(ARGV[3 * i])
+  local token, leaseMs, used = ARGV[4 * i - 3], ARGV[4 * i - 2], tonumber(ARGV[4 * i - 1])
   replies[i] = {}
   if holder() == token then
     local ms = prolong(leaseMs)
-    local isReadable, number = pcall(stored)
-    local blockEnd = math.max(isReadable and number or 0, used + BLOCK)
-    keep(blockEnd, ms)
+    local blockEnd = 0
+    if ARGV[4 * i] == '1' or not keepFence(ms) then
+      local isReadable, number = pcall(stored)
+      blockEnd = math.max(isReadable and number or 0, used + BLOCK)
+      keep(blockEnd, ms)
+    end
     replies[i] = { text(blockEnd), waiters() }
   end
 end
