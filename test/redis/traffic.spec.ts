@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
+import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
@@ -82,6 +83,23 @@ async function failure(promise: Promise<unknown>, code: string): Promise<void> {
   await expect(promise).rejects.toMatchObject({ code });
 }
 
+/** Counts how often anything is written to the sockets that lead to this port. */
+function countWrites(port: number): { count: number } {
+  const writes = { count: 0 };
+  const prototype = Socket.prototype as unknown as Record<string, (...args: unknown[]) => unknown>;
+  for (const name of ['_write', '_writev']) {
+    const original = prototype[name] as (...args: unknown[]) => unknown;
+    prototype[name] = function (this: Socket, ...args) {
+      if (this.remotePort === port) writes.count++;
+      return original.apply(this, args);
+    };
+    afterTest(() => {
+      prototype[name] = original;
+    });
+  }
+  return writes;
+}
+
 describe('traffic', () => {
   it('withLock of a free key sends two commands', async () => {
     const { engine } = await startProcess();
@@ -94,6 +112,19 @@ describe('traffic', () => {
       });
       expect(await sentButPings(monitor)).toEqual(['release']);
     }
+  });
+
+  it('commands of one turn of the event loop are one write, and later ones are not kept waiting', async () => {
+    const { engine } = await startProcess();
+    const keys = Array.from({ length: 50 }, () => uniqueKey());
+    const writes = countWrites(server.port);
+
+    const locks = await Promise.all(keys.map((key) => engine.acquire(key)));
+    expect(writes.count).toBe(1);
+    await locks[0]?.release();
+    expect(writes.count).toBe(2);
+    await Promise.all(locks.map((lock) => lock.release()));
+    expect(writes.count).toBe(3);
   });
 
   it('fifty callers of one process follow each other with one command in between, for their fencing numbers', async () => {

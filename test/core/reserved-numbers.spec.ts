@@ -1,0 +1,154 @@
+/** A free lock comes with one fencing number; more are reserved when calls here take turns. */
+import { describe, expect, it } from '@jest/globals';
+import { FENCE_BLOCK } from '../../libs/nestjs-locked/src/core/store/fence-block.js';
+import { settled } from '../support/fake-clock.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+import { granted, unknown } from '../support/scripted-store.js';
+
+const FIRST = 100;
+
+const one = (token: string) => ({ ...granted(token, FIRST), blockEnd: FIRST });
+const renewed = (blockEnd: number) => ({ kind: 'renewed', blockEnd, waiters: 0 }) as const;
+
+/** A call that holds a lock which was free. */
+async function startHeld(options: Parameters<typeof startScripted>[0] = {}) {
+  const scripted = await startScripted(options);
+  const { engine, store } = scripted;
+  const holding = engine.acquire(KEY);
+  const ask = await store.next('acquire');
+  ask.reply(one(ask.command.token));
+  return { ...scripted, lock: await holding, token: ask.command.token };
+}
+
+describe('a lock that was free', () => {
+  it('is released without a number, because none is given back', async () => {
+    const { store, lock } = await startHeld();
+    void lock.release();
+    expect((await store.next('release')).command).toMatchObject({ used: 0 });
+  });
+
+  it('is renewed without a need for numbers', async () => {
+    const { clock, store, token } = await startHeld();
+    await clock.advance(10_000);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token, used: FIRST, reserves: false });
+    renewal.reply(renewed(0));
+    await clock.advance(10_000);
+    expect((await store.next('renew')).command).toMatchObject({ reserves: false });
+  });
+
+  it('has numbers reserved as soon as a second call comes, which need not wait for that', async () => {
+    const { store, engine, lock } = await startHeld();
+    const second = engine.acquire(KEY);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    renewal.reply(renewed(FIRST + FENCE_BLOCK));
+    await settled();
+    void lock.release();
+    expect((await second).fencingToken).toBe(FIRST + 1);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('has numbers reserved once, however many calls come', async () => {
+    const { store, engine, lock } = await startHeld();
+    const others = Array.from({ length: 5 }, () => engine.acquire(KEY));
+    expect(await store.unanswered()).toEqual(['renew']);
+    void lock.release(); // the renewal on its way confirms the lease for the next call as well
+    expect(await store.unanswered()).toEqual(['renew']);
+    (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
+    const numbers: number[] = [];
+    for (const other of others) {
+      const next = await other;
+      numbers.push(next.fencingToken);
+      void next.release();
+    }
+    expect(numbers).toEqual([1, 2, 3, 4, 5].map((n) => FIRST + n));
+    expect((await store.next('release')).command).toMatchObject({ used: FIRST + 5 });
+  });
+
+  it('is asked for numbers when the second call came before the grant', async () => {
+    const { store, engine } = await startScripted();
+    const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply(one(ask.command.token));
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ reserves: true });
+    void (await first).release();
+    renewal.reply(renewed(FIRST + FENCE_BLOCK));
+    expect((await second).fencingToken).toBe(FIRST + 1);
+  });
+
+  it('gives no number that nobody has reserved: the next call waits until Redis answers', async () => {
+    const { clock, store, engine, lock } = await startHeld();
+    const second = engine.acquire(KEY);
+    (await store.next('renew')).reply(unknown);
+    await settled();
+    void lock.release();
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    let hasIt = false;
+    void second.then(() => (hasIt = true));
+    await clock.advance(100);
+    expect(hasIt).toBe(false);
+    renewal.reply(renewed(FIRST + FENCE_BLOCK));
+    expect((await second).fencingToken).toBe(FIRST + 1);
+  });
+
+  it('that is lost while numbers are reserved is asked for again by the next call', async () => {
+    const { store, engine, lock } = await startHeld();
+    const second = engine.acquire(KEY);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    await settled();
+    expect(lock.isHeld).toBe(false);
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token, 900));
+    expect((await second).fencingToken).toBe(900);
+  });
+
+  it('has no numbers reserved for a call that cannot get this lease', async () => {
+    const { store, engine } = await startScripted();
+    const fixed = engine.acquire(KEY, { renew: false });
+    const ask = await store.next('acquire');
+    ask.reply(one(ask.command.token));
+    await fixed;
+    void engine.acquire(KEY).catch(() => {});
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('that lingers asks for numbers when the next call comes', async () => {
+    const { store, engine, lock } = await startHeld({ lingerMs: 5_000 });
+    await lock.release();
+    const second = engine.acquire(KEY);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    renewal.reply(renewed(FIRST + FENCE_BLOCK));
+    expect((await second).fencingToken).toBe(FIRST + 1);
+  });
+});
+
+describe('a lease that calls have shared', () => {
+  it('has more numbers reserved by its renewal when half of them are used', async () => {
+    const { clock, store, engine, lock } = await startHeld();
+    const second = engine.acquire(KEY);
+    (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK / 2));
+    await settled();
+    void lock.release();
+    await second;
+    await clock.advance(10_000);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ used: FIRST + 1, reserves: true });
+    renewal.reply(renewed(FIRST + 1 + FENCE_BLOCK));
+    await clock.advance(10_000);
+    expect((await store.next('renew')).command).toMatchObject({ reserves: false });
+  });
+
+  it('tells Redis at its end what was used, so that the rest is given back', async () => {
+    const { store, engine, lock } = await startHeld();
+    const second = engine.acquire(KEY);
+    (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
+    await settled();
+    void lock.release();
+    void (await second).release();
+    expect((await store.next('release')).command).toMatchObject({ used: FIRST + 1 });
+  });
+});
