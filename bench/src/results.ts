@@ -20,6 +20,8 @@ export interface Goal {
   readonly text: string;
   readonly better: 'higher' | 'lower';
   readonly aim: number;
+  /** For numbers close to nothing: whether they are met is all that counts, and how they change is noise. */
+  readonly isLimit?: boolean;
   readonly value: Spread;
 }
 

@@ -4,7 +4,9 @@ export type Release = () => Promise<unknown>;
 /** Locks that are open in this process. */
 export interface OpenLocks {
   /** Takes the key, does the work, and gives the key back. */
-  hold(key: string, work: () => Promise<void>): Promise<void>;
+  readonly hold: (key: string, work: () => Promise<void>) => Promise<void>;
+  /** Other ways to do the same, by name. */
+  readonly forms?: Readonly<Record<string, OpenLocks['hold']>>;
   close(): Promise<void>;
 }
 

@@ -1,10 +1,11 @@
 import type { LockServiceOptions } from 'nestjs-locked';
 import { type Adapter, holdBy, type OpenLocks } from './adapter.js';
-
-const DEFAULT = '`acquire` and `release` of the `LockService` of a Nest application, ';
+import { openLockService } from './lock-service.js';
 
 /** The peers wait without limit; ours waits longer than any round. */
 const WAIT_MS = 120_000;
+
+const DEFAULT = '`acquire` and `release` of the `LockService` of a Nest application, ';
 
 export const nestjsLocked = ours('ours', 'nestjs-locked', {
   settings: `${DEFAULT}with the defaults, but a \`waitMs\` longer than any round.`,
@@ -28,10 +29,13 @@ export const withoutAwaitedRelease = ours('ours-no-await', 'nestjs-locked, await
   form: 'withLock',
 });
 
+/** The three ways to hold a lock of ours. */
+export type Form = 'acquire' | 'withLock' | 'locked';
+
 interface Variant {
   readonly settings: string;
   readonly options?: LockServiceOptions;
-  readonly form?: 'acquire' | 'withLock';
+  readonly form?: Form;
 }
 
 function ours(
@@ -42,25 +46,15 @@ function ours(
   return { id, name, kind: 'ours', settings, open: (url) => openLocks(url, options, form) };
 }
 
-async function openLocks(
-  url: string,
-  options: LockServiceOptions,
-  form: 'acquire' | 'withLock',
-): Promise<OpenLocks> {
-  const { NestFactory } = await import('@nestjs/core');
-  const { LockService, RedisLockModule } = await import('nestjs-locked');
-  const application = await NestFactory.createApplicationContext(
-    RedisLockModule.forRoot({ connection: url, waitMs: WAIT_MS, ...options }),
-    { logger: ['warn', 'error'], abortOnError: false },
-  );
-  application.enableShutdownHooks();
-  const locks = application.get(LockService);
-  const hold = holdBy(async (key) => {
-    const lock = await locks.acquire(key);
-    return () => lock.release();
-  });
-  return {
-    hold: form === 'acquire' ? hold : (key, work) => locks.withLock(key, work),
-    close: () => application.close(),
+async function openLocks(url: string, options: LockServiceOptions, form: Form): Promise<OpenLocks> {
+  const service = await openLockService(url, { waitMs: WAIT_MS, ...options });
+  const forms: Record<Form, OpenLocks['hold']> = {
+    acquire: holdBy(async (key) => {
+      const lock = await service.locks.acquire(key);
+      return () => lock.release();
+    }),
+    withLock: (key, work) => service.locks.withLock(key, work),
+    locked: (key, work) => service.locked(key, work),
   };
+  return { hold: forms[form], forms, close: () => service.close() };
 }

@@ -6,15 +6,14 @@ import { monotonicNs } from './monotonic-ns.js';
 import { jainFairness, percentile } from './statistics.js';
 
 /** How long before its beginning a round is announced, so that every process has heard of it. */
-const NOTICE_MS = 10;
+const NOTICE_MS = 25;
 
-/** How long a new process takes locks before it is measured, so that its code is compiled. */
-const WARM_UP_MS = 700;
 const WARM_UP_CALLERS = 32;
 
 export interface RoundOptions {
   readonly ms: number;
   readonly workMs?: number;
+  readonly form?: string;
 }
 
 /** What one round of one adapter came to. */
@@ -35,12 +34,15 @@ export interface Round {
 export class Fleet {
   readonly #workers = new Map<string, Promise<WorkerProcess>[]>();
   readonly #url: string;
+  readonly #warmUpMs: number;
   #started = 0;
   /** Whatever was found of two being inside at the same time. */
   readonly violations: string[] = [];
 
-  constructor(url: string) {
+  /** @param warmUpMs how long a new process takes locks before it is measured, so that its code is compiled */
+  constructor(url: string, warmUpMs: number) {
     this.#url = url;
+    this.#warmUpMs = warmUpMs;
   }
 
   /** So many processes with the locks of this adapter open. */
@@ -90,7 +92,7 @@ export class Fleet {
     await worker.do('load', {
       keys: Array.from({ length: WARM_UP_CALLERS }, (_, n) => [`warm-up:${number}:${n}`]),
       startAt: monotonicNs(),
-      ms: WARM_UP_MS,
+      ms: this.#warmUpMs,
       workMs: 0,
     });
     return worker;
@@ -100,11 +102,13 @@ export class Fleet {
     adapter: Adapter,
     processes: number,
     keys: readonly (readonly string[])[],
-    { ms, workMs = 0 }: RoundOptions,
+    { ms, workMs = 0, form }: RoundOptions,
   ): Promise<LoadResult[]> {
     const workers = await this.processes(adapter, processes);
     const startAt = monotonicNs() + NOTICE_MS * 1e6;
-    return Promise.all(workers.map((worker) => worker.do('load', { keys, startAt, ms, workMs })));
+    return Promise.all(
+      workers.map((worker) => worker.do('load', { keys, startAt, ms, workMs, form })),
+    );
   }
 
   #roundOf(adapter: Adapter, results: readonly LoadResult[], { ms }: RoundOptions): Round {

@@ -1,5 +1,9 @@
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { spreadOf } from './statistics.js';
+
+const RENEW =
+  "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
 /** What a server has done so far, for each command. */
 export type CommandStatistics = ReadonlyMap<
@@ -30,6 +34,17 @@ export class ServerStatistics {
     );
   }
 
+  /** How long it takes to ask the server for nothing, from this process. */
+  async roundTripMs(): Promise<number> {
+    const trips: number[] = [];
+    for (let n = 0; n < 100; n += 1) {
+      const from = performance.now();
+      await this.#redis.ping();
+      trips.push(performance.now() - from);
+    }
+    return spreadOf(trips).median;
+  }
+
   async usedMemory(): Promise<number> {
     return Number(/^used_memory:(\d+)/m.exec(await this.#redis.info('memory'))?.[1]);
   }
@@ -57,6 +72,35 @@ export class ServerStatistics {
     return new Map(
       Array.from(sent, ([name, count]) => [name, count / (count + (inScripts.get(name) ?? 0))]),
     );
+  }
+
+  /** User and system time of the server so far, in microseconds: commands, network and everything else. */
+  async cpuUs(): Promise<number> {
+    const info = await this.#redis.info('cpu');
+    const seconds = (name: string): number =>
+      Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1]);
+    return 1e6 * (seconds('used_cpu_user') + seconds('used_cpu_sys'));
+  }
+
+  async version(): Promise<string> {
+    const info = await this.#redis.info('server');
+    return /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
+  }
+
+  /**
+   * What it costs the server to renew so many keys with a command for each: an owner check and PEXPIRE, nothing else.
+   * They come one after the other, as from timers of their own.
+   * @returns microseconds for each key
+   */
+  async renewOneByOneUs(count: number): Promise<number> {
+    const keys = Array.from({ length: count }, (_, n) => `one-by-one:${n}`);
+    await this.#redis.mset(keys.flatMap((key) => [key, 'owner']));
+    const sha = (await this.#redis.script('LOAD', RENEW)) as string;
+    const before = await this.cpuUs();
+    for (const key of keys) await this.#redis.evalsha(sha, 1, key, 'owner', 30_000);
+    const us = (await this.cpuUs()) - before;
+    await this.#redis.unlink(keys);
+    return us / count;
   }
 
   close(): void {

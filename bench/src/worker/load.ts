@@ -12,6 +12,8 @@ export interface Load {
   readonly ms: number;
   /** How long the work inside takes. With 0 it is a single turn of the microtask queue. */
   readonly workMs: number;
+  /** Which of the forms of the adapter is used, if not the usual one. */
+  readonly form?: string | undefined;
 }
 
 export interface LoadResult {
@@ -28,20 +30,22 @@ export interface LoadResult {
 
 export async function runLoad(
   locks: OpenLocks,
-  { keys, startAt, ms, workMs }: Load,
+  { keys, startAt, ms, workMs, form }: Load,
 ): Promise<LoadResult> {
+  const hold = form === undefined ? locks.hold : locks.forms?.[form];
+  if (hold === undefined) throw new Error(`These locks have no form '${form}'`);
   const log = new HoldLog();
   const holds = keys.map(() => 0);
   const inside = new Set<string>();
   let intrusions = 0;
   await sleep((startAt - monotonicNs()) / 1e6);
-  const endAt = startAt + ms * 1e6;
+  const endAt = Math.max(startAt, monotonicNs()) + ms * 1e6;
 
   const caller = async (mine: readonly string[], n: number): Promise<void> => {
     let asked = monotonicNs();
     for (let turn = 0; asked < endAt; turn += 1) {
       const key = mine[turn % mine.length] ?? '';
-      await locks.hold(key, async () => {
+      await hold(key, async () => {
         const from = monotonicNs();
         if (inside.has(key)) intrusions += 1;
         inside.add(key);

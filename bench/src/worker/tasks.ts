@@ -1,6 +1,7 @@
 import { type OpenLocks } from '../adapters/adapter.js';
 import { adapterOf } from '../adapters/index.js';
 import { type Load, type LoadResult, runLoad } from './load.js';
+import { SCALE_TASKS } from './scale-tasks.js';
 
 let locks: OpenLocks | undefined;
 
@@ -15,10 +16,7 @@ export const TASKS = {
     return runLoad(locks, load);
   },
 
-  async close(): Promise<void> {
-    await locks?.close();
-    locks = undefined;
-  },
+  ...SCALE_TASKS,
 };
 
 export type TaskName = keyof typeof TASKS;
