@@ -1,0 +1,60 @@
+import type { LockServiceOptions } from 'nestjs-locked';
+import { type Adapter, holdBy, type OpenLocks } from './adapter.js';
+import { openLockService } from './lock-service.js';
+
+/** The peers wait without limit; ours waits longer than any round. */
+const WAIT_MS = 120_000;
+
+const DEFAULT = '`acquire` and `release` of the `LockService` of a Nest application, ';
+
+export const nestjsLocked = ours('ours', 'nestjs-locked', {
+  settings: `${DEFAULT}with the defaults, but a \`waitMs\` longer than any round.`,
+});
+
+export const withLinger = ours('ours-linger', 'nestjs-locked, lingerMs: 50', {
+  settings: `${DEFAULT}with \`lingerMs: 50\`: an unused lease is kept for 50 ms.`,
+  options: { lingerMs: 50 },
+});
+
+export const inStrictOrder = ours('ours-strict', 'nestjs-locked, localHandovers: 0', {
+  settings: `${DEFAULT}with \`localHandovers: 0\`: strict order of arrival across processes.`,
+  options: { localHandovers: 0 },
+});
+
+export const withoutAwaitedRelease = ours('ours-no-await', 'nestjs-locked, awaitRelease: false', {
+  settings:
+    '`withLock` of the `LockService` of a Nest application, with `awaitRelease: false`: a call does not wait for ' +
+    'the answer to its release. The option does not apply to `acquire` and `release`.',
+  options: { awaitRelease: false },
+  form: 'withLock',
+});
+
+/** The three ways to hold a lock of ours. */
+export type Form = 'acquire' | 'withLock' | 'locked';
+
+interface Variant {
+  readonly settings: string;
+  readonly options?: LockServiceOptions;
+  readonly form?: Form;
+}
+
+function ours(
+  id: string,
+  name: string,
+  { settings, options = {}, form = 'acquire' }: Variant,
+): Adapter {
+  return { id, name, kind: 'ours', settings, open: (url) => openLocks(url, options, form) };
+}
+
+async function openLocks(url: string, options: LockServiceOptions, form: Form): Promise<OpenLocks> {
+  const service = await openLockService(url, { waitMs: WAIT_MS, ...options });
+  const forms: Record<Form, OpenLocks['hold']> = {
+    acquire: holdBy(async (key) => {
+      const lock = await service.locks.acquire(key);
+      return () => lock.release();
+    }),
+    withLock: (key, work) => service.locks.withLock(key, work),
+    locked: (key, work) => service.locked(key, work),
+  };
+  return { hold: forms[form], forms, close: () => service.close() };
+}

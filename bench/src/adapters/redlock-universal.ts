@@ -1,0 +1,31 @@
+import { type Adapter, holdBy, LEASE_MS } from './adapter.js';
+import { connect } from './connect.js';
+
+const SETTINGS = {
+  ttl: LEASE_MS,
+  retryAttempts: 1_000_000,
+  retryDelay: 5,
+  performance: 'lean',
+} as const;
+
+export const redlockUniversal: Adapter = {
+  id: 'redlock-universal',
+  name: 'redlock-universal',
+  kind: 'peer',
+  settings:
+    "redlock-universal 0.8.5, `createLock` for each call, with `performance: 'lean'` (which its documentation " +
+    'recommends for low latency), `retryDelay: 5` instead of 100 and `retryAttempts` without an end.',
+  async open(url) {
+    const redis = await connect(url);
+    const { createLock, IoredisAdapter } = await import('redlock-universal');
+    const adapter = new IoredisAdapter(redis);
+    return {
+      hold: holdBy(async (key) => {
+        const lock = createLock({ adapter, key, ...SETTINGS });
+        const handle = await lock.acquire();
+        return () => lock.release(handle);
+      }),
+      close: async () => redis.disconnect(),
+    };
+  },
+};

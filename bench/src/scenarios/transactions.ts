@@ -1,0 +1,70 @@
+import { cleanUpAtExit } from 'dev-servers';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { ratioOf, spreadOf } from '../measure/statistics.js';
+import type { Scenario } from './scenario.js';
+
+const PROGRAM = fileURLToPath(new URL('../../transactions.mjs', import.meta.url));
+const PLAIN = 'plain transaction';
+const LOCKED = 'under a lock, fence and time-outs';
+
+/** What the program tells: milliseconds per transaction, for each round. */
+interface Variant {
+  readonly name: string;
+  readonly ms: readonly number[];
+}
+
+export const transactions: Scenario = {
+  id: 'transactions',
+  title: 'A transaction under a lock',
+  what: 'A short transaction (one read, one write) on a PostgreSQL of this machine, without a lock and with one around all of them, so that what counts is the transaction itself.',
+  isQuick: false,
+  async run() {
+    const variants = await measured();
+    const msOf = (wanted: string): readonly number[] => {
+      const found = variants.find(({ name }) => name === wanted);
+      if (found === undefined) throw new Error(`bench/transactions.mjs has no row '${wanted}'`);
+      return found.ms;
+    };
+    return {
+      columns: [
+        { id: 'ms', title: 'a transaction', unit: 'ms' },
+        { id: 'ratio', title: 'ratio to the plain one', unit: '' },
+      ],
+      rows: variants.map(({ name, ms }) => ({
+        name,
+        values: { ms: spreadOf(ms), ratio: ratioOf(ms, msOf(PLAIN)) },
+      })),
+      goals: [
+        {
+          id: 'transactions-fence',
+          // 0.15 ms more than 0.39 ms, which the plain one took when the goal was set.
+          text: 'A locked transaction with fence and time-outs, as a ratio to a plain one',
+          better: 'lower',
+          aim: 1.38,
+          value: ratioOf(msOf(LOCKED), msOf(PLAIN)),
+        },
+      ],
+    };
+  },
+};
+
+async function measured(): Promise<Variant[]> {
+  const child = fork(PROGRAM, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  const cancel =
+    child.pid === undefined
+      ? (): void => {}
+      : cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGTERM' });
+  let variants: Variant[] | undefined;
+  child.once('message', (message: Variant[]) => {
+    variants = message;
+    child.disconnect();
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  cancel();
+  if (variants === undefined || code !== 0) {
+    throw new Error(`bench/transactions.mjs ended with code ${String(code)}`);
+  }
+  return variants;
+}

@@ -1,0 +1,31 @@
+import { type OpenLocks } from '../adapters/adapter.js';
+import { adapterOf } from '../adapters/index.js';
+import { type Load, type LoadResult, runLoad } from './load.js';
+import { SCALE_TASKS } from './scale-tasks.js';
+
+let locks: OpenLocks | undefined;
+
+/** What a worker can be asked to do. Each task gets and gives what IPC can carry. */
+export const TASKS = {
+  async open({ adapter, url }: { readonly adapter: string; readonly url: string }): Promise<void> {
+    locks = await adapterOf(adapter).open(url);
+  },
+
+  load(load: Load): Promise<LoadResult> {
+    if (locks === undefined) throw new Error('The locks of this process are not open');
+    return runLoad(locks, load);
+  },
+
+  ...SCALE_TASKS,
+};
+
+export type TaskName = keyof typeof TASKS;
+export type TaskInput<Name extends TaskName> = Parameters<(typeof TASKS)[Name]>[0];
+export type TaskOutput<Name extends TaskName> = Awaited<ReturnType<(typeof TASKS)[Name]>>;
+
+export interface Order {
+  readonly task: TaskName;
+  readonly input: unknown;
+}
+
+export type Answer = { readonly output: unknown } | { readonly error: string };
