@@ -54,6 +54,17 @@ describe('the fence', () => {
     }
   });
 
+  it('grows with the time since it was written, even if the clock has just passed it', async () => {
+    const bench = newBench();
+    const clock = await serverMicros();
+    const hour = 3_600_000_000;
+    await bench.redis.set(bench.fence, `${clock} ${clock - hour}`, 'PX', FENCE_KEEP_MS);
+    const token = bench.deadToken();
+
+    const { fence } = granted(await bench.acquire(token), token);
+    expect(fence).toBeGreaterThan(clock + hour / 2);
+  });
+
   it('that is ahead of the clock grows more slowly than that', async () => {
     const bench = newBench();
     const clock = await serverMicros();

@@ -33,6 +33,24 @@ describe('release', () => {
     expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
   });
 
+  it('without a number to report hands the lock to the first waiter', async () => {
+    const { bench, token, waiting, waiter } = await contendedBench();
+
+    expect(await bench.release(token, 0)).toEqual(['released']);
+
+    expect(await bench.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+
+  it('without a number to report by somebody else, or of a lock that is gone, is lost', async () => {
+    const { bench, token } = await heldBench();
+
+    expect(await bench.release(bench.deadToken(), 0)).toEqual(['lost']);
+    expect(await bench.state()).toMatchObject({ lock: token });
+    await bench.release(token, 0);
+    expect(await bench.release(token, 0)).toEqual(['lost']);
+  });
+
   it('by somebody else is lost and takes nothing but his own place in the queue', async () => {
     const { bench, token, fence, waiting } = await contendedBench();
 
