@@ -1,0 +1,6 @@
+import { SessionLimits } from './session-limits.js';
+
+/** What the transactions of one database have shown of it, so that later ones can ask less. */
+export class KnownDatabase {
+  readonly limits = new SessionLimits();
+}
