@@ -48,6 +48,6 @@ export function sessionOf(
     case 'postgres':
       return new PostgresSession(query, database, connection);
     case 'mysql':
-      return new MySqlSession(query);
+      return new MySqlSession(query, database);
   }
 }
