@@ -4,7 +4,9 @@
  *     npm run bench:transactions
  *
  * Each row is a ratio to the plain transaction of the same round. The rounds of all rows are interleaved, and the
- * median of the rounds counts.
+ * median of the rounds counts. Beside it stands how often PostgreSQL was asked and has answered.
+ *
+ * `SELECT … FOR UPDATE` is what guards a single row of a single database without any of this.
  */
 import { NestFactory } from '@nestjs/core';
 import { providePostgres, provideRedis } from 'dev-servers';
@@ -31,6 +33,7 @@ for (let n = 0; n < KEYS; n += 1) {
 const fence = { table: 'bench_fence' };
 const variants = [
   await variant('plain transaction', { aware: false }),
+  await variant('plain, SELECT … FOR UPDATE', { aware: false, forUpdate: true }),
   await variant('known to the locks, no lock held', { aware: true }),
   await variant('under a lock, no fence', { aware: true, lock: {} }),
   await variant('under a lock, fence', {
@@ -38,6 +41,11 @@ const variants = [
     lock: { fence, transactionTimeouts: false },
   }),
   await variant('under a lock, fence and time-outs', { aware: true, lock: { fence } }),
+  await variant('the same, SELECT … FOR UPDATE', {
+    aware: true,
+    lock: { fence },
+    forUpdate: true,
+  }),
   await variant('a lock around each, no fence', { aware: true, lock: {}, order: 'around' }),
   await variant('a lock inside of each, restart', {
     aware: true,
@@ -58,10 +66,13 @@ const plain = median(rounds[0]);
 console.log(
   `\n${ROUNDS} rounds of ${TRANSACTIONS} transactions (read + write), one client, median round\n`,
 );
-for (const [i, { name }] of variants.entries()) {
+for (const [i, { name, trips }] of variants.entries()) {
   const ms = median(rounds[i]);
-  const more = i === 0 ? '' : `  +${(ms - plain).toFixed(3)} ms  ×${(ms / plain).toFixed(2)}`;
-  console.log(`${name.padEnd(36)} ${ms.toFixed(3)} ms${more}`);
+  const more =
+    i === 0
+      ? ''
+      : `  ${ms < plain ? '' : '+'}${(ms - plain).toFixed(3)} ms  ×${(ms / plain).toFixed(2)}`;
+  console.log(`${name.padEnd(36)} ${trips()} round trips  ${ms.toFixed(3)} ms${more}`);
 }
 
 // For the scenario of this name, which runs this file as a program of its own.
@@ -79,8 +90,13 @@ await Promise.all([redis.stop(), postgres.stop()]);
  * because the cost of the transaction is wanted. Otherwise each transaction takes a lock of its own, which costs two
  * Redis commands.
  */
-async function variant(name, { aware, lock, order = 'outside' }) {
+async function variant(name, { aware, lock, order = 'outside', forUpdate = false }) {
   const dataSource = await new DataSource({ type: 'postgres', url, poolSize: 1 }).initialize();
+  let [answers, transactionCount] = [0, 0];
+  await dataSource.driver.master.connect().then((client) => {
+    client.connection.on('readyForQuery', () => (answers += 1));
+    client.release();
+  });
   if (aware) lockAware(dataSource);
   const application =
     lock &&
@@ -90,7 +106,8 @@ async function variant(name, { aware, lock, order = 'outside' }) {
     ));
   const locks = application?.get(LockService);
   const sell = async (manager, id) => {
-    await manager.query('SELECT quantity FROM bench_stock WHERE id = $1', [id]);
+    const locking = forUpdate ? ' FOR UPDATE' : '';
+    await manager.query(`SELECT quantity FROM bench_stock WHERE id = $1${locking}`, [id]);
     await manager.query('UPDATE bench_stock SET quantity = quantity + 1 WHERE id = $1', [id]);
   };
   const transactions = {
@@ -102,10 +119,12 @@ async function variant(name, { aware, lock, order = 'outside' }) {
   const measured = async () => {
     const from = performance.now();
     for (let n = 0; n < TRANSACTIONS; n += 1) await transactions[order](`p${n % KEYS}`);
+    transactionCount += TRANSACTIONS;
     return (performance.now() - from) / TRANSACTIONS;
   };
   return {
     name,
+    trips: () => Math.round(answers / transactionCount),
     run: () =>
       locks && order === 'outside' ? locks.withLock(`bench-${process.pid}`, measured) : measured(),
     close: async () => {

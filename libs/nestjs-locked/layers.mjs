@@ -58,7 +58,7 @@ export const ROOMS = [
   },
 
   // Transactions: loaded by an adapter, never by the root.
-  { name: 'transactions/sql', rooms: ['core', 'core/time'], packages: [] },
+  { name: 'transactions/sql', rooms: ['core', 'core/runtime', 'core/time'], packages: [] },
   {
     name: 'transactions/fence',
     rooms: ['core', 'core/runtime', 'core/time', 'core/lease', 'core/calls', 'transactions/sql'],

@@ -267,6 +267,49 @@ describe('a transaction', () => {
   });
 });
 
+describe('the gate', () => {
+  /** What the database was asked to allow for the COMMIT. */
+  const gateOf = async (
+    options: LockServiceOptions,
+    body: (engine: LockEngine) => Promise<unknown>,
+  ): Promise<number | undefined> => {
+    const { engine, database, transaction, key } = await start(options);
+    let idleMs: number | undefined;
+    database.beforeCommit = async (ms?: number) => void (idleMs = ms);
+    await engine.withLock(key, {}, () => transaction(() => body(engine)));
+    return idleMs;
+  };
+
+  it('arms nothing if the time-out of the beginning is strict enough', async () => {
+    expect(await gateOf({ transactionTimeouts: true }, async () => {})).toBeUndefined();
+    expect(await gateOf({ transactionTimeouts: { idleMs: 500 } }, async () => {})).toBeUndefined();
+  });
+
+  it('arms one if the lease of a lock that came later has less left', async () => {
+    const idleMs = await gateOf(
+      { transactionTimeouts: true, insideTransaction: 'join' },
+      (engine) => engine.withLock(uniqueKey('short'), { leaseMs: 1_000 }, async () => {}),
+    );
+    expect(idleMs).toBeGreaterThan(0);
+    expect(idleMs).toBeLessThan(1_000);
+  });
+
+  it('asks where the database may have ended the transaction by now', async () => {
+    expect(await gateOf({ transactionTimeouts: { idleMs: 20 } }, () => sleep(40))).toBe(20);
+  });
+
+  it('arms one if no lock was there at the beginning', async () => {
+    const { engine, database, transaction } = await start({
+      transactionTimeouts: true,
+      insideTransaction: 'join',
+    });
+    let idleMs: number | undefined;
+    database.beforeCommit = async (ms?: number) => void (idleMs = ms);
+    await transaction(() => engine.withLock(uniqueKey('late'), {}, async () => {}));
+    expect(idleMs).toBeGreaterThan(8_000);
+  });
+});
+
 describe('a claim', () => {
   it('begins again with the transaction when another one came between', async () => {
     const { engine, transaction, database, outcomes, key } = await start({ fence: {} });

@@ -31,7 +31,7 @@ const DRIZZLE = clsOrm('Drizzle', (url) => {
   };
 });
 
-describeLockContract(DRIZZLE);
+describeLockContract(DRIZZLE, { roundTrips: 0 });
 describePropagation(DRIZZLE);
 
 describe('Drizzle on a synchronous driver', () => {

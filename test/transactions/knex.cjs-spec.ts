@@ -45,5 +45,5 @@ const KNEX = clsOrm('Knex', (url) => {
   };
 });
 
-describeLockContract(KNEX);
+describeLockContract(KNEX, { roundTrips: 0 });
 describePropagation(KNEX);

@@ -64,7 +64,7 @@ const KYSELY = clsOrm('Kysely', (url) => {
   };
 });
 
-describeLockContract(KYSELY);
+describeLockContract(KYSELY, { roundTrips: 0 });
 describePropagation(KYSELY);
 
 describe('at start, Kysely', () => {

@@ -7,7 +7,9 @@ import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { openAdmin } from '../support/open-locks.js';
+import { PostgresProxy } from '../support/postgres-proxy.js';
 import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 import { giveAway, isHeld, startLocks } from './locks.js';
 import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
 import { createSlowCommitTable, killCommits } from './slow-commit.js';
@@ -15,9 +17,18 @@ import { type Runs, useStock } from './stock.js';
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const;
 
+/** What a transaction costs under a lock. */
+interface LockCosts {
+  /** How many round trips fence and time-outs add to it. */
+  readonly roundTrips: number;
+}
+
 /** What every way to open transactions owes to the locks, on PostgreSQL. */
-export function describeLockContract(orm: OrmUnderTest): void {
-  describe(orm.name, () => contract(orm));
+export function describeLockContract(orm: OrmUnderTest, costs: LockCosts): void {
+  describe(orm.name, () => {
+    contract(orm);
+    describe('a transaction after the first ones', () => laterTransactions(orm, costs));
+  });
 }
 
 function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
@@ -319,5 +330,100 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
        WHERE datname = current_database() AND wait_event_type = 'Lock'`,
     );
     return rows.length;
+  }
+}
+
+/** What earlier transactions have shown of their sessions makes later ones cheaper, and must not make them worse. */
+function laterTransactions(
+  { open, survivesDisconnect = true }: OrmUnderTest,
+  costs: LockCosts,
+): void {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  /** It has had transactions under a lock already. */
+  const start = async () => {
+    const proxy = await PostgresProxy.start(postgres.url);
+    const orm = await open(proxy.url);
+    afterTest(() => orm.close());
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const sell = (): Promise<void> => orm.transaction((tx) => stock.takeOne(tx, 0));
+    for (let n = 0; n < 2; n++) await locks.withLock(uniqueKey('first'), sell);
+    return { proxy, orm, locks, sell };
+  };
+
+  it(`takes ${costs.roundTrips} round trips more under a lock, however many keys it has`, async () => {
+    const { proxy, locks, sell } = await start();
+    const plain = await proxy.roundTrips(sell);
+    const withKeys = (keys: string[]): Promise<number> =>
+      locks.withLock(keys, () => proxy.roundTrips(sell));
+    expect(await withKeys([stock.key])).toBe(plain + costs.roundTrips);
+    await withKeys([stock.key, uniqueKey('other')]);
+    expect(await withKeys([stock.key, uniqueKey('other'), uniqueKey('third')])).toBe(
+      plain + costs.roundTrips,
+    );
+  });
+
+  it('is claimed before the body runs, with the time-outs, and rolls back as ever', async () => {
+    const { orm, locks } = await start();
+    const before = await stock.quantity();
+    const sale = locks.withLock(stock.key, ({ fencingToken }) =>
+      orm.transaction(async (tx) => {
+        const [row] = (await tx.query(
+          `SELECT token, current_setting('lock_timeout') AS wait,
+           current_setting('idle_in_transaction_session_timeout') AS idle
+           FROM lock_fence WHERE lock_key = $1`,
+          [stock.key],
+        )) as { token: string | number; wait: string; idle: string }[];
+        expect(Number(row?.token)).toBe(fencingToken);
+        expect([row?.wait, row?.idle]).toEqual(['10s', survivesDisconnect ? '8s' : '0']);
+        await stock.takeOne(tx, 0);
+        throw new Error('no stock');
+      }),
+    );
+    await expect(sale).rejects.toThrow('no stock');
+    expect([await stock.quantity(), await stock.fence()]).toEqual([before, NaN]);
+    await orm.transaction((tx) => stock.takeOne(tx, 0));
+    expect(await stock.quantity()).toBe(before - 1);
+  });
+
+  it.each(['read committed', 'repeatable read', 'serializable'] as const)(
+    'has the isolation level that was asked for: %s',
+    async (isolation) => {
+      const { orm, locks } = await start();
+      await locks.withLock(stock.key, () =>
+        orm.transaction(async (tx) => {
+          const sql = `SELECT current_setting('transaction_isolation') AS level`;
+          expect(await tx.query(sql, [])).toMatchObject([{ level: isolation }]);
+        }, isolation),
+      );
+    },
+  );
+
+  it('has no body after a newer holder', async () => {
+    const { orm, locks } = await start();
+    let ran = false;
+    const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
+      await giveAway(redis.url, stock.key);
+      await stock.raiseFence(fencingToken + 10_000_000);
+      await orm.transaction(async () => void (ran = true));
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+    expect(ran).toBe(false);
+  });
+
+  if (survivesDisconnect) {
+    it('fails before its body if the connection breaks at the claim, and keeps no lock', async () => {
+      const { proxy, orm, locks, sell } = await start();
+      const before = await stock.quantity();
+      let ran = false;
+      proxy.breakAt('INSERT INTO lock_fence');
+      const sale = locks.withLock(stock.key, () => orm.transaction(async () => void (ran = true)));
+      await expect(sale).rejects.toThrow();
+      expect([ran, await isHeld(redis.url, stock.key)]).toEqual([false, false]);
+      await locks.withLock(stock.key, sell);
+      expect(await stock.quantity()).toBe(before - 1);
+    });
   }
 }

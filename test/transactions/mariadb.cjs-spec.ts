@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { useMariaDb } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 import { startClsApp } from './cls-app.js';
 import { openDataSource } from './data-source.js';
 import { isHeld } from './locks.js';
@@ -45,5 +46,36 @@ describeWithMariaDb('A COMMIT of MariaDB', () => {
     await blocker.release();
     const next = app.locks.withLock(stock.key, options, async () => performance.now() - startedAt);
     expect(await next).toBeGreaterThan(1_400);
+  });
+});
+
+describeWithMariaDb('A transaction on MariaDB', () => {
+  const redis = useRedis();
+  const mariaDb = useMariaDb();
+  const stock = useStock(mariaDb, 'mysql');
+
+  it('takes three statements more under a lock, however many keys it has', async () => {
+    const { locks, host, dataSource } = await startClsApp({
+      redisUrl: redis.url,
+      type: 'mysql',
+      settings: mariaDb.settings,
+      poolSize: 1,
+      fence: {},
+    });
+    const sent = async (): Promise<number> => {
+      const [row] = await dataSource.query<[{ Value: string }]>(
+        "SHOW SESSION STATUS LIKE 'Questions'",
+      );
+      return Number(row.Value);
+    };
+    const sold = async (): Promise<number> => {
+      const before = await sent();
+      await host.withTransaction(() => stock.takeOne(host.tx, 0));
+      return (await sent()) - before;
+    };
+    const plain = await sold();
+    expect(await locks.withLock(stock.key, sold)).toBe(plain + 3);
+    expect(await locks.withLock([stock.key, uniqueKey('a'), uniqueKey('b')], sold)).toBe(plain + 3);
+    expect(await stock.quantity()).toBe(97);
   });
 });

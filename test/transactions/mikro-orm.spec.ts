@@ -36,26 +36,29 @@ const open = (url: string, statements: string[] = []): Promise<MikroORM> =>
     logger: (line) => void statements.push(line),
   });
 
-describeLockContract({
-  name: 'MikroORM',
-  survivesDisconnect: false,
-  open: async (url) => {
-    const orm = await open(url);
-    return {
-      transaction: (body, isolation) =>
-        inTransaction(
-          orm.em,
-          (em) =>
-            body({
-              query: (sql, params: unknown[]) => em.execute(sql.replace(/\$\d/g, '?'), params),
-            }),
-          isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
-        ),
-      // It waits for ever for clients whose connection has died (https://github.com/kysely-org/kysely/issues/1990).
-      close: async () => void orm.close(true),
-    };
+describeLockContract(
+  {
+    name: 'MikroORM',
+    survivesDisconnect: false,
+    open: async (url) => {
+      const orm = await open(url);
+      return {
+        transaction: (body, isolation) =>
+          inTransaction(
+            orm.em,
+            (em) =>
+              body({
+                query: (sql, params: unknown[]) => em.execute(sql.replace(/\$\d/g, '?'), params),
+              }),
+            isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
+          ),
+        // It waits for ever for clients whose connection has died (https://github.com/kysely-org/kysely/issues/1990).
+        close: async () => void orm.close(true),
+      };
+    },
   },
-});
+  { roundTrips: 2 },
+);
 
 describe('the unit of work of MikroORM', () => {
   const redis = useRedis();

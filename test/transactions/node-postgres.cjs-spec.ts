@@ -11,26 +11,29 @@ import { startLocks } from './locks.js';
 import { inTransaction } from './recipes/node-postgres.js';
 import { useStock } from './stock.js';
 
-describeLockContract({
-  name: 'node-postgres',
-  open: async (url) => {
-    const pool = new pg.Pool({ connectionString: url });
-    pool.on('error', () => {});
-    return {
-      transaction: (body, isolation) =>
-        inTransaction(
-          pool,
-          async (client) =>
-            body({
-              query: async (sql, params: unknown[]) =>
-                (await client.query<Record<string, unknown>>(sql, params)).rows,
-            }),
-          isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation}`,
-        ),
-      close: () => pool.end(),
-    };
+describeLockContract(
+  {
+    name: 'node-postgres',
+    open: async (url) => {
+      const pool = new pg.Pool({ connectionString: url });
+      pool.on('error', () => {});
+      return {
+        transaction: (body, isolation) =>
+          inTransaction(
+            pool,
+            async (client) =>
+              body({
+                query: async (sql, params: unknown[]) =>
+                  (await client.query<Record<string, unknown>>(sql, params)).rows,
+              }),
+            isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation}`,
+          ),
+        close: () => pool.end(),
+      };
+    },
   },
-});
+  { roundTrips: 1 },
+);
 
 describe('an adapter for a pool of node-postgres', () => {
   const redis = useRedis();

@@ -54,7 +54,7 @@ const PRISMA = clsOrm('Prisma', (url) =>
   prisma(url, { transactionOptions: { maxWait: 10_000, timeout: 10_000 } }),
 );
 
-describeLockContract(PRISMA);
+describeLockContract(PRISMA, { roundTrips: 2 });
 describePropagation(PRISMA);
 
 describe('Prisma', () => {

@@ -13,22 +13,25 @@ const LEVELS = {
 // It tells the console of every COMMIT that fails.
 jest.spyOn(console, 'warn').mockImplementation(() => {});
 
-describeLockContract({
-  name: 'Sequelize',
-  open: async (url) => {
-    const sequelize = new Sequelize(url, { logging: false, pool: { max: 10 } });
-    const transaction = transactionsOf(sequelize);
-    return {
-      transaction: (body, isolation) =>
-        transaction(
-          (tx) =>
-            body({
-              query: async (sql, bind: unknown[]) =>
-                (await sequelize.query(sql, { transaction: tx, bind }))[0],
-            }),
-          isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
-        ),
-      close: () => sequelize.close(),
-    };
+describeLockContract(
+  {
+    name: 'Sequelize',
+    open: async (url) => {
+      const sequelize = new Sequelize(url, { logging: false, pool: { max: 10 } });
+      const transaction = transactionsOf(sequelize);
+      return {
+        transaction: (body, isolation) =>
+          transaction(
+            (tx) =>
+              body({
+                query: async (sql, bind: unknown[]) =>
+                  (await sequelize.query(sql, { transaction: tx, bind }))[0],
+              }),
+            isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
+          ),
+        close: () => sequelize.close(),
+      };
+    },
   },
-});
+  { roundTrips: 1 },
+);

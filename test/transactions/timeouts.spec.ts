@@ -75,6 +75,55 @@ describe('limits that a role or session has by itself', () => {
   });
 });
 
+describe('limits of a session that change', () => {
+  it('stay if they are stricter, transaction by transaction', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const seen = (): Promise<number[]> =>
+      locks.withLock(stock.key, () => dataSource.transaction(settings));
+    const statements: (number | undefined)[] = [];
+    for (const limit of ['0', '0', "'500ms'", "'500ms'", "'1d'", '0', '0']) {
+      await dataSource.query(`SET statement_timeout = ${limit}`);
+      statements.push((await seen())[1]);
+    }
+    expect(statements).toEqual([10_000, 10_000, 500, 500, 10_000, 10_000, 10_000]);
+    await dataSource.query('SET lock_timeout = 700');
+    expect((await seen()).slice(0, 3)).toEqual([8_000, 10_000, 700]);
+  });
+
+  it('are back after the transaction', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    for (let n = 0; n < 2; n++) {
+      await locks.withLock(stock.key, () => dataSource.transaction(settings));
+      expect(await settings(dataSource.manager)).toEqual([0, 0, 0, 0]);
+    }
+  });
+});
+
+describe('savepoints', () => {
+  it('that are rolled back leave the limits as they are', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    for (let n = 0; n < 2; n++) {
+      await locks.withLock(stock.key, () =>
+        dataSource.transaction(async (manager) => {
+          const nested = manager.transaction(async (inner) => {
+            await inner.query('SELECT * FROM nowhere');
+          });
+          await expect(nested).rejects.toThrow('nowhere');
+          expect((await settings(manager)).slice(0, 3)).toEqual(OURS);
+          await manager.transaction(async (inner) => {
+            expect((await settings(inner)).slice(0, 3)).toEqual(OURS);
+          });
+          await stock.takeOne(manager, 0);
+        }),
+      );
+    }
+    expect(await stock.quantity()).toBe(98);
+  });
+});
+
 describe('the limit for the COMMIT itself', () => {
   beforeAll(async () => {
     await postgres.query('CREATE TABLE watched (id int)');

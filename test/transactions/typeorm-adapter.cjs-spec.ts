@@ -39,7 +39,7 @@ const typeOrmTwice = async (url: string): Promise<ClsParts> => {
 
 const TYPEORM_TWICE = clsOrm('TypeORM, adapter and data source wrapped', typeOrmTwice);
 
-describeLockContract(TYPEORM);
+describeLockContract(TYPEORM, { roundTrips: 0 });
 describePropagation(TYPEORM);
 describePropagation(TYPEORM_TWICE);
 

@@ -18,19 +18,22 @@ type Level = Uppercase<Isolation>;
 const openDatabase = (url: string): Promise<DataSource> =>
   new DataSource({ type: 'postgres', url, poolSize: 10 }).initialize();
 
-describeLockContract({
-  name: 'TypeORM, its data source wrapped',
-  open: async (url) => {
-    const dataSource = lockAware(await openDatabase(url));
-    return {
-      transaction: (body, isolation) =>
-        isolation === undefined
-          ? dataSource.transaction(body)
-          : dataSource.transaction(isolation.toUpperCase() as Level, body),
-      close: () => dataSource.destroy(),
-    };
+describeLockContract(
+  {
+    name: 'TypeORM, its data source wrapped',
+    open: async (url) => {
+      const dataSource = lockAware(await openDatabase(url));
+      return {
+        transaction: (body, isolation) =>
+          isolation === undefined
+            ? dataSource.transaction(body)
+            : dataSource.transaction(isolation.toUpperCase() as Level, body),
+        close: () => dataSource.destroy(),
+      };
+    },
   },
-});
+  { roundTrips: 0 },
+);
 
 describePropagation(
   {

@@ -9,11 +9,12 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import type { DataSource, EntityManager } from 'typeorm';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
+import { PostgresProxy } from '../support/postgres-proxy.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
@@ -332,7 +333,74 @@ describe('a lock asked for inside a transaction', () => {
   });
 });
 
+describe('the BEGIN of a transaction under a lock', () => {
+  it.each(['afterTransactionStart', 'beforeTransactionStart'] as const)(
+    'is sent before what a subscriber does first: %s',
+    async (hook) => {
+      const { dataSource, locks } = await start({ fence: {}, poolSize: 2 });
+      const seen: unknown[] = [];
+      dataSource.subscribers.push({
+        [hook]: async ({ queryRunner }: { queryRunner: QueryRunner }) => {
+          // Inside of the transaction, or beside it.
+          seen.push(await queryRunner.query('SELECT count(*)::int AS count FROM stock'));
+          await dataSource.query('SELECT 1');
+        },
+      });
+      for (let n = 0; n < 2; n++) {
+        const sale = locks.withLock(stock.key, () =>
+          dataSource.transaction('REPEATABLE READ', async (manager) => {
+            const [row] = await manager.query<[{ level: string }]>(
+              `SELECT current_setting('transaction_isolation') AS level`,
+            );
+            expect(row.level).toBe('repeatable read');
+            await stock.takeOne(manager, 0);
+            throw new Error('no stock');
+          }),
+        );
+        await expect(sale).rejects.toThrow('no stock');
+      }
+      expect(seen).toHaveLength(2);
+      expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
+    },
+  );
+
+  it('is not sent for a transaction that another one around has claimed for', async () => {
+    const { dataSource, locks } = await start({ fence: {} });
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager, 0);
+        await dataSource.transaction(async () => {});
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    await dataSource.transaction((manager) => stock.takeOne(manager, 0));
+    expect(await stock.quantity()).toBe(99);
+  });
+});
+
 describe('a query runner that is driven by hand', () => {
+  it('takes one round trip more under a lock', async () => {
+    const proxy = await PostgresProxy.start(postgres.url);
+    const settings = {
+      ...postgres.settings,
+      host: '127.0.0.1',
+      port: Number(new URL(proxy.url).port),
+    };
+    const dataSource = lockAware(await openDataSource('postgres', settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const sell = async (): Promise<void> => {
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      await stock.takeOne(runner, 0);
+      await runner.commitTransaction();
+      await runner.release();
+    };
+    await locks.withLock(stock.key, sell);
+    const plain = await proxy.roundTrips(sell);
+    const locked = await locks.withLock(stock.key, () => proxy.roundTrips(sell));
+    expect(locked).toBe(plain + 1);
+  });
+
   it('claims, passes the gate, and ends with the lock after the COMMIT', async () => {
     const { dataSource, locks } = await start({ fence: {}, transactionTimeouts: true });
     const runner = dataSource.createQueryRunner();

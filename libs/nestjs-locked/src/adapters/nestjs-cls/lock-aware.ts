@@ -2,6 +2,7 @@ import { ClsServiceManager } from 'nestjs-cls';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { guardedTx } from '../../transactions/orm/guarded-tx.js';
 import {
   assertAsynchronous,
@@ -19,6 +20,7 @@ import {
 import { runTransaction, type TransactionToRun } from '../../transactions/orm/run-transaction.js';
 import { openingOn, takeOpening } from '../../transactions/orm/transaction-opening.js';
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
+import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
@@ -105,14 +107,16 @@ function lockAwareMethods(
   /** The objects that stand for savepoints, each with the transaction to which it belongs. */
   const roots = new WeakMap<object, object>();
   const depth = new AsyncLocalStorage<number>();
+  const database = new KnownDatabase();
   const describe = (txOptions: unknown): TransactionToRun => ({
     ...transactionDefaults(connection),
     ...givenOptions(txOptions),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
     depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
-    session: (tx) => knownSession(tx, options),
+    session: (tx, client) => knownSession(tx, options, database, client),
     survivesDisconnect: options.survivesDisconnect,
+    delaysBegin: delayBeginsOf(options.pool || connection),
   });
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));

@@ -1,8 +1,10 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
+import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
 import { takeOpening } from '../../transactions/orm/transaction-opening.js';
 import {
@@ -11,6 +13,8 @@ import {
   type EnterTransaction,
 } from '../../transactions/scope/ambient-coordinator.js';
 import type { TransactionDescription } from '../../transactions/scope/transaction-description.js';
+import type { TransactionQuery } from '../../transactions/sql/database-session.js';
+import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -61,6 +65,7 @@ class LockAwareDataSource {
   readonly #connection: string;
   readonly #runInTransaction: LockAwareOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
+  readonly #database = new KnownDatabase();
   /** True while a query runner is created or started for a transaction that is already seen. */
   #opensWithCallback = false;
 
@@ -95,7 +100,8 @@ class LockAwareDataSource {
         return enter(inner, () => body(inner));
       };
       const obstacle = this.#hooksObstacle();
-      return runTransaction(this.#describe(isolation, obstacle), (enter) =>
+      const delaysBegin = delayBeginsOf(this.#dataSource);
+      return runTransaction({ ...this.#describe(isolation, obstacle), delaysBegin }, (enter) =>
         this.#withNewHooks(() =>
           this.#openingWithCallback(() =>
             original(...given, (inner: EntityManager) => guarded(inner, enter)),
@@ -197,10 +203,12 @@ class LockAwareDataSource {
         return !wasContextual || contextual === queryRunner;
       },
       depth: knownDepth,
-      session: (tx) =>
-        dialect === undefined
-          ? undefined
-          : sessionOf(dialect, (sql, params) => (tx as EntityManager).query(sql, params)),
+      session: (tx) => {
+        if (dialect === undefined) return undefined;
+        const query: TransactionQuery = (sql, params) => (tx as EntityManager).query(sql, params);
+        const connection = stateOfClient(() => knownPgClient(tx));
+        return sessionOf(dialect, query, this.#database, connection);
+      },
     };
   }
 

@@ -11,13 +11,16 @@ class CommitWatch {
 
   constructor(runner: RunsStatements) {
     const query = runner.query.bind(runner);
-    runner.query = async (sql, ...rest) => {
-      if (sql !== 'COMMIT') return query(sql, ...rest);
-      this.#progress = 'sent';
-      const answer = await query(sql, ...rest);
-      this.#progress = 'answered';
-      return answer;
-    };
+    // Not async: every statement passes here, and promises are not free.
+    runner.query = (sql, ...rest) =>
+      sql === 'COMMIT' ? this.#watched(() => query(sql, ...rest)) : query(sql, ...rest);
+  }
+
+  async #watched(commit: () => Promise<unknown>): Promise<unknown> {
+    this.#progress = 'sent';
+    const answer = await commit();
+    this.#progress = 'answered';
+    return answer;
   }
 
   get progress(): CommitProgress {

@@ -25,17 +25,24 @@ export function isGuardableRunner(value: unknown): value is GuardableRunner {
 export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) => void): void {
   if (GUARDED in runner) return;
   Object.defineProperty(runner, GUARDED, { value: true });
-  const check = (sql: string): void => {
-    if (ROLLING_BACK.getStore() !== runner) assertTakes(sql);
+  const refusal = (sql: string): Error | undefined => {
+    try {
+      if (ROLLING_BACK.getStore() !== runner) assertTakes(sql);
+      return undefined;
+    } catch (error) {
+      return error as Error;
+    }
   };
   const { query, stream, rollbackTransaction } = runner;
-  runner.query = async (sql, ...more) => {
-    check(sql);
-    return query.call(runner, sql, ...more);
+  // Not async: every statement passes here, and promises are not free.
+  runner.query = (sql, ...more) => {
+    const refused = refusal(sql);
+    return refused === undefined ? query.call(runner, sql, ...more) : Promise.reject(refused);
   };
   if (typeof stream === 'function') {
     runner.stream = async (sql, ...more) => {
-      check(sql);
+      const refused = refusal(sql);
+      if (refused !== undefined) throw refused;
       return stream.call(runner, sql, ...more);
     };
   }

@@ -1,7 +1,9 @@
 import type { DatabaseSession, TransactionQuery } from '../sql/database-session.js';
+import type { KnownDatabase } from '../sql/known-database.js';
 import { sessionOf, type SqlDialect } from '../sql/session-of.js';
 import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
+import { knownPgClient, type PgClient, stateOfClient } from './pg-client.js';
 
 /** What the application gives where it cannot be found out. */
 export interface GivenSession {
@@ -9,12 +11,20 @@ export interface GivenSession {
   readonly query?: ((tx: never, sql: string, params: unknown[]) => Promise<unknown>) | undefined;
 }
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if the ORM is not known and nothing is given */
+/**
+ * @param tx what an ORM hands out for a transaction
+ * @param database what is known of it already @param client gives its client where that has been seen
+ * @returns undefined if the ORM is not known and nothing is given
+ */
 export function knownSession(
   tx: object,
   { dialect = knownDialect(tx), query }: GivenSession,
+  database: KnownDatabase,
+  client: () => PgClient | undefined,
 ): DatabaseSession | undefined {
   const run: TransactionQuery | undefined =
     query === undefined ? knownQuery(tx) : (sql, params) => query(tx as never, sql, params);
-  return dialect === undefined || run === undefined ? undefined : sessionOf(dialect, run);
+  if (dialect === undefined || run === undefined) return undefined;
+  const connection = stateOfClient(() => knownPgClient(tx) ?? client());
+  return sessionOf(dialect, run, database, connection);
 }

@@ -1,5 +1,6 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { KnownDatabase } from '../sql/known-database.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 import { guardedTx } from './guarded-tx.js';
 import { assertAsynchronous } from './known-connection.js';
@@ -81,6 +82,7 @@ export function lockAwareTransactions<Tx extends object>(
   assertDialect(options.dialect);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
   const { connectionName, survivesDisconnect = true } = options;
+  const database = new KnownDatabase();
   return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
     if (typeof open !== 'function') {
       throw new LockConfigError(
@@ -92,7 +94,7 @@ export function lockAwareTransactions<Tx extends object>(
       ...(connectionName === undefined ? {} : { connection: connectionName }),
       isAmbient: () => true,
       depth: knownDepth,
-      session: (tx) => knownSession(tx, options),
+      session: (tx, client) => knownSession(tx, options, database, client),
       survivesDisconnect,
     };
     return runTransaction<R>(transaction, async (enter) => {

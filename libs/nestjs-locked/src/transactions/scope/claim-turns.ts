@@ -11,12 +11,20 @@ const TURNS = new WeakMap<Hold, Map<string, Turns>>();
 const TAKEN = new AsyncLocalStorage<readonly Turns[]>();
 
 /** Runs the work in a turn. @throws as `takeTurns` */
-export async function inTurn<T>(
+export function inTurn<T>(
   holds: readonly GuardingHold[],
   connection: string,
   work: () => Promise<T>,
 ): Promise<T> {
   if (holds.length === 0) return work();
+  return workInTurn(holds, connection, work);
+}
+
+async function workInTurn<T>(
+  holds: readonly GuardingHold[],
+  connection: string,
+  work: () => Promise<T>,
+): Promise<T> {
   const taken = await takeTurns(holds, connection);
   try {
     return await TAKEN.run([...(TAKEN.getStore() ?? []), ...taken], work);

@@ -22,6 +22,14 @@ export function fenceOn(
   return (fence?.connections?.includes(connection) ?? true) ? fence : undefined;
 }
 
+/** Whether a transaction that is opened here and now begins with a statement of ours: a claim, or time-outs. */
+export function speaksFirst(connection: string): boolean {
+  return holdsHere().some(
+    ({ locks }) =>
+      fenceOn(locks, connection) !== undefined || locks.transactionOptions.timeouts !== undefined,
+  );
+}
+
 /**
  * A lock of `acquire()` is the current one of no context: a transaction that is opened after it would run without the
  * fence that its caller counts on.

@@ -2,6 +2,7 @@ import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
+import { systemClock } from '../../core/time/clock.js';
 import { claimFence } from '../fence/fence.js';
 import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
@@ -20,6 +21,8 @@ export class TransactionGuard {
   readonly #holds = new Map<Hold, TransactionalLocks>();
   readonly #claimed = new Map<TransactionalLocks, Set<string>>();
   #hasSpoken = false;
+  /** What was armed before any savepoint that could take it back. */
+  #armed: { readonly idleMs: number; readonly at: number } | undefined;
 
   constructor(connection: string, session: DatabaseSession | undefined) {
     this.#connection = connection;
@@ -49,13 +52,17 @@ export class TransactionGuard {
 
   /** Before the first statement of the body. */
   async begin(holds: readonly GuardingHold[]): Promise<void> {
-    if (holds.length === 0) return;
     await this.#session?.begin();
-    await this.add(holds);
+    const at = systemClock.now();
+    const { idleMs = 0 } = (await this.add(holds)) ?? {};
+    if (idleMs > 0) this.#armed = { idleMs, at };
   }
 
-  /** Keeps the holds until the transaction has ended, and claims them. @throws whatever makes it unsafe to go on */
-  async add(added: readonly GuardingHold[]): Promise<void> {
+  /**
+   * Keeps the holds until the transaction has ended, and claims them.
+   * @returns the time-outs that were armed @throws whatever makes it unsafe to go on
+   */
+  async add(added: readonly GuardingHold[]): Promise<TransactionBounds | undefined> {
     for (const { locks, hold } of added) {
       hold.join();
       this.#holds.set(hold, locks);
@@ -64,7 +71,8 @@ export class TransactionGuard {
     await Promise.all(
       added.map(({ hold }) => hold.refresh(hold.options.leaseMs * (HEALTHY_SHARE - COMMIT_SHARE))),
     );
-    let bounds = this.#bounds();
+    const bounds = this.#bounds();
+    let isArmed = false;
     for (const locks of servicesOf(added)) {
       const fence = fenceOn(locks, this.#connection);
       const unclaimed = this.unclaimed(added)
@@ -73,13 +81,17 @@ export class TransactionGuard {
         .sort((a, b) => byBytes(a.key, b.key));
       if (fence === undefined || unclaimed.length === 0) continue;
       this.#hasSpoken = true;
-      await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, bounds);
+      const toArm = isArmed ? undefined : bounds;
+      await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, toArm);
       this.#noteClaims(locks, unclaimed);
-      bounds = undefined; // they were armed with the claim
+      isArmed = true;
     }
-    if (bounds === undefined || this.#session === undefined) return;
-    this.#hasSpoken = true;
-    await this.#session.arm(bounds);
+    if (bounds === undefined || this.#session === undefined) return undefined;
+    if (!isArmed) {
+      this.#hasSpoken = true;
+      await this.#session.arm(bounds);
+    }
+    return bounds;
   }
 
   #noteClaims(locks: TransactionalLocks, holds: readonly Hold[]): void {
@@ -117,12 +129,21 @@ export class TransactionGuard {
     for (const hold of this.#holds.keys()) hold.assertHeld();
   }
 
+  /**
+   * How long the database may wait for the COMMIT; undefined if it is limited as strictly from the beginning. A
+   * transaction that is old enough to have been ended by that limit is asked all the same: before its COMMIT, there is
+   * no doubt yet.
+   */
   #commitIdleMs(): number | undefined {
     const idles = [...this.#holds].flatMap(([hold, { transactionOptions }]) => {
       const { timeouts } = transactionOptions;
       return timeouts === undefined ? [] : commitIdleMs(timeouts, hold.remainingMs());
     });
-    return idles.length === 0 ? undefined : Math.min(...idles);
+    const idleMs = Math.min(...idles.filter((ms) => ms > 0));
+    if (idleMs === Infinity) return undefined;
+    const { idleMs: armedMs = Infinity, at = 0 } = this.#armed ?? {};
+    const isLimited = armedMs <= idleMs && systemClock.now() - at < armedMs;
+    return isLimited ? undefined : idleMs;
   }
 
   /** Nobody knows whether it was committed: the keys end with their leases. */

@@ -146,6 +146,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /** Before the first statement of the body: claims every hold of the context. */
   async begin(): Promise<void> {
     const holds = holdsHere();
+    if (holds.length === 0) return;
     this.#assertNotClaimedAround(holds);
     await this.#gate.begin(holds);
   }
@@ -165,6 +166,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     this.#gate.end(outcome === 'unknown', this.#bodyRuns);
     for (const onEnd of this.#endings) onEnd();
+    if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
     for (const closed of closing) closed.catch(() => {}); // already reported

@@ -29,6 +29,15 @@ export type ClaimOutcome =
   /** The transaction of an earlier holder is still open. */
   | { readonly kind: 'blocked'; readonly cause: unknown };
 
+/** What a driver knows about its connection without asking the database. */
+export interface ConnectionState {
+  /**
+   * Whether the last thing that the database has said is that a transaction is open and may go on, and nothing was sent
+   * since then. False also means that the driver does not know.
+   */
+  readonly isKnownToBeInTransaction: boolean;
+}
+
 /** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */
 export interface DatabaseSession {
   /** Whether bounds can be armed for one transaction. Where they cannot, they are ignored. */
@@ -47,8 +56,8 @@ export interface DatabaseSession {
   /** Arms the bounds alone. */
   arm(bounds: TransactionBounds): Promise<void>;
   /**
-   * The last statement before COMMIT.
-   * @param idleMs how long the database may wait for the COMMIT
+   * Before COMMIT. Sends nothing if there is nothing to arm, and the driver knows that the transaction is well.
+   * @param idleMs how long the database may wait for the COMMIT; undefined if it is limited already
    * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
    */
   beforeCommit(idleMs: number | undefined): Promise<void>;

@@ -5,10 +5,12 @@ import type {
   TransactionBounds,
   TransactionQuery,
 } from './database-session.js';
+import type { KnownDatabase } from './known-database.js';
 import { rowsOf } from './rows-of.js';
 import { sqlErrorCode } from './sql-error.js';
 
 const LOCK_WAIT_TIMEOUT = 1205;
+const PARSE_ERROR = 1064;
 const DEADLOCK = 1213;
 /** MariaDB with innodb_snapshot_isolation: the row has changed since the snapshot. */
 const CHECKREAD = 1020;
@@ -25,10 +27,12 @@ const SAVEPOINT = 'nestjs_locked';
 export class MySqlSession implements DatabaseSession {
   readonly armsBounds = false;
   readonly #query: TransactionQuery;
+  readonly #database: KnownDatabase;
   #hasSavepoint = false;
 
-  constructor(query: TransactionQuery) {
+  constructor(query: TransactionQuery, database: KnownDatabase) {
     this.#query = query;
+    this.#database = database;
   }
 
   /** A savepoint ends with its transaction: if it is there at the end, so is the transaction that began with it. */
@@ -46,23 +50,41 @@ export class MySqlSession implements DatabaseSession {
    * before it have committed.
    */
   async claim(table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
+    let written: readonly Record<string, unknown>[];
     try {
-      await this.#query(
-        `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
-        ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
-        claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]),
-      );
+      written = await this.#write(table, claims);
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === DEADLOCK || code === CHECKREAD) return { kind: 'conflict', cause };
       if (code === LOCK_WAIT_TIMEOUT) return { kind: 'blocked', cause };
       throw cause;
     }
-    for (const { key, fencingNumber } of claims) {
+    for (const [i, { key, fencingNumber }] of claims.entries()) {
+      if (Number(written[i]?.['token']) === fencingNumber) continue;
       const newest = await this.#newest(table, key);
       if (newest !== fencingNumber) return { kind: 'fenced', key, newest };
     }
     return { kind: 'claimed' };
+  }
+
+  /** @returns a row for each claim with the token that is there now; none if the server does not tell */
+  async #write(
+    table: string,
+    claims: readonly FenceClaim[],
+  ): Promise<readonly Record<string, unknown>[]> {
+    const sql = `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
+        ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`;
+    const params = claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]);
+    if (this.#database.hasReturning) {
+      try {
+        return rowsOf(await this.#query(`${sql} RETURNING token`, params));
+      } catch (error) {
+        if (sqlErrorCode(error) !== PARSE_ERROR) throw error;
+        this.#database.hasReturning = false;
+      }
+    }
+    await this.#query(sql, params);
+    return [];
   }
 
   async #newest(table: string, key: string): Promise<number> {

@@ -1,11 +1,25 @@
+import { readArrived } from '../../core/runtime/arrived-messages.js';
 import type {
   ClaimOutcome,
+  ConnectionState,
   DatabaseSession,
   FenceClaim,
   TransactionBounds,
   TransactionQuery,
 } from './database-session.js';
+import type { KnownDatabase } from './known-database.js';
+import {
+  expectantArming,
+  expectantClaim,
+  generalArming,
+  generalClaim,
+  idleArming,
+  limitsAnything,
+  plainClaim,
+  type Statement,
+} from './postgres-statements.js';
 import { rowsOf } from './rows-of.js';
+import type { SessionLimits } from './session-limits.js';
 import { sqlErrorCode } from './sql-error.js';
 
 const SERIALIZATION_FAILURE = '40001';
@@ -17,9 +31,14 @@ const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 export class PostgresSession implements DatabaseSession {
   readonly armsBounds = true;
   readonly #query: TransactionQuery;
+  readonly #limits: SessionLimits;
+  readonly #connection: ConnectionState | undefined;
 
-  constructor(query: TransactionQuery) {
+  /** @param connection what its driver knows; undefined if nothing: then the database is asked */
+  constructor(query: TransactionQuery, { limits }: KnownDatabase, connection?: ConnectionState) {
     this.#query = query;
+    this.#limits = limits;
+    this.#connection = connection;
   }
 
   async begin(): Promise<void> {}
@@ -33,22 +52,9 @@ export class PostgresSession implements DatabaseSession {
     claims: readonly FenceClaim[],
     bounds: TransactionBounds | undefined,
   ): Promise<ClaimOutcome> {
-    const params = new Parameters();
-    const row = ({ key, fencingNumber }: FenceClaim): string =>
-      `SELECT ${params.add(key)}::text, ${params.add(String(fencingNumber))}::bigint`;
-    const [first, ...rest] = claims as [FenceClaim, ...FenceClaim[]];
-    const firstRow = row(first);
-    const settings = settingsOf(bounds ?? {}, params);
-    // Done for the first row, so that it bounds the wait for that one, too.
-    const armed = settings.length === 0 ? '' : ` WHERE ${settings.join(' || ')} <> ''`;
-    const rows = [firstRow + armed, ...rest.map(row)].join(' UNION ALL ');
-    const sql = `INSERT INTO ${table} AS f (lock_key, token) ${rows}
-      ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
-      RETURNING lock_key`;
     let claimed: ReadonlySet<unknown>;
     try {
-      const rows = rowsOf(await this.#query(sql, params.values));
-      claimed = new Set(rows.map((row) => row['lock_key']));
+      claimed = await this.#claimed(table, claims, bounds ?? {});
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === SERIALIZATION_FAILURE || code === DEADLOCK) return { kind: 'conflict', cause };
@@ -60,23 +66,57 @@ export class PostgresSession implements DatabaseSession {
     return { kind: 'fenced', key: refused.key, newest: await this.#newest(table, refused) };
   }
 
+  /** @returns the keys whose claim was accepted */
+  async #claimed(
+    table: string,
+    claims: readonly FenceClaim[],
+    bounds: TransactionBounds,
+  ): Promise<ReadonlySet<unknown>> {
+    if (!limitsAnything(bounds)) return keysIn(await this.#send(plainClaim(table, claims)));
+    const { expected } = this.#limits;
+    if (expected !== undefined) {
+      const settings = expected.settingsFor(bounds);
+      const claimed = keysIn(
+        await this.#send(expectantClaim(table, claims, expected.shown, settings)),
+      );
+      // Otherwise somebody was there, or the session has other limits: the general statement finds out which.
+      if (claims.every(({ key }) => claimed.has(key))) return claimed;
+    }
+    const rows = await this.#send(generalClaim(table, claims, bounds));
+    const [first] = rows;
+    if (first !== undefined) this.#limits.learn(first['limits']);
+    return keysIn(rows);
+  }
+
   async #newest(table: string, { key, fencingNumber }: FenceClaim): Promise<number> {
     const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = $1`, [key]);
     return Math.max(Number(rowsOf(answer)[0]?.['token'] ?? 0), fencingNumber + 1);
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
-    const params = new Parameters();
-    const settings = settingsOf(bounds, params);
-    if (settings.length > 0) await this.#query(`SELECT ${settings.join(', ')}`, params.values);
+    if (!limitsAnything(bounds)) return;
+    const { expected } = this.#limits;
+    if (expected !== undefined) {
+      const settings = expected.settingsFor(bounds);
+      const [row] = await this.#send(expectantArming(expected.shown, settings));
+      if (typeof row?.['armed'] === 'string') return;
+    }
+    const [row] = await this.#send(generalArming(bounds));
+    this.#limits.learn(row?.['limits']);
   }
 
-  /** Any statement would do to learn that the transaction was aborted: COMMIT itself would not say so. */
+  /**
+   * COMMIT does not say that the transaction was aborted. The driver may know; if not, any statement would do to learn
+   * it.
+   */
   async beforeCommit(idleMs: number | undefined): Promise<void> {
-    const params = new Parameters();
-    const [setting] = settingsOf(idleMs === undefined ? {} : { idleMs }, params);
-    const sql = setting === undefined ? 'SHOW transaction_isolation' : `SELECT ${setting}`;
-    await this.#query(sql, params.values);
+    if (idleMs !== undefined && idleMs > 0) {
+      await this.#send(idleArming(idleMs));
+      return;
+    }
+    await readArrived(); // the end of the connection, or of a lock
+    if (this.#connection?.isKnownToBeInTransaction === true) return;
+    await this.#query('SHOW transaction_isolation', []);
   }
 
   async isolation(): Promise<string> {
@@ -86,49 +126,12 @@ export class PostgresSession implements DatabaseSession {
     );
     return String(rowsOf(answer)[0]?.['level']);
   }
-}
 
-/** Bound values, each used once and in this order, so that drivers with `?` can have them too. */
-class Parameters {
-  readonly values: unknown[] = [];
-
-  add(value: unknown): string {
-    this.values.push(value);
-    return `$${this.values.length}`;
+  async #send({ sql, params }: Statement): Promise<readonly Record<string, unknown>[]> {
+    return rowsOf(await this.#query(sql, params));
   }
 }
 
-/** Expressions of type text that set what is given. */
-function settingsOf(bounds: TransactionBounds, params: Parameters): string[] {
-  const { idleMs = 0, statementMs = 0, lockMs = 0, totalMs = 0 } = bounds;
-  const set = (name: string, ms: number): string[] =>
-    ms === 0
-      ? []
-      : [`set_config('${name}', ${smaller(name, params.add(String(Math.floor(ms))))}, true)`];
-  return [
-    ...set('idle_in_transaction_session_timeout', idleMs),
-    ...set('statement_timeout', statementMs),
-    ...set('lock_timeout', lockMs),
-    ...(totalMs === 0 ? [] : [totalSetting(params.add(String(Math.floor(totalMs))))]),
-  ];
-}
-
-/** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is no limit. */
-function smaller(name: string, ms: string): string {
-  return `LEAST(NULLIF(${msOf(name)}, 0), ${ms}::text::float8)::bigint::text`;
-}
-
-/** PostgreSQL shows its settings with units that an interval has, too: `500ms`, `10s`, `1min`. */
-function msOf(name: string): string {
-  return `EXTRACT(epoch FROM current_setting('${name}', true)::interval)::float8 * 1000`;
-}
-
-/** The setting exists since PostgreSQL 17; a time-out that runs already is only replaced after it was switched off. */
-function totalSetting(ms: string): string {
-  return `(SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
-      AND (present.ms = 0 OR given.ms < present.ms)
-    THEN set_config('transaction_timeout', '0', true)
-      || set_config('transaction_timeout', given.ms::bigint::text, true) ELSE '' END
-    FROM (SELECT ${msOf('transaction_timeout')} AS ms OFFSET 0) AS present,
-      (SELECT ${ms}::text::float8 AS ms OFFSET 0) AS given)`;
+function keysIn(rows: readonly Record<string, unknown>[]): ReadonlySet<unknown> {
+  return new Set(rows.map((row) => row['lock_key']));
 }

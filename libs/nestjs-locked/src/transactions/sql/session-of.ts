@@ -1,5 +1,6 @@
 import { LockConfigError } from '../../core/lock.errors.js';
-import type { DatabaseSession, TransactionQuery } from './database-session.js';
+import type { ConnectionState, DatabaseSession, TransactionQuery } from './database-session.js';
+import { KnownDatabase } from './known-database.js';
 import { MySqlSession } from './mysql-session.js';
 import { PostgresSession } from './postgres-session.js';
 
@@ -33,11 +34,20 @@ export function assertDialect(dialect: unknown): void {
   );
 }
 
-export function sessionOf(dialect: SqlDialect, query: TransactionQuery): DatabaseSession {
+/**
+ * @param database what is known of it already
+ * @param connection what the driver knows about it; undefined if nothing: then the database is asked
+ */
+export function sessionOf(
+  dialect: SqlDialect,
+  query: TransactionQuery,
+  database: KnownDatabase = new KnownDatabase(),
+  connection?: ConnectionState,
+): DatabaseSession {
   switch (dialect) {
     case 'postgres':
-      return new PostgresSession(query);
+      return new PostgresSession(query, database, connection);
     case 'mysql':
-      return new MySqlSession(query);
+      return new MySqlSession(query, database);
   }
 }

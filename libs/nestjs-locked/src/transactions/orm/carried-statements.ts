@@ -1,0 +1,118 @@
+import type { PgClient } from './pg-client.js';
+
+/** One statement on its way to the server, as node-postgres has it. */
+interface PgQuery {
+  submit: (connection: PgConnection) => unknown;
+  handleCommandComplete: (message: unknown, connection: PgConnection) => void;
+}
+
+/** Writes the messages of the extended protocol. */
+interface PgConnection {
+  readonly stream: { cork(): void; uncork(): void };
+  parse(query: { text: string; name: string; types: unknown[] }): void;
+  bind(query: { portal: string; statement: string; values: unknown[] }): void;
+  execute(query: { portal: string; rows: number }): void;
+}
+
+type Callback = (error: Error | null, result?: unknown) => void;
+export type Query = (...args: unknown[]) => unknown;
+
+/** A client that lets us put messages of our own before those of a statement. */
+export interface CarryingClient extends PgClient {
+  query: Query;
+  readonly constructor: {
+    readonly Query: new (config: object, values: undefined, callback: Callback) => PgQuery;
+  };
+}
+
+export function isCarryingClient(value: unknown): value is CarryingClient {
+  if (typeof value !== 'object' || value === null) return false;
+  const { query, constructor, connection } = value as Partial<CarryingClient> & {
+    connection?: Partial<PgConnection>;
+  };
+  return (
+    typeof query === 'function' &&
+    typeof constructor?.Query === 'function' &&
+    typeof connection?.parse === 'function' &&
+    typeof connection.stream?.cork === 'function'
+  );
+}
+
+/** A query that knows how to send itself, such as a cursor. */
+export function isOwnQuery(statement: unknown): boolean {
+  return typeof (statement as { submit?: unknown } | undefined)?.submit === 'function';
+}
+
+export function callbackIn(args: readonly unknown[]): Callback | undefined {
+  return args.find((arg): arg is Callback => typeof arg === 'function');
+}
+
+interface PgConfig {
+  readonly text?: unknown;
+  readonly values?: unknown;
+}
+
+function configOf([first, second]: readonly unknown[]): PgConfig {
+  const config = typeof first === 'string' ? { text: first } : (first as PgConfig);
+  return Array.isArray(second) ? { ...config, values: second } : config;
+}
+
+/** The text of a statement without parameters. */
+export function plainText(args: readonly unknown[]): string | undefined {
+  if (isOwnQuery(args[0])) return undefined;
+  const { text, values } = configOf(args);
+  const isPlain = !Array.isArray(values) || values.length === 0;
+  return typeof text === 'string' && isPlain ? text : undefined;
+}
+
+/** What node-postgres answers to a statement that gives no rows. */
+export function answer(args: readonly unknown[]): Promise<unknown> | undefined {
+  const command = (plainText(args) ?? '').trim().split(/[\s;]/, 1)[0]?.toUpperCase();
+  const result = { command, rowCount: null, oid: null, rows: [], fields: [] };
+  const callback = callbackIn(args);
+  if (callback === undefined) return Promise.resolve(result);
+  queueMicrotask(() => callback(null, result));
+  return undefined;
+}
+
+/**
+ * Sends the statement with the held ones before it. They are statements of the extended protocol without a Sync of
+ * their own, so if one of them fails, the server passes over all that follows.
+ */
+export function carry(
+  client: CarryingClient,
+  held: readonly string[],
+  args: readonly unknown[],
+): Promise<unknown> | undefined {
+  const send = (callback: Callback): void => {
+    const query = new client.constructor.Query({ ...configOf(args) }, undefined, callback);
+    const { submit, handleCommandComplete } = query;
+    let answersToCome = held.length;
+    query.submit = (connection) => {
+      connection.stream.cork();
+      try {
+        for (const text of held) {
+          connection.parse({ text, name: '', types: [] });
+          connection.bind({ portal: '', statement: '', values: [] });
+          connection.execute({ portal: '', rows: 0 });
+        }
+        return submit.call(query, connection);
+      } finally {
+        connection.stream.uncork();
+      }
+    };
+    query.handleCommandComplete = (message, connection) => {
+      if (answersToCome > 0) answersToCome--;
+      else handleCommandComplete.call(query, message, connection);
+    };
+    client.query(query);
+  };
+  const callback = callbackIn(args);
+  if (callback !== undefined) {
+    send(callback);
+    return undefined;
+  }
+  return new Promise((resolve, reject) => {
+    send((error, result) => (error === null ? resolve(result) : reject(error)));
+  });
+}

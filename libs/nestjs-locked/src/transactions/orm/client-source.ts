@@ -1,0 +1,70 @@
+import { openedHere } from './delayed-begin.js';
+
+/** Where a library gets its clients from: a pool of node-postgres, or the client of Knex. */
+interface ClientSource {
+  connect?: (callback?: (error: unknown, client?: unknown, release?: unknown) => void) => unknown;
+  acquireConnection?: () => Promise<unknown>;
+}
+
+/** What transactions are opened with. */
+interface MaybeKnown {
+  /** A pool of node-postgres. */
+  readonly totalCount?: unknown;
+  /** Drizzle. */
+  readonly $client?: unknown;
+  /** TypeORM. */
+  readonly driver?: { readonly master?: unknown };
+  /** Knex. */
+  readonly client?: { readonly driverName?: unknown };
+}
+
+const delaying = new WeakSet<ClientSource>();
+
+/**
+ * From now on, the clients that are got from it for a transaction may delay its BEGIN.
+ *
+ * @param connection what transactions are opened with
+ * @returns false if the source of its clients is not known, or is not node-postgres
+ */
+export function delayBeginsOf(connection: object): boolean {
+  const source = sourceOf(connection);
+  if (source === undefined) return false;
+  if (delaying.has(source)) return true;
+  delaying.add(source);
+  const { connect, acquireConnection } = source;
+  if (acquireConnection !== undefined) {
+    source.acquireConnection = async () => {
+      const opening = openedHere();
+      const client = await acquireConnection.call(source);
+      opening?.on(client);
+      return client;
+    };
+  } else if (connect !== undefined) {
+    source.connect = (callback) => {
+      const opening = openedHere();
+      if (opening === undefined) return connect.call(source, callback);
+      if (callback === undefined) {
+        return (connect.call(source) as Promise<unknown>).then((client) => {
+          opening.on(client);
+          return client;
+        });
+      }
+      return connect.call(source, (error, client, release) => {
+        opening.on(client);
+        callback(error, client, release);
+      });
+    };
+  }
+  return true;
+}
+
+function sourceOf(connection: object): ClientSource | undefined {
+  const { $client, driver, client } = connection as MaybeKnown;
+  if (client?.driverName === 'pg') return client as ClientSource;
+  return [connection, $client, driver?.master].find(isPool);
+}
+
+function isPool(value: unknown): value is ClientSource {
+  if (typeof value !== 'object' || value === null) return false;
+  return 'totalCount' in value && typeof (value as ClientSource).connect === 'function';
+}

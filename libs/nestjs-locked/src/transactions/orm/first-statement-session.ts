@@ -1,0 +1,44 @@
+import type {
+  ClaimOutcome,
+  DatabaseSession,
+  FenceClaim,
+  TransactionBounds,
+} from '../sql/database-session.js';
+import type { DelayedBegin } from './delayed-begin.js';
+
+/** A session whose first statement may carry the BEGIN of its transaction. */
+export class FirstStatementSession implements DatabaseSession {
+  readonly armsBounds: boolean;
+  readonly #session: DatabaseSession;
+  readonly #begin: DelayedBegin;
+
+  constructor(session: DatabaseSession, begin: DelayedBegin) {
+    this.armsBounds = session.armsBounds;
+    this.#session = session;
+    this.#begin = begin;
+  }
+
+  async begin(): Promise<void> {
+    await this.#session.begin();
+  }
+
+  claim(
+    table: string,
+    claims: readonly FenceClaim[],
+    bounds: TransactionBounds | undefined,
+  ): Promise<ClaimOutcome> {
+    return this.#begin.speaking(() => this.#session.claim(table, claims, bounds));
+  }
+
+  arm(bounds: TransactionBounds): Promise<void> {
+    return this.#begin.speaking(() => this.#session.arm(bounds));
+  }
+
+  async beforeCommit(idleMs: number | undefined): Promise<void> {
+    await this.#session.beforeCommit(idleMs);
+  }
+
+  async isolation(): Promise<string> {
+    return this.#session.isolation();
+  }
+}

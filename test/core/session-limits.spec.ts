@@ -1,0 +1,125 @@
+import { describe, expect, it } from '@jest/globals';
+import type { TransactionBounds } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
+import { KnownDatabase } from '../../libs/nestjs-locked/src/transactions/sql/known-database.js';
+import {
+  ExpectedLimits,
+  SessionLimits,
+} from '../../libs/nestjs-locked/src/transactions/sql/session-limits.js';
+import { sessionOf } from '../../libs/nestjs-locked/src/transactions/sql/session-of.js';
+
+const BOUNDS: TransactionBounds = {
+  idleMs: 8_000,
+  statementMs: 10_000,
+  lockMs: 10_000.7,
+  totalMs: 600_000,
+};
+
+const settings = (shown: string): string[] | undefined =>
+  ExpectedLimits.parse(shown)
+    ?.settingsFor(BOUNDS)
+    .map(({ name, value }) => `${name}=${value}`);
+
+describe('the limits that a session has', () => {
+  it.each([
+    ['none', '170000 0 0 0 0', ['8000', '10000', '10000', '600000']],
+    ['wider ones', '170000 1h 1d 11s 0', ['8000', '10000', '10000', '600000']],
+    ['stricter ones', '180004 600ms 500ms 3s 1min', []],
+    ['the same', '180004 8s 10s 10s 10min', []],
+    ['one that runs and is wider', '180004 1s 1s 1s 2h', ['0', '600000']],
+    ['a server without a limit of the whole transaction', '150018 0 1s 0', ['8000', '10000']],
+    ['a server that is older than this limit, but has one', '160000 0 1s 1s 0', ['8000']],
+  ])('%s: ours are set where they are stricter', (_, shown, values) => {
+    expect(settings(shown)?.map((setting) => setting.split('=')[1])).toEqual(values);
+  });
+
+  it.each(['', '180004', '180004 0 0', '180004 1fortnight 0 0 0', 'v24.1 on 0 0 0 0'])(
+    'are not guessed: %j',
+    (shown) => {
+      expect(settings(shown)).toBeUndefined();
+    },
+  );
+
+  it('are not expected any more where each session has others', () => {
+    const limits = new SessionLimits();
+    for (let n = 1; n < 100; n++) limits.learn(`180004 ${n}ms 0 0 0`);
+    expect(limits.expected).toBeUndefined();
+  });
+});
+
+describe('a claim that arms time-outs', () => {
+  /** A database that refuses what expects other limits than it has. */
+  const open = (shown: string) => {
+    const sent: string[] = [];
+    const state = { shown, fenced: false };
+    const database = new KnownDatabase();
+    const query = async (sql: string, params: unknown[]): Promise<unknown> => {
+      sent.push(
+        /^WITH former/.test(sql) ? 'general' : /^SELECT token/.test(sql) ? 'newest' : 'short',
+      );
+      if (/^SELECT token/.test(sql)) return [{ token: '9' }];
+      const meetsExpectation = sent.at(-1) === 'general' || params.includes(state.shown);
+      if (state.fenced || !meetsExpectation) return [{ lock_key: 'other' }];
+      return [{ lock_key: 'a', limits: state.shown, armed: 'armed' }];
+    };
+    const claim = async (): Promise<string> => {
+      const session = sessionOf('postgres', query, database);
+      return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS)).kind;
+    };
+    return { sent, state, claim };
+  };
+
+  it('needs the long statement only once', async () => {
+    const { sent, claim } = open('180004 0 0 0 0');
+    expect([await claim(), await claim(), await claim()]).toEqual(Array(3).fill('claimed'));
+    expect(sent).toEqual(['general', 'short', 'short']);
+  });
+
+  it('finds out about other limits with the short one, and remembers them', async () => {
+    const { sent, state, claim } = open('180004 0 0 0 0');
+    await claim();
+    state.shown = '180004 1min 0 0 0';
+    expect([await claim(), await claim()]).toEqual(['claimed', 'claimed']);
+    expect(sent).toEqual(['general', 'short', 'general', 'short']);
+  });
+
+  it('is refused for a newer token, not for limits that were expected', async () => {
+    const { sent, state, claim } = open('180004 0 0 0 0');
+    await claim();
+    state.fenced = true;
+    expect(await claim()).toBe('fenced');
+    expect(sent).toEqual(['general', 'short', 'general', 'newest']);
+  });
+
+  it('stays with the long one on a server of another kind', async () => {
+    const { sent, claim } = open('something else');
+    await claim();
+    await claim();
+    expect(sent).toEqual(['general', 'general']);
+  });
+});
+
+describe('before COMMIT', () => {
+  const asks = async (isKnown: boolean | undefined, idleMs?: number): Promise<string[]> => {
+    const sent: string[] = [];
+    const session = sessionOf(
+      'postgres',
+      async (sql) => void sent.push(sql.split(' ', 1)[0] as string),
+      new KnownDatabase(),
+      isKnown === undefined ? undefined : { isKnownToBeInTransaction: isKnown },
+    );
+    await session.beforeCommit(idleMs);
+    return sent;
+  };
+
+  it('nothing is sent if the driver knows that the transaction is well', async () => {
+    expect(await asks(true)).toEqual([]);
+  });
+
+  it('the database is asked if the driver knows nothing, or nothing good', async () => {
+    expect([await asks(undefined), await asks(false)]).toEqual([['SHOW'], ['SHOW']]);
+  });
+
+  it('a time-out for the COMMIT is armed, whatever the driver knows', async () => {
+    expect(await asks(true, 500)).toEqual(['SELECT']);
+  });
+});
