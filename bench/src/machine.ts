@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { availableParallelism, cpus, totalmem } from 'node:os';
+import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import type { Machine } from './results.js';
 
 const require = createRequire(import.meta.url);
@@ -10,10 +10,16 @@ export function describeMachine(redis: string): Machine {
     cores: availableParallelism(),
     processor: cpus()[0]?.model.trim() ?? 'unknown',
     memoryGb: Math.round(totalmem() / 2 ** 30),
+    load: loadavg()[0] ?? 0,
     node: process.versions.node,
     redis,
     ioredis: versionOf('ioredis'),
   };
+}
+
+/** Whether other programs take so much time that the numbers are of little use. */
+export function isBusy({ cores, load }: Machine): boolean {
+  return load > cores / 4;
 }
 
 export function libraryVersion(): string {

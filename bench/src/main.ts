@@ -1,6 +1,7 @@
+import { isBusy } from './machine.js';
 import { type BenchOptions, readOptions } from './options.js';
 import { comparable, regressions } from './report/check.js';
-import { readRelease, writeLatest, writeRelease } from './report/files.js';
+import { readRelease, writeLatest, writePage, writeRelease } from './report/files.js';
 import { scenarioTable } from './report/table.js';
 import type { Results } from './results.js';
 import { runBench } from './run-bench.js';
@@ -10,6 +11,8 @@ try {
   const options = readOptions(process.argv.slice(2));
   if (options.onlyList) {
     for (const { id, title } of SCENARIOS) console.log(`${id.padEnd(14)} ${title}`);
+  } else if (options.onlyPage) {
+    console.log((await writePage(released())).join('\n'));
   } else {
     process.exitCode = (await bench(options)) ? 0 : 1;
   }
@@ -28,6 +31,9 @@ async function bench(options: BenchOptions): Promise<boolean> {
     mode,
     rounds,
     pace,
+    begin: (machine) => {
+      if (isBusy(machine)) console.log(`Other programs are busy: the load is ${machine.load}`);
+    },
     tell: (result) => console.log(scenarioTable(result)),
   });
   console.log(`\nWritten: ${await writeLatest(results, out)}`);
@@ -38,12 +44,17 @@ async function bench(options: BenchOptions): Promise<boolean> {
 }
 
 function isAsFastAsReleased(results: Results): boolean {
-  const release = readRelease();
-  if (release === undefined) throw new Error('--check needs the numbers of a release');
+  const release = released();
   const worse = regressions(results, release);
   console.log(
     `\nCompared with ${release.version}: ${comparable(results, release)} numbers, ${worse.length} worse`,
   );
   for (const sentence of worse) console.error(`WORSE: ${sentence}`);
   return worse.length === 0;
+}
+
+function released(): Results {
+  const release = readRelease();
+  if (release === undefined) throw new Error('bench/results has no numbers of a release');
+  return release;
 }

@@ -5,6 +5,8 @@ export interface BenchOptions {
   /** The ids of the scenarios to run. */
   readonly only: readonly string[];
   readonly mode: 'full' | 'quick';
+  /** Whether only to write the page again, from the numbers of the last release. */
+  readonly onlyPage: boolean;
   /** Where the numbers of this run are written. Default: bench/results/latest.json. */
   readonly out: string | undefined;
   /** How many rounds count, and how long they are in proportion to the full ones. Default: those of the mode. */
@@ -23,6 +25,7 @@ export function readOptions(args: string[]): BenchOptions {
     args,
     options: {
       only: { type: 'string', multiple: true, default: [] },
+      page: { type: 'boolean', default: false },
       out: { type: 'string' },
       rounds: { type: 'string' },
       pace: { type: 'string' },
@@ -51,6 +54,7 @@ export function readOptions(args: string[]): BenchOptions {
   return {
     only: runs.map(({ id }) => id),
     mode: values.quick ? 'quick' : 'full',
+    onlyPage: values.page,
     out: values.out,
     rounds: numberOf('rounds', values.rounds, 1),
     pace: numberOf('pace', values.pace, 0.01),

@@ -39,6 +39,8 @@ export interface Machine {
   readonly cores: number;
   readonly processor: string;
   readonly memoryGb: number;
+  /** How many programs were using a core on average in the minute before the run. */
+  readonly load: number;
   readonly node: string;
   readonly redis: string;
   readonly ioredis: string;

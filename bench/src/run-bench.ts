@@ -3,10 +3,10 @@ import { ADAPTERS } from './adapters/index.js';
 import { describeMachine, libraryVersion } from './machine.js';
 import { Fleet } from './measure/fleet.js';
 import { ServerStatistics } from './measure/server-statistics.js';
-import type { Results, ScenarioResult } from './results.js';
+import type { Machine, Results, ScenarioResult } from './results.js';
 import type { Scenario } from './scenarios/scenario.js';
 
-const PACES = { full: { rounds: 7, pace: 1 }, quick: { rounds: 3, pace: 0.3 } } as const;
+const PACES = { full: { rounds: 7, pace: 1 }, quick: { rounds: 3, pace: 0.25 } } as const;
 
 /** Enough for the compiler of V8; very short rounds are a trial of the bench itself. */
 const WARM_UP_MS = 700;
@@ -17,6 +17,8 @@ export interface RunOptions {
   /** Overrides those of the mode. */
   readonly rounds?: number | undefined;
   readonly pace?: number | undefined;
+  /** Called before the first scenario. */
+  readonly begin?: (machine: Machine) => void;
   /** Called whenever a scenario is done. */
   readonly tell: (result: ScenarioResult) => void;
 }
@@ -24,7 +26,7 @@ export interface RunOptions {
 /** Runs the scenarios one after the other on a Redis server of their own. */
 export async function runBench(
   scenarios: readonly Scenario[],
-  { mode, rounds = PACES[mode].rounds, pace = PACES[mode].pace, tell }: RunOptions,
+  { mode, rounds = PACES[mode].rounds, pace = PACES[mode].pace, begin, tell }: RunOptions,
 ): Promise<Results> {
   const redis = await RedisServer.start();
   const server = new ServerStatistics(redis.url);
@@ -33,6 +35,7 @@ export async function runBench(
   const violations: string[] = [];
   try {
     const machine = describeMachine(await server.version());
+    begin?.(machine);
     for (const scenario of scenarios) {
       const { id, title, what } = scenario;
       const known = fleet.violations.length;

@@ -1,15 +1,15 @@
 import { type Adapter, holdBy, LEASE_MS } from './adapter.js';
 import { connect } from './connect.js';
 
-const SETTINGS = { lockTimeout: LEASE_MS, acquireTimeout: 120_000, retryInterval: 5 };
+const SETTINGS = { lockTimeout: LEASE_MS, acquireTimeout: 120_000, retryInterval: 10 };
 
 export const redisSemaphore: Adapter = {
   id: 'redis-semaphore',
   name: 'redis-semaphore',
   kind: 'peer',
   settings:
-    'redis-semaphore 5.8.0, a `Mutex` for each call, as in its documentation. `retryInterval: 5` instead of 10, ' +
-    '`acquireTimeout` longer than any round, and its refresh timer as it is by default.',
+    'redis-semaphore 5.8.0, a `Mutex` for each call, as in its documentation. `retryInterval` and the refresh timer ' +
+    'are as they are by default (10 ms and 0.8 of the lease), `acquireTimeout` is longer than any round.',
   async open(url) {
     const redis = await connect(url);
     const { Mutex } = await import('redis-semaphore');

@@ -4,7 +4,7 @@ import { connect } from './connect.js';
 const SETTINGS = {
   ttl: LEASE_MS,
   retryAttempts: 1_000_000,
-  retryDelay: 5,
+  retryDelay: 10,
   performance: 'lean',
 } as const;
 
@@ -14,7 +14,7 @@ export const redlockUniversal: Adapter = {
   kind: 'peer',
   settings:
     "redlock-universal 0.8.5, `createLock` for each call, with `performance: 'lean'` (which its documentation " +
-    'recommends for low latency), `retryDelay: 5` instead of 100 and `retryAttempts` without an end.',
+    'recommends for low latency), `retryDelay: 10` instead of 100 and `retryAttempts` without an end.',
   async open(url) {
     const redis = await connect(url);
     const { createLock, IoredisAdapter } = await import('redlock-universal');

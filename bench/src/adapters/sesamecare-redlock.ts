@@ -1,7 +1,7 @@
 import { type Adapter, holdBy, LEASE_MS } from './adapter.js';
 import { connect } from './connect.js';
 
-const SETTINGS = { retryCount: -1, retryDelay: 5, retryJitter: 5 };
+const SETTINGS = { retryCount: -1, retryDelay: 20, retryJitter: 20 };
 
 export const sesamecareRedlock: Adapter = {
   id: 'sesamecare',

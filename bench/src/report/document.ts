@@ -1,3 +1,4 @@
+import { isBusy } from '../machine.js';
 import { type Goal, isMet, type Results, type ScenarioResult } from '../results.js';
 import { inDigits, withSpread } from './format.js';
 
@@ -10,17 +11,23 @@ export function documentOf(results: Results): string {
 
 This page is written by \`npm run bench -- --save\`, from one run of version ${version} on ${date}.
 
-Absolute numbers say more about the machine than about a library. So everything was measured side by side on one Redis:
-the least that a lock on Redis can cost (the raw floor), other libraries, and this one. Short rounds of all of them
-follow each other, and ratios are formed round by round. A number is the median of the rounds, and in brackets is
-where the middle half of them lies.
+Absolute numbers say more about a machine than about a library. So everything was measured side by side on one Redis:
+the least that a lock on Redis can cost (the raw floor), other libraries, and this one. They take turns in short rounds,
+and ratios are formed round by round. Each number is the median of all rounds, followed by the range in which the
+middle half of them lies.
 
-- Machine: ${machine.cores} cores (${machine.processor}), ${machine.memoryGb} GB. Redis and all clients share them, so
-  whatever has more than two busy processes is bound by CPU: Redis and clients that ask again and again take each
-  other's time. With more cores, or Redis on another machine, round trips count for more, and CPU counts for less.
-- Node ${machine.node}, Redis ${machine.redis}, ioredis ${machine.ioredis} for every library.
-- In every scenario with several callers it was checked that there were never two inside:
-  ${violations.length === 0 ? 'there never were.' : `**there were**: ${violations.join('; ')}.`}
+- Machine: ${machine.cores} cores (${machine.processor}), ${machine.memoryGb} GB. Redis and all clients share them.
+  Therefore everything with more busy processes than cores is bound by CPU: Redis and clients that ask again and again
+  take time from each other. With more cores, or with Redis on another machine, round trips count for more, and CPU
+  counts for less.
+- Load of the machine in the minute before: ${inDigits(machine.load)}.${
+    isBusy(machine)
+      ? ' **Other programs were busy**, so these numbers are rough, and unfavourable to whatever needs more CPU.'
+      : ''
+  }
+- Node ${machine.node}, Redis ${machine.redis}, and ioredis ${machine.ioredis} for every library.
+- Wherever several callers want one key, the times at which they were inside are compared across all processes. Two must
+  never be inside at once: ${violations.length === 0 ? 'they never were.' : `**they were**: ${violations.join('; ')}.`}
 
 ## What was to be reached
 
@@ -46,12 +53,12 @@ ${
         )
         .join('\n')
 }
-- Without contention, no lock can be faster than the two round trips of the floor, unless it does not wait for the
-  second one (\`awaitRelease: false\`) or keeps the lease (\`lingerMs\`).
-- Ours does more than the peers in the same time: it gives out fencing numbers, keeps a queue and renews leases. If you
-  need none of that, the peers do less for a lock.
-- Callers that poll are lucky or not. With short pauses, as here, they get a free key sooner, and load Redis with
-  commands that fail. With the pauses that they have by default, their throughput under contention is many times lower.
+- Without contention, two round trips are the least for a lock that is to be released safely. Only those who do not
+  wait for the second one (\`awaitRelease: false\`) or keep the lease (\`lingerMs\`) can be faster than the floor.
+- In exchange for its share of CPU, ours also gives out fencing numbers, keeps a queue and renews leases. Those who need
+  none of that pay for it nevertheless.
+- The peers poll. With the short pauses that they have here, they get a free key sooner, and they load Redis with
+  commands that fail. The pauses that they have by default spare Redis, and make waiting longer.
 
 ## One key, more and more processes
 
@@ -65,8 +72,9 @@ ${scenarios.map(section).join('\n\n')}
 
 ## Settings
 
-Every lock has a lease of 30 s and a connection of its own to the same server, with the defaults of ioredis. Each peer
-waits as shortly as is reasonable between two tries, because it is compared for speed.
+Every lock has a lease of 30 s, and all are on the same server. The floor and the peers have one connection for each
+process, with the defaults of ioredis; ours opens the two that it always has. Because they are compared for speed, the
+peers pause much more briefly between two tries than they do by default.
 
 ${table(
   ['', 'settings'],
@@ -84,8 +92,7 @@ function section({ title, what, columns, rows }: ScenarioResult): string {
     name,
     ...columns.map(({ id }) => {
       const value = values[id];
-      if (value === undefined) return '';
-      return value.low === value.high ? inDigits(value.median) : withSpread(value);
+      return value === undefined ? '' : withSpread(value);
     }),
   ]);
   return `### ${title}\n\n${what}\n\n${table(head, lines)}`;

@@ -12,13 +12,13 @@ const LATEST = 'latest.json';
 
 /** The numbers of the run that was last, in a file that Git ignores. @returns its path */
 export function writeLatest(results: Results, path = join(RESULTS, LATEST)): Promise<string> {
-  return write(path, JSON.stringify(results));
+  return write(path, textOf(results));
 }
 
 /** The numbers of a version, its page and its pictures, as they are committed. @returns the paths of the files */
 export async function writeRelease(results: Results): Promise<string[]> {
   return [
-    await write(join(RESULTS, `${results.version}.json`), JSON.stringify(results)),
+    await write(join(RESULTS, `${results.version}.json`), textOf(results)),
     ...(await writePage(results)),
   ];
 }
@@ -41,6 +41,13 @@ export function readRelease(folder = RESULTS): Results | undefined {
     .at(-1);
   if (newest === undefined) return undefined;
   return JSON.parse(readFileSync(join(folder, newest), 'utf8')) as Results;
+}
+
+/** Five digits, which is more than the noise of any machine leaves. */
+function textOf(results: Results): string {
+  return JSON.stringify(results, (_key, value: unknown) =>
+    typeof value === 'number' ? Number(value.toPrecision(5)) : value,
+  );
 }
 
 async function write(path: string, text: string): Promise<string> {

@@ -32,14 +32,14 @@ export const manyKeys: Scenario = {
         },
         {
           id: 'many-keys-floor',
-          text: 'The same, as a ratio to the raw floor',
+          text: 'Holds per second of 64 callers on 64 keys, as a ratio to the raw floor',
           better: 'higher',
           aim: 0.9,
           value: relation(found, RATE, nestjsLocked, rawFloor),
         },
         {
           id: 'many-keys-cpu',
-          text: 'Client CPU per lock, as a ratio to the raw floor',
+          text: 'Client CPU per lock of 64 callers on 64 keys, as a ratio to the raw floor',
           better: 'lower',
           aim: 1.5,
           value: relation(found, CLIENT_CPU, nestjsLocked, rawFloor),

@@ -62,14 +62,14 @@ export const oneProcess: Scenario = {
         },
         {
           id: 'one-process-p99',
-          text: `Their p99 wait, as a ratio to the best peer (${promptest.name})`,
+          text: `p99 wait of 32 callers of one process, as a ratio to the best peer (${promptest.name})`,
           better: 'lower',
           aim: 0.01,
           value: relation(found, P99_WAIT, nestjsLocked, promptest),
         },
         {
           id: 'one-process-commands',
-          text: 'Redis commands per hold',
+          text: 'Redis commands per hold of 32 callers of one process',
           better: 'lower',
           aim: 0.01,
           value: spreadOf((found.get(nestjsLocked.id) ?? []).map(COMMANDS.of)),

@@ -39,7 +39,7 @@ export const sequence: Scenario = {
         },
         {
           id: 'sequence-no-await',
-          text: 'The same with `awaitRelease: false`, as a ratio to the raw floor',
+          text: 'Holds per second of one caller with `awaitRelease: false`, as a ratio to the raw floor',
           better: 'higher',
           aim: 1.4,
           value: relation(found, RATE, withoutAwaitedRelease, rawFloor),

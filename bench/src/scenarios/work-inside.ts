@@ -51,14 +51,14 @@ export const workInside: Scenario = {
       goals: [
         {
           id: 'work-rate',
-          text: 'Holds per second with 5 ms of work inside, of what is possible',
+          text: 'Holds per second of 4 x 8 callers with 5 ms of work inside, as a ratio to what is possible',
           better: 'higher',
           aim: 0.95,
           value: spreadOf(ours.map(USE.of)),
         },
         {
           id: 'work-p99',
-          text: 'Their p99 wait, as a ratio to 32 turns',
+          text: 'p99 wait of 4 x 8 callers with 5 ms of work inside, as a ratio to 32 turns',
           better: 'lower',
           aim: 1.3,
           value: spreadOf(ours.map(QUEUE.of)),

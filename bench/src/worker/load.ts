@@ -38,7 +38,7 @@ export async function runLoad(
   const holds = keys.map(() => 0);
   const inside = new Set<string>();
   let intrusions = 0;
-  await sleep((startAt - monotonicNs()) / 1e6);
+  await sleep(Math.max(0, startAt - monotonicNs()) / 1e6);
   const endAt = Math.max(startAt, monotonicNs()) + ms * 1e6;
 
   const caller = async (mine: readonly string[], n: number): Promise<void> => {
