@@ -504,6 +504,14 @@ export const TABLE = [
     specs: ['test/core/reserved-numbers.spec.ts'],
   },
   {
+    name: 'hand-overs that keep the event loop from turning',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);',
+    to: '',
+    breaks: 'messages of other processes are read while calls pass a key on',
+    specs: ['test/redis/loop-turn.spec.ts'],
+  },
+  {
     name: 'numbers not reserved for the calls that wait',
     file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (!this.#endsByItself && this.#hold?.options.renew === true) this.#renewNow();',

@@ -57,7 +57,9 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Everything that is ready to run has run. */
+/** Everything that is ready to run has run, in this turn of the event loop and in the next one. */
 export async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+  await new Promise((resolve) => setImmediate(resolve));
   for (let i = 0; i < 20; i++) await Promise.resolve();
 }

@@ -7,6 +7,7 @@ import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
+import { LoopTurn } from '../time/loop-turn.js';
 import { Scheduler } from '../time/scheduler.js';
 import { SuspendDetector } from '../time/suspend-detector.js';
 
@@ -38,6 +39,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     store,
     clock,
     scheduler,
+    loopTurn: new LoopTurn(),
     watchdog,
     report: reportSafely(report),
     cleanUp: new CleanUp(store, clock, scheduler),

@@ -4,6 +4,7 @@ import type { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
+import type { LoopTurn } from '../time/loop-turn.js';
 import type { Scheduler } from '../time/scheduler.js';
 import type { Watchdog } from './watchdog.js';
 
@@ -13,6 +14,7 @@ export interface EngineParts {
   readonly store: LockStore;
   readonly clock: Clock;
   readonly scheduler: Scheduler;
+  readonly loopTurn: LoopTurn;
   readonly watchdog: Watchdog;
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;

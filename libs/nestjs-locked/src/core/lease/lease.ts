@@ -84,6 +84,11 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return this.#state;
   }
 
+  /** Whether no call has it any more, and the store need not be asked before the next one gets it. */
+  get isFree(): boolean {
+    return this.#state === 'idle' || (this.#state === 'held' && this.#hold === undefined);
+  }
+
   get deadline(): number {
     return this.#deadline.at;
   }

@@ -39,6 +39,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** The place in the store's queue that the last request or lease had, for the next request to claim. */
   #score: number | undefined;
   #awaitsCleanUp = false;
+  #awaitsTurn = false;
   #isClosed = false;
 
   constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
@@ -97,15 +98,31 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /**
    * The first call gets the lease. If the lease may not serve it, the lease is handed over and asked for again. If the
-   * store must confirm the lease first, there is no hold yet, and this is called again after the answer.
+   * store must confirm the lease first, there is no hold yet, and this is called again after the answer. It is also
+   * called again if the event loop has not turned for some time.
    */
   onFree(): Promise<boolean> {
     const lease = this.#lease as Lease;
     const call = this.#calls.first;
     if (call === undefined) return this.#isClosed ? lease.release() : lease.rest();
+    if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);
     if (!lease.mayServe(call.options)) return lease.requeue(call.options.leaseMs);
     const hold = lease.handOut(call.options, call.isPart);
     if (hold !== undefined) this.#serve(call, hold);
+    return Promise.resolve(true);
+  }
+
+  /** Other processes may have asked for the key: their messages are read first. */
+  #freeNextTurn(lease: Lease): Promise<boolean> {
+    if (!this.#awaitsTurn) {
+      this.#awaitsTurn = true;
+      this.#parts.loopTurn.next(() => {
+        this.#awaitsTurn = false;
+        const isLingering = this.isEmpty && lease.state === 'idle';
+        if (this.#lease !== lease || !lease.isFree || isLingering) return;
+        void this.onFree().catch(() => {}); // already reported
+      });
+    }
     return Promise.resolve(true);
   }
 

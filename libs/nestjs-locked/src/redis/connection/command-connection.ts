@@ -367,7 +367,7 @@ export class CommandConnection {
 
   /** Once every command on its way has been answered, the forgotten ones are sent again whole, one after the other. */
   #repeatForgotten(): void {
-    if (this.#forgotten.size < this.#unanswered.size) return;
+    if (this.#forgotten.size === 0 || this.#forgotten.size < this.#unanswered.size) return;
     const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
     this.#forgotten.clear();
     for (const [open, tell] of inOrder) {

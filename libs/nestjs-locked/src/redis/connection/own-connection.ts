@@ -16,6 +16,9 @@ export interface OwnConnectionListener {
   failed(error: unknown): void;
 }
 
+/** At most this many commands are one write. */
+const MOST_JOINED = 16;
+
 /** How long a connection that we give up may take to close in good order. */
 const DISCONNECT_MS = 500;
 
@@ -33,7 +36,9 @@ export class OwnConnection {
   /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
-  #isJoining = false;
+  /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
+  #corked: RedisConnection['stream'];
+  #joined = 0;
   #cancelRevival: () => void = () => {};
 
   constructor(
@@ -83,16 +88,23 @@ export class OwnConnection {
   }
 
   /**
-   * Joins everything that is written before this turn of the event loop is over into one write to the socket. Each
-   * write is a system call, which costs more than all the rest of a command.
+   * Joins the commands that are written in one turn of the event loop into few writes to the socket. Each write is a
+   * system call, which costs more than all the rest of a command. They are not one write, because the server should
+   * begin while we go on.
    */
   joinWrites(): void {
     const { stream } = this.redis;
-    if (this.#isJoining || stream === undefined) return;
-    this.#isJoining = true;
+    if (stream === undefined) return;
+    if (stream === this.#corked) {
+      if (++this.#joined % MOST_JOINED !== 0) return;
+      stream.uncork();
+      return stream.cork();
+    }
+    this.#corked = stream;
+    this.#joined = 0;
     stream.cork();
     process.nextTick(() => {
-      this.#isJoining = false;
+      if (this.#corked === stream) this.#corked = undefined;
       stream.uncork();
     });
   }

@@ -1,0 +1,30 @@
+import { inNeutralContext } from '../runtime/neutral-context.js';
+import { systemClock } from './clock.js';
+
+/** After this time without a turn of the event loop, messages are read before a key goes to the next call. */
+const LONGEST_MS = 5;
+
+/**
+ * How long the present turn of the event loop has lasted. Calls of one process pass a key on in the microtask queue, and
+ * as long as that is never empty, no socket is read and no timer fires: nobody here would learn that other processes
+ * wait, and nothing else in this process would go on. It is the event loop of this process that is meant, whatever clock
+ * the leases go by.
+ */
+export class LoopTurn {
+  /** When somebody first asked in this turn. */
+  #since: number | undefined;
+
+  /** Whether it is time for the next turn. Asked for the first time in a turn, it is not. */
+  get isLong(): boolean {
+    const now = systemClock.now();
+    if (this.#since !== undefined) return now - this.#since >= LONGEST_MS;
+    this.#since = now;
+    this.next(() => (this.#since = undefined));
+    return false;
+  }
+
+  /** Calls back in the next turn, when everything that has arrived by now was read. */
+  next(callback: () => void): void {
+    inNeutralContext(() => setImmediate(callback));
+  }
+}
