@@ -61,17 +61,12 @@ export class LockService implements HasLockRunner {
     options: WithLockOptions & { readonly onBusy?: 'throw' },
     work: Work<T>,
   ): Promise<T>;
-  async withLock<T>(
-    key: Keys,
-    optionsOrWork: WithLockOptions | Work<T>,
-    work?: Work<T>,
-  ): Promise<T> {
+  withLock<T>(key: Keys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
     const [options, run] =
       typeof optionsOrWork === 'function' ? [{}, optionsOrWork] : [optionsOrWork, work];
     if (typeof run !== 'function') {
-      throw new LockConfigError(
-        `Cannot lock '${String(key)}': withLock was called without a function to run`,
-      );
+      const message = `Cannot lock '${String(key)}': withLock was called without a function to run`;
+      return Promise.reject(new LockConfigError(message));
     }
     return this.#engine.withLock(key, options, run);
   }

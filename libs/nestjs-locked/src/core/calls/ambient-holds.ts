@@ -5,9 +5,15 @@ import type { Section } from './section.js';
 
 interface Scope {
   readonly depth: number;
-  readonly sections: ReadonlyMap<string, Section>;
-  readonly locks: ReadonlyMap<string, Lock>;
+  /** By key. */
+  readonly held: ReadonlyMap<string, HeldHere>;
   readonly innermost: Lock;
+}
+
+interface HeldHere {
+  readonly section: Section;
+  /** What the call was given that holds the key. */
+  readonly lock: Lock;
 }
 
 const NONE: readonly string[] = [];
@@ -28,7 +34,7 @@ export class AmbientHolds {
 
   /** The section that a call in this context may join; undefined if the context does not hold the key (any more). */
   sectionOf(key: string): Section | undefined {
-    const own = this.#storage.getStore()?.sections.get(key);
+    const own = this.#storage.getStore()?.held.get(key)?.section;
     if (own !== undefined && isUsable(own)) return own;
     return this.#kept().find((section) => section.hold.key === key && isUsable(section));
   }
@@ -55,15 +61,16 @@ export class AmbientHolds {
   }
 
   #ownSections(): Section[] {
-    return [...(this.#storage.getStore()?.sections.values() ?? [])].filter(isUsable);
+    const held = this.#storage.getStore()?.held.values() ?? [];
+    return [...held].map(({ section }) => section).filter(isUsable);
   }
 
   /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */
   isInsideCallThatJoined(sections: readonly Section[]): boolean {
-    const here = this.#storage.getStore()?.sections;
+    const here = this.#storage.getStore()?.held;
     if (here === undefined) return false;
     return sections.some((section) => {
-      const innermost = here.get(section.hold.key);
+      const innermost = here.get(section.hold.key)?.section;
       return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
     });
   }
@@ -71,24 +78,18 @@ export class AmbientHolds {
   /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();
-    const lock = key === undefined ? scope?.innermost : scope?.locks.get(key);
+    const lock = key === undefined ? scope?.innermost : scope?.held.get(key)?.lock;
     return lock?.isHeld === true ? lock : undefined;
   }
 
   run<T>(lock: Lock, sections: readonly Section[], work: () => T): T {
     const outer = this.#storage.getStore();
     const depth = (outer?.depth ?? 0) + 1;
-    const scope = {
-      depth,
-      sections: new Map(outer?.sections),
-      locks: new Map(outer?.locks),
-      innermost: lock,
-    };
+    const held = new Map(outer?.held);
     for (const section of sections) {
       section.depth ??= depth;
-      scope.sections.set(section.hold.key, section);
-      scope.locks.set(section.hold.key, lock);
+      held.set(section.hold.key, { section, lock });
     }
-    return this.#storage.run(scope, work);
+    return this.#storage.run({ depth, held, innermost: lock }, work);
   }
 }

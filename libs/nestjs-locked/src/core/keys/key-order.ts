@@ -20,6 +20,7 @@ export function inOrder(asked: Keys): string[] {
     );
   }
   for (const key of list) assertLockKey(key);
+  if (list.length === 1) return [...list];
   const keys = [...new Set(list)];
   if (keys.length > MAX_KEYS) {
     throw new LockKeyError(

@@ -5,10 +5,10 @@ import { systemClock } from './clock.js';
 const LONGEST_MS = 5;
 
 /**
- * How long the present turn of the event loop has lasted. Calls of one process pass a key on in the microtask queue, and
- * as long as that is never empty, no socket is read and no timer fires: nobody here would learn that other processes
- * wait, and nothing else in this process would go on. It is the event loop of this process that is meant, whatever clock
- * the leases go by.
+ * How long the present turn of the event loop has lasted. Calls of one process pass a key on in the microtask queue.
+ * As long as that is never empty, no socket is read and no timer fires: nobody here would learn that other processes
+ * wait, and nothing else in this process would go on. It is the event loop of this process that is meant, whatever
+ * clock the leases go by.
  */
 export class LoopTurn {
   /** When somebody first asked in this turn. */
