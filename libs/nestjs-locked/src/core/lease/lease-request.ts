@@ -38,6 +38,8 @@ interface Introduced {
  *
  * While a re-check is on its way, two tokens can be granted: the one that waits (`#asked`) and the one that is to
  * replace it (`#pending`). A grant may come as a message before the reply that carries it, so each reply looks first.
+ *
+ * It is one file because it is one state machine, in which replies and messages may come in any order.
  */
 export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   place: Scheduled['place'];
@@ -80,8 +82,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   async ask(store: Acquires, nowait: boolean, score: number | undefined): Promise<void> {
     this.#score = score;
     const command = { key: this.#key, token: this.token, leaseMs: this.leaseMs, nowait };
-    const reply = await store.acquire(score === undefined ? command : { ...command, score });
-    this.onFirstReply(reply);
+    this.onFirstReply(await store.acquire(score === undefined ? command : { ...command, score }));
   }
 
   /** The token that waits; at first, the one that the first command introduces. */
@@ -227,11 +228,11 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
-    // Each field by itself: this is on the way of every lock, and a spread costs as much as the rest of the method.
+    const { token, fence, blockEnd } = grant; // a spread would cost as much as the rest of this method
     this.#user.granted(this, {
-      token: grant.token,
-      fence: grant.fence,
-      blockEnd: grant.blockEnd,
+      token,
+      fence,
+      blockEnd,
       waiters: grant.waiters + (this.#wanted ? 1 : 0),
       introducedAt: this.#asked.at,
       lengthMs,
@@ -282,9 +283,8 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   }
 
   #tokens(): readonly [string, string?] {
-    return this.#pending === undefined
-      ? [this.#asked.token]
-      : [this.#asked.token, this.#pending.token];
+    const { token } = this.#asked;
+    return this.#pending === undefined ? [token] : [token, this.#pending.token];
   }
 
   #takeBack(tokens: readonly [string, string?], introducedAt: number): void {
