@@ -1,8 +1,8 @@
 import type { Clock } from '../time/clock.js';
 
 /**
- * Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. It is long next to
- * a hand-over between processes, and short next to a wait that anybody notices.
+ * Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. It is long next
+ * to a hand-over between processes, and short next to a wait that anybody notices.
  */
 const LOCAL_HANDOVER_MS = 25;
 

@@ -1,7 +1,14 @@
 import { inNeutralContext } from '../runtime/neutral-context.js';
 
 /** Cancels a timer. Calling it twice, or after the timer fired, does nothing. */
-export type CancelTimer = () => void;
+export interface CancelTimer {
+  (): void;
+  /**
+   * Says whether the process may end although the timer is armed; at first it may not. For a timer that is likely to be
+   * needed again soon, this costs less than to cancel it and to arm another one. Undefined: the clock cannot do this.
+   */
+  readonly mayEnd?: (mayEnd: boolean) => void;
+}
 
 /**
  * The only source of time in the library.
@@ -38,6 +45,7 @@ export const systemClock: Clock = {
       );
     };
     inNeutralContext(arm);
-    return () => clearTimeout(timer);
+    const mayEnd = (may: boolean): void => void (may ? timer.unref() : timer.ref());
+    return Object.assign(() => clearTimeout(timer), { mayEnd });
   },
 };

@@ -33,6 +33,8 @@ export class Scheduler {
   readonly #heap: Place[] = [];
   #cancelTimer: CancelTimer | undefined;
   #timerAt = Infinity;
+  /** Nothing is scheduled, but the timer is still armed. */
+  #isResting = false;
   #running = false;
   #closed = false;
 
@@ -72,7 +74,7 @@ export class Scheduler {
       this.#down(last);
     }
     // A timer that is too early fires for nothing once; re-arming on every cancel would cost more.
-    if (this.#heap.length === 0) this.#disarm();
+    if (this.#heap.length === 0) this.#rest();
   }
 
   /**
@@ -112,7 +114,7 @@ export class Scheduler {
     this.#disarm();
   }
 
-  /** How many items are scheduled; 0 means that no timer is armed. */
+  /** How many items are scheduled; 0 means that no timer keeps the process from ending. */
   get size(): number {
     return this.#heap.length;
   }
@@ -120,11 +122,12 @@ export class Scheduler {
   #arm(): void {
     const first = this.#heap[0];
     if (first === undefined || this.#running || this.#closed) return;
-    if (this.#timerAt <= first.dueAt) return;
+    if (this.#timerAt <= first.dueAt) return this.#wake();
     this.#disarm();
     this.#timerAt = first.dueAt;
     this.#cancelTimer = this.#clock.after(Math.max(0, first.dueAt - this.#clock.now()), () => {
-      this.#timerAt = Infinity;
+      this.#cancelTimer = undefined;
+      this.#disarm();
       this.catchUp();
       this.#arm();
     });
@@ -134,6 +137,21 @@ export class Scheduler {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#timerAt = Infinity;
+    this.#isResting = false;
+  }
+
+  /** The next lock is likely to need a timer that is due later than this one. */
+  #rest(): void {
+    const mayEnd = this.#cancelTimer?.mayEnd;
+    if (mayEnd === undefined) return this.#disarm();
+    this.#isResting = true;
+    mayEnd(true);
+  }
+
+  #wake(): void {
+    if (!this.#isResting) return;
+    this.#isResting = false;
+    this.#cancelTimer?.mayEnd?.(false);
   }
 
   #up(place: Place): void {
