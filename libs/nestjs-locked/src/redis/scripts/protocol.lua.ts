@@ -210,7 +210,7 @@ end
 -- Hands the free lock to the waiters before the sender, which stands in the queue with this score. If that fails, the
 -- sender looks again after 25 ms.
 local function yield(me, score, live, above)
-  local ms = handTo(live[1], live[2], above) and redis.call('PTTL', lock) or 25
+  local ms = handTo(live[1], live[2], above) and tonumber(acceptMs) or 25
   return queued(me, score, ms, 0)
 end
 
