@@ -343,18 +343,18 @@ describe('Lease, held', () => {
     expect(requeue.command.newToken).not.toBe(ask.command.token);
   });
 
-  it('hands over to another process after 25 ms of local hand-overs', async () => {
+  it('hands over to another process after 40 ms of local hand-overs', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     await settled();
     wanted(ask.command.token);
-    await clock.advance(15);
+    await clock.advance(25);
     void (await holds[0]!).release();
     await settled();
     expect(await store.unanswered()).toEqual([]);
-    await clock.advance(15);
+    await clock.advance(25);
     void (await holds[1]!).release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });

@@ -83,7 +83,7 @@ export interface LockServiceOptions extends TransactionOptions {
   readonly maxHoldMs?: number;
   /**
    * How many calls of this process may follow each other without asking Redis once another process waits for the key.
-   * 0 = strict order of arrival across processes. After 25 ms they may not in any case. @default 32
+   * 0 = strict order of arrival across processes. After 40 ms they may not in any case. @default 32
    */
   readonly localHandovers?: number;
   /**

@@ -4,7 +4,7 @@ import type { Clock } from '../time/clock.js';
  * Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. It is long next
  * to a hand-over between processes, and short next to a wait that anybody notices.
  */
-const LOCAL_HANDOVER_MS = 25;
+const LOCAL_HANDOVER_MS = 40;
 
 /** How long a lease may go from call to call in this process: without limit, until another process waits for it. */
 export class HandoverBudget {
