@@ -156,6 +156,23 @@ describe('while there is no connection', () => {
     }
   });
 
+  it('each command has its whole time limit, whenever an earlier one fails', async () => {
+    const server = await startRedisServer();
+    const peer = await openStore(server.url);
+    await killed(server, peer);
+
+    const asked = [];
+    for (let n = 0; n < 3; n++) {
+      const from = performance.now();
+      asked.push(peer.acquire('x').then(() => performance.now() - from));
+      await sleep(LIMIT_MS / 4);
+    }
+    for (const tookMs of await Promise.all(asked)) {
+      expect(tookMs).toBeGreaterThanOrEqual(LIMIT_MS - 5);
+      expect(tookMs).toBeLessThan(1.8 * LIMIT_MS);
+    }
+  });
+
   it('close() ends within the time limit of what waits, and later commands are told', async () => {
     const server = await startRedisServer();
     const peer = await openStore(server.url);

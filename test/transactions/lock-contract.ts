@@ -154,6 +154,21 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect(await stock.quantity()).toBe(100);
     });
 
+    it('lets no transaction begin after it was lost', async () => {
+      const { locks } = await start({ fence: {} });
+      let ran = false;
+      const sale = locks.withLock(stock.key, async (lock) => {
+        await locks.forceRelease(stock.key);
+        await eventually(async () => expect(lock.isHeld).toBe(false));
+        await transaction(async (tx) => {
+          ran = true;
+          await stock.takeOne(tx);
+        });
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockLostError);
+      expect([ran, await stock.quantity()]).toEqual([false, 100]);
+    });
+
     it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
       const { locks } = await start({ fence: {} });
       const sale = locks.withLock(stock.key, () =>

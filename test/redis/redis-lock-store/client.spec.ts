@@ -55,6 +55,20 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     });
   });
 
+  it('may have locks whose prefix means something to Lua', async () => {
+    const keyPrefix = `${uniqueKey()}'"\\n\n\0]]größe%$&{:`;
+    const a = await openRedisStore(connectTo(connect, server.url), { keyPrefix });
+    const b = await openRedisStore(connectTo(connect, server.url), { keyPrefix });
+    const ask = { key: 'x', leaseMs: LEASE_MS, nowait: false };
+    const [token, waiting] = [a.token(), b.token()];
+
+    expect(await a.store.acquire({ ...ask, token })).toMatchObject({ kind: 'granted' });
+    expect(await b.store.acquire({ ...ask, token: waiting })).toMatchObject({ kind: 'queued' });
+    expect(await a.events.next()).toEqual({ kind: 'wanted', key: 'x', token });
+    await a.store.release({ key: 'x', token, used: 0 });
+    expect(await b.events.next()).toMatchObject({ kind: 'grant', key: 'x', token: waiting });
+  });
+
   it('may use another database', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url, { db: 3 }));
     const token = peer.token();

@@ -60,6 +60,12 @@ export class AmbientHolds {
     return this.#ownSections().map(({ hold }) => hold);
   }
 
+  /** The holds of the calls in this context that have not ended, even if they were lost meanwhile. */
+  openHolds(): Hold[] {
+    const held = this.#storage.getStore()?.held.values() ?? [];
+    return [...held].flatMap(({ section }) => (section.isOpen ? section.hold : []));
+  }
+
   #ownSections(): Section[] {
     const held = this.#storage.getStore()?.held.values() ?? [];
     return [...held].map(({ section }) => section).filter(isUsable);

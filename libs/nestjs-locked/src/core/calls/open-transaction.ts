@@ -22,6 +22,8 @@ export interface TransactionalLocks {
   fenceKey(key: string): string;
   /** The holds that the present async context has got itself, without those that its transaction keeps. */
   heldHere(): readonly Hold[];
+  /** The same, and those that were lost while their calls still run: no transaction may be opened under them. */
+  openHere(): readonly Hold[];
   /** The holds that it is known to have got from `acquire()` and not to have released; none of them is current. */
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */

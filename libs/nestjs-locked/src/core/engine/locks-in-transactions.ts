@@ -47,6 +47,10 @@ export class LocksInTransactions implements TransactionalLocks {
     return this.#calls.parts.report;
   }
 
+  openHere(): readonly Hold[] {
+    return this.#calls.ambient.openHolds();
+  }
+
   heldHere(): readonly Hold[] {
     return this.#calls.ambient.ownHolds();
   }

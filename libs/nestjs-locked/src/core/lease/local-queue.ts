@@ -39,7 +39,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** The place in the store's queue that the last request or lease had, for the next request to claim. */
   #score: number | undefined;
   #awaitsCleanUp = false;
-  #awaitsTurn = false;
+  /** The lease that goes to the next call in the next turn of the event loop. */
+  #awaitsTurn: Lease | undefined;
   #isClosed = false;
 
   constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
@@ -114,10 +115,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** Other processes may have asked for the key: their messages are read first. */
   #freeNextTurn(lease: Lease): Promise<boolean> {
-    if (!this.#awaitsTurn) {
-      this.#awaitsTurn = true;
+    if (this.#awaitsTurn !== lease) {
+      this.#awaitsTurn = lease;
       this.#parts.loopTurn.next(() => {
-        this.#awaitsTurn = false;
+        if (this.#awaitsTurn === lease) this.#awaitsTurn = undefined;
         const isLingering = this.isEmpty && lease.state === 'idle';
         if (this.#lease !== lease || !lease.isFree || isLingering) return;
         void this.onFree().catch(() => {}); // already reported

@@ -37,7 +37,7 @@ export class OwnConnection {
   #attempts = 0;
   #closed = false;
   /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
-  #corked: RedisConnection['stream'];
+  #written: RedisConnection['stream'];
   #joined = 0;
   #cancelRevival: () => void = () => {};
 
@@ -89,23 +89,22 @@ export class OwnConnection {
 
   /**
    * Joins the commands that are written in one turn of the event loop into few writes to the socket. Each write is a
-   * system call, which costs more than all the rest of a command. They are not one write, because the server should
-   * begin while we go on.
+   * system call, which costs more than all the rest of a command. The first one is written at once, and so is every
+   * sixteenth: the server should begin while we go on, and the turn may be long.
    */
   joinWrites(): void {
     const { stream } = this.redis;
     if (stream === undefined) return;
-    if (stream === this.#corked) {
-      if (++this.#joined % MOST_JOINED !== 0) return;
-      stream.uncork();
-      return stream.cork();
+    if (stream === this.#written) {
+      if (this.#joined > 0 && this.#joined % MOST_JOINED === 0) stream.uncork();
+      if (this.#joined++ % MOST_JOINED === 0) stream.cork();
+      return;
     }
-    this.#corked = stream;
+    this.#written = stream;
     this.#joined = 0;
-    stream.cork();
     process.nextTick(() => {
-      if (this.#corked === stream) this.#corked = undefined;
       stream.uncork();
+      if (this.#written === stream) this.#written = undefined;
     });
   }
 

@@ -106,11 +106,13 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'proc
 }
 
 /**
- * When the lease was granted: its first fencing token was then taken from the server's clock, and a block was reserved.
+ * When the lease was granted: its first fencing token was then taken from the server's clock. If a block was reserved
+ * with it, the number is followed by a time; after a renewal, this may be wrong by the ten milliseconds of a block.
  */
 function firstMintedAt(fence = ''): number | undefined {
-  const [last] = /^\d+/.exec(fence) ?? [];
-  return last === undefined ? undefined : (Number(last) - FENCE_BLOCK) / 1_000;
+  const [, last, at] = /^(\d+)( \d+)?$/.exec(fence) ?? [];
+  if (last === undefined) return undefined;
+  return (Number(last) - (at === undefined ? 0 : FENCE_BLOCK)) / 1_000;
 }
 
 /** @param reply empty for a lock that was itself free, when several were asked for together */

@@ -39,7 +39,12 @@ export function isCarryingClient(value: unknown): value is CarryingClient {
 }
 
 /** A query that knows how to send itself, such as a cursor. */
-export function isOwnQuery(statement: unknown): boolean {
+interface OwnQuery {
+  submit(connection: unknown): unknown;
+  handleError(error: Error): void;
+}
+
+export function isOwnQuery(statement: unknown): statement is OwnQuery {
   return typeof (statement as { submit?: unknown } | undefined)?.submit === 'function';
 }
 

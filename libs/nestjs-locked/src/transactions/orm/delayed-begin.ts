@@ -69,14 +69,33 @@ export class DelayedBegin {
     const own = Object.getOwnPropertyDescriptor(client, 'query');
     const { query } = client;
     let isDelaying = true;
-    const delaying: Query = (...args) => {
-      if (!isDelaying) return query.apply(client, args);
-      if (this.#holds(args)) return answer(args);
+    let begun: Promise<unknown> | undefined;
+    const goOn = (): void => {
       isDelaying = false;
+      begun = undefined;
       if (client.query === delaying) restore(client, own);
+    };
+    const delaying: Query = (...args) => {
+      const send = (): unknown => query.apply(client, args);
+      if (begun !== undefined) return after(begun, send, args);
+      if (!isDelaying) return send();
+      if (this.#holds(args)) return answer(args);
+      if (this.#mustBeginFirst(args)) {
+        begun = query.call(client, this.#held.join('; ')) as Promise<unknown>;
+        begun.then(goOn, goOn);
+        return after(begun, send, args);
+      }
+      goOn();
       return this.#send(client, args);
     };
     client.query = delaying;
+  }
+
+  /** A statement that is not ours, and neither ends the transaction nor belongs to another one. */
+  #mustBeginFirst(args: readonly unknown[]): boolean {
+    if (this.#held.length === 0 || this.#isOver) return false;
+    if (ROLLBACK.test(plainText(args) ?? '')) return false;
+    return DOING.getStore()?.speaksFor !== this || isOwnQuery(args[0]);
   }
 
   #holds(args: readonly unknown[]): boolean {
@@ -90,19 +109,26 @@ export class DelayedBegin {
   #send(client: CarryingClient, args: unknown[]): unknown {
     const held = this.#held;
     if (held.length === 0 || this.#isOver) return client.query(...args);
-    const text = plainText(args);
-    if (text !== undefined && ROLLBACK.test(text)) return answer(args); // nothing has begun
-    if (DOING.getStore()?.speaksFor === this && !isOwnQuery(args[0])) {
-      this.#client = client;
-      return carry(client, held, args);
-    }
-    const begun = client.query(held.join('; ')) as Promise<unknown>;
-    if (!isOwnQuery(args[0]) && callbackIn(args) === undefined) {
-      return begun.then(() => client.query(...args));
-    }
-    begun.catch(() => {}); // what follows fails, too
-    return client.query(...args);
+    if (ROLLBACK.test(plainText(args) ?? '')) return answer(args); // nothing has begun
+    this.#client = client;
+    return carry(client, held, args);
   }
+}
+
+/**
+ * Sends a statement once its transaction has begun, and not at all if that failed: it would take effect on its own.
+ * Statements keep their order.
+ */
+function after(begun: Promise<unknown>, send: () => unknown, args: readonly unknown[]): unknown {
+  const [statement] = args;
+  const callback = callbackIn(args);
+  if (isOwnQuery(statement)) {
+    begun.then(send, (error: Error) => statement.handleError(error));
+    return statement;
+  }
+  if (callback === undefined) return begun.then(send);
+  begun.then(send, (error: Error) => callback(error));
+  return undefined;
 }
 
 /** The transaction that is being opened in this async context. */

@@ -9,9 +9,12 @@ export interface GuardingHold {
   readonly hold: Hold;
 }
 
-/** What the present async context holds, from every service. */
+/**
+ * What the present async context holds, from every service. A hold that was lost counts as well: what its call has read
+ * may be out of date, so a transaction that is opened under it must be refused, not left without a guard.
+ */
 export function holdsHere(): GuardingHold[] {
-  return [...locksInUse()].flatMap((locks) => locks.heldHere().map((hold) => ({ locks, hold })));
+  return [...locksInUse()].flatMap((locks) => locks.openHere().map((hold) => ({ locks, hold })));
 }
 
 /** The fence of a service, if it has one in the database of the connection. */

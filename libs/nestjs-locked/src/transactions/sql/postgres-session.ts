@@ -19,7 +19,7 @@ import {
   type Statement,
 } from './postgres-statements.js';
 import { rowsOf } from './rows-of.js';
-import type { SessionLimits } from './session-limits.js';
+import type { ExpectedLimits, SessionLimits } from './session-limits.js';
 import { sqlErrorCode } from './sql-error.js';
 
 const SERIALIZATION_FAILURE = '40001';
@@ -33,6 +33,8 @@ export class PostgresSession implements DatabaseSession {
   readonly #query: TransactionQuery;
   readonly #limits: SessionLimits;
   readonly #connection: ConnectionState | undefined;
+  /** From then on, the session shows our limits, and not those that it came with. */
+  #hasArmed = false;
 
   /** @param connection what its driver knows; undefined if nothing: then the database is asked */
   constructor(query: TransactionQuery, { limits }: KnownDatabase, connection?: ConnectionState) {
@@ -73,7 +75,8 @@ export class PostgresSession implements DatabaseSession {
     bounds: TransactionBounds,
   ): Promise<ReadonlySet<unknown>> {
     if (!limitsAnything(bounds)) return keysIn(await this.#send(plainClaim(table, claims)));
-    const { expected } = this.#limits;
+    const isLater = this.#hasArmed;
+    const expected = this.#expected();
     if (expected !== undefined) {
       const settings = expected.settingsFor(bounds);
       const claimed = keysIn(
@@ -84,7 +87,7 @@ export class PostgresSession implements DatabaseSession {
     }
     const rows = await this.#send(generalClaim(table, claims, bounds));
     const [first] = rows;
-    if (first !== undefined) this.#limits.learn(first['limits']);
+    if (first !== undefined && !isLater) this.#limits.learn(first['limits']);
     return keysIn(rows);
   }
 
@@ -95,14 +98,22 @@ export class PostgresSession implements DatabaseSession {
 
   async arm(bounds: TransactionBounds): Promise<void> {
     if (!limitsAnything(bounds)) return;
-    const { expected } = this.#limits;
+    const isLater = this.#hasArmed;
+    const expected = this.#expected();
     if (expected !== undefined) {
       const settings = expected.settingsFor(bounds);
       const [row] = await this.#send(expectantArming(expected.shown, settings));
       if (typeof row?.['armed'] === 'string') return;
     }
     const [row] = await this.#send(generalArming(bounds));
-    this.#limits.learn(row?.['limits']);
+    if (!isLater) this.#limits.learn(row?.['limits']);
+  }
+
+  /** What the session is expected to have as its own limits; undefined if that is not known, or not of use any more. */
+  #expected(): ExpectedLimits | undefined {
+    if (this.#hasArmed) return undefined;
+    this.#hasArmed = true;
+    return this.#limits.expected;
   }
 
   /**
