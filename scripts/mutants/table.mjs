@@ -517,7 +517,7 @@ export const TABLE = [
     from: 'if (this.#awaitsTurn !== lease) {',
     to: 'if (this.#awaitsTurn === undefined) {',
     breaks: 'a free lease is given to the first call',
-    specs: ['test/redis/loop-turn.spec.ts'],
+    specs: ['test/core/loop-turn.spec.ts'],
   },
   {
     name: 'a lost hold does not count for a transaction that is opened later',
@@ -537,14 +537,6 @@ export const TABLE = [
     to: 'this.#expire(open);',
     breaks: 'each command has its whole time limit',
     specs: ['test/redis/command-connection.spec.ts'],
-  },
-  {
-    name: 'key prefix that is read as Lua',
-    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
-    from: "return /^[\\w:.-]*$/.test(text) ? `'${text}'` :",
-    to: "return !text.includes(\"'\") || true ? `'${text}'` :",
-    breaks: 'a prefix is a text, whatever is in it',
-    specs: ['test/redis/redis-lock-store/client.spec.ts'],
   },
   {
     name: 'numbers not reserved for the calls that wait',

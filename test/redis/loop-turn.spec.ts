@@ -1,6 +1,5 @@
 /** Calls that pass a key on in the microtask queue must not keep the event loop from turning. */
 import { describe, expect, it } from '@jest/globals';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -9,12 +8,6 @@ import { uniqueKey } from '../support/unique-key.js';
 const BUSY_MS = 500;
 
 const server = useRedisServer();
-
-/** Computes, and lets nothing else run. */
-function block(ms: number): void {
-  const end = performance.now() + ms;
-  while (performance.now() < end);
-}
 
 /** Takes the lock again and again for a while, with work that awaits nothing from outside. */
 async function keepTaking(engine: LockEngine, key: string): Promise<number> {
@@ -57,23 +50,5 @@ describe('calls that follow each other without leaving the microtask queue', () 
     const inLongTurns = turns.lengths.filter((ms) => ms > 30).reduce((a, b) => a + b, 0);
     expect(inLongTurns).toBeLessThan(0.9 * BUSY_MS);
     expect(holds).toBeGreaterThan(10 * turns.lengths.length); // most of them need no turn
-  });
-
-  it('each get the key, however leases linger and end, and however long the turns are', async () => {
-    const { engine } = await openLocks(server.url, { lingerMs: 3 });
-    const keys = Array.from({ length: 4 }, () => uniqueKey());
-    const end = performance.now() + 3_000;
-    const work = async (): Promise<void> => {
-      while (performance.now() < end) {
-        const key = keys[Math.floor(Math.random() * keys.length)] as string;
-        await engine.withLock(key, { waitMs: 4_000 }, async () => {
-          if (Math.random() < 0.3) block(4 * Math.random());
-          if (Math.random() < 0.3) await nextTurn();
-        });
-        if (Math.random() < 0.4) await sleep(60 * Math.random());
-        else if (Math.random() < 0.3) await nextTurn();
-      }
-    };
-    await Promise.all(Array.from({ length: 16 }, work));
   });
 });

@@ -59,6 +59,11 @@ export class ScriptedStore implements LockStore {
   /** The oldest unanswered command, which must be of this kind. */
   async next<K extends Sent['kind']>(kind: K): Promise<Extract<Sent, { kind: K }>> {
     await settled();
+    return this.take(kind);
+  }
+
+  /** The same, in this turn of the event loop. */
+  take<K extends Sent['kind']>(kind: K): Extract<Sent, { kind: K }> {
     const sent = this.#unanswered.shift();
     if (sent?.kind !== kind)
       throw new Error(`expected ${kind}, was sent ${sent?.kind ?? 'nothing'}`);

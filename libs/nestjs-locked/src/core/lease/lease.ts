@@ -254,8 +254,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** @param keepMs the key stays taken for this long, by nobody @returns whether the lease was ours until now */
   release(keepMs = 0): Promise<boolean> {
     this.#end();
-    this.#user.over(this);
-    return this.#ending.release(this.#numbers.toReport, this.#longestEnd, keepMs);
+    const released = this.#ending.release(this.#numbers.toReport, this.#longestEnd, keepMs);
+    this.#user.over(this); // calls that came meanwhile ask again, behind the release
+    return released;
   }
 
   /** Hands it over to the next in the store's queue, and asks again. @returns whether the lease was ours until now */
