@@ -62,13 +62,17 @@ export class AmbientHolds {
 
   /** The holds of the calls in this context that have not ended, even if they were lost meanwhile. */
   openHolds(): Hold[] {
-    const held = this.#storage.getStore()?.held.values() ?? [];
-    return [...held].flatMap(({ section }) => (section.isOpen ? section.hold : []));
+    return this.#sections()
+      .filter(({ isOpen }) => isOpen)
+      .map(({ hold }) => hold);
   }
 
   #ownSections(): Section[] {
-    const held = this.#storage.getStore()?.held.values() ?? [];
-    return [...held].map(({ section }) => section).filter(isUsable);
+    return this.#sections().filter(isUsable);
+  }
+
+  #sections(): Section[] {
+    return [...(this.#storage.getStore()?.held.values() ?? [])].map(({ section }) => section);
   }
 
   /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */

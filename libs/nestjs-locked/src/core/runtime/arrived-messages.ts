@@ -1,5 +1,5 @@
 /** The one of Node: frameworks that test with a time of their own replace the global function. */
-const { setImmediate: atNextTurn } = globalThis;
+export const { setImmediate: atNextTurn } = globalThis;
 
 /** Lets everything be read that has arrived on the connections of this process by now. It waits for nothing else. */
 export function readArrived(): Promise<void> {

@@ -1,8 +1,6 @@
+import { atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { systemClock } from './clock.js';
-
-/** The one of Node: frameworks that test with a time of their own replace the global function. */
-const { setImmediate: atNextTurn } = globalThis;
 
 /** After this time without a turn of the event loop, messages are read before a key goes to the next call. */
 const LONGEST_MS = 5;
