@@ -1,7 +1,5 @@
-import { type Adapter, holdBy, LEASE_MS } from './adapter.js';
-import { connect } from './connect.js';
-
-const SETTINGS = { retryCount: -1, retryDelay: 20, retryJitter: 20 };
+import type { Adapter } from './adapter.js';
+import { openRedlock } from './redlock-like.js';
 
 export const sesamecareRedlock: Adapter = {
   id: 'sesamecare',
@@ -10,17 +8,8 @@ export const sesamecareRedlock: Adapter = {
   settings:
     '@sesamecare-oss/redlock 1.4.0, `acquire` and `release`, with the settings of redlock 5 beta, from which it ' +
     'descends.',
-  async open(url) {
-    const redis = await connect(url);
+  open: openRedlock(async (clients, settings) => {
     const { Redlock } = await import('@sesamecare-oss/redlock');
-    const redlock = new Redlock([redis], SETTINGS);
-    redlock.on('error', () => {}); // it also reports here that a key is taken
-    return {
-      hold: holdBy(async (key) => {
-        const lock = await redlock.acquire([key], LEASE_MS);
-        return () => lock.release();
-      }),
-      close: async () => redis.disconnect(),
-    };
-  },
+    return new Redlock(clients, settings);
+  }),
 };
