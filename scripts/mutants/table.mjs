@@ -1136,4 +1136,12 @@ export const TABLE = [
     breaks: 'what a transaction keeps is released when it ends',
     specs: ['test/core/transactions.spec.ts'],
   },
+  {
+    name: 'forceRelease leaves it to the message to tell a holder of this process',
+    file: `${SOURCES}core/engine/lock-engine.ts`,
+    from: "this.#inbox.message({ kind: 'revoked', key, token });",
+    to: '',
+    breaks: 'no holder of this process goes on after forceRelease has answered',
+    specs: ['test/core/lease-rules.spec.ts'],
+  },
 ];

@@ -742,4 +742,12 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await clock.advance(30_000);
     await nothingLeft();
   });
+
+  it('and a holder of this process knows it as soon as forceRelease has answered', async () => {
+    const { engine, store, held } = await startScripted();
+    const { hold, token } = await held();
+    store.directory = { ...store.directory, revoke: async () => token }; // the message of the store is still under way
+    expect(await engine.forceRelease(KEY)).toBe(true);
+    expect(hold.signal.aborted).toBe(true);
+  });
 });

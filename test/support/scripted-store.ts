@@ -35,7 +35,7 @@ type Sent =
 export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
-  readonly directory = noDirectory;
+  directory = noDirectory;
   inboxReady = true;
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
@@ -88,7 +88,7 @@ const noDirectory: LockDirectory = {
   label: async () => {},
   inspect: async () => undefined,
   list: async function* () {},
-  revoke: async () => false,
+  revoke: async () => undefined,
 };
 
 export const unknown = { kind: 'unknown', cause: new LockStoreError('Redis hangs') } as const;

@@ -12,7 +12,7 @@ describe('revoke', () => {
     const waiting = waiter.token();
     await bench.enqueue(bench.deadToken(), waiting);
 
-    expect(await revokeAndLook(bench)).toEqual({
+    expect(await revokeAndLook(bench, token)).toEqual({
       lock: 'revoked:id',
       queue: [waiting, expect.any(String)],
       fence: String(fence + BLOCK),
@@ -23,22 +23,30 @@ describe('revoke', () => {
 
   it('takes the lock of a foreign holder, and nothing from nobody', async () => {
     const bench = newBench();
-    expect(await bench.revoke('id')).toBe(0);
+    expect(await bench.revoke('id')).toBeNull();
     expect(await bench.redis.exists(...bench.keys)).toBe(0);
     await bench.setEndless(bench.lock, 'somebody');
 
-    expect((await revokeAndLook(bench)).lock).toBe('revoked:id');
+    expect((await revokeAndLook(bench, 'somebody')).lock).toBe('revoked:id');
+  });
+
+  it('takes nothing a second time, and does not begin its second anew', async () => {
+    const { bench } = await heldBench();
+    await newBench().revoke('id'); // now the server knows the script
+    await bench.revoke('first');
+    expect(await bench.revoke('second')).toBeNull();
+    expect((await bench.state()).lock).toBe('revoked:first');
   });
 
   /** Looks in the same round trip: it is over in a second. */
-  async function revokeAndLook(bench: ScriptBench) {
+  async function revokeAndLook(bench: ScriptBench, holder: string) {
     await newBench().revoke('id'); // now the server knows the script
     const [revoked, state, leftMs] = await Promise.all([
       bench.revoke('id'),
       bench.state(),
       bench.lockLifeMs(),
     ]);
-    expect(revoked).toBe(1);
+    expect(revoked).toEqual([holder]);
     expect(leftMs).toBeLessThanOrEqual(1_000);
     expect(leftMs).toBeGreaterThan(0);
     return state;

@@ -37,7 +37,11 @@ describe('the comment at the head of a script', () => {
     ['recheck', scripts.recheck, [grantedForm, queuedForm.replace('token', 'newToken'), 'again']],
     ['release', scripts.release, ['released', 'lost', grantedForm, queuedForm, 'again']],
     ['leave', scripts.leave, ['left', grantedForm, 'again']],
-    ['revoke', scripts.revoke, ['1, or 0 if nobody held it']],
+    [
+      'revoke',
+      scripts.revoke,
+      ["the holder's value, or nil if nobody held it, or if it has just been taken away"],
+    ],
   ] as const)(
     'of %s names every reply that the tests of the script have seen',
     (_name, script, replies) => {

@@ -129,8 +129,8 @@ export class LockService implements HasLockRunner {
 
   /**
    * For operators: takes the key away from its holder. The holder's signal aborts with reason 'stolen', and the next
-   * caller gets the key a second later.
-   * @returns false if nobody held it
+   * caller gets the key a second later. If the holder is in this process, its signal has aborted when this resolves.
+   * @returns false if nobody held it, or if it has been taken away in this second already
    */
   forceRelease(key: string): Promise<boolean> {
     return this.#engine.forceRelease(key);

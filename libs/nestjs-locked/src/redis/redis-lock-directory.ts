@@ -105,12 +105,11 @@ export class RedisLockDirectory implements LockDirectory {
     } while (cursor !== '0');
   }
 
-  async revoke(key: string): Promise<boolean> {
+  async revoke(key: string): Promise<string | undefined> {
     const { keys, scripts } = this.#options;
     // If it were sent twice, it could take the lock from somebody who acquired it in between.
-    return (
-      Number(await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false)) === 1
-    );
+    const value = await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false);
+    return value === null ? undefined : String(value);
   }
 
   #runScript(

@@ -168,13 +168,15 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     }
   }
 
-  async revoke(key: string): Promise<boolean> {
+  async revoke(key: string): Promise<string | undefined> {
     const entry = this.#locks.entry(key);
-    if (entry.lock === undefined) return false;
-    this.#locks.tell({ kind: 'revoked', key, token: entry.lock.token });
-    entry.lock = { token: `revoked:${key}`, expiresAt: this.#locks.clock.now() + REVOKED_MS };
+    const holder = entry.lock?.token;
+    const revoked = `revoked:${key}`;
+    if (holder === undefined || holder === revoked) return undefined;
+    this.#locks.tell({ kind: 'revoked', key, token: holder });
+    entry.lock = { token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS };
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
-    return true;
+    return holder;
   }
 
   #take(

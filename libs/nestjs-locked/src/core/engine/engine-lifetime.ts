@@ -5,12 +5,13 @@ import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockAbortedError } from '../lock.errors.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { EngineInbox } from './engine-inbox.js';
+import type { EngineInbox } from './engine-inbox.js';
 
 /** How an engine starts, and how it ends with the application. */
 export class EngineLifetime {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
+  readonly #inbox: EngineInbox;
   readonly #handedOut: HandedOutLocks;
   readonly #inTransactions: TransactionalLocks;
   #opening: Promise<void> | undefined;
@@ -21,11 +22,13 @@ export class EngineLifetime {
   constructor(
     parts: EngineParts,
     queues: QueuesByKey,
+    inbox: EngineInbox,
     handedOut: HandedOutLocks,
     inTransactions: TransactionalLocks,
   ) {
     this.#parts = parts;
     this.#queues = queues;
+    this.#inbox = inbox;
     this.#handedOut = handedOut;
     this.#inTransactions = inTransactions;
   }
@@ -37,16 +40,12 @@ export class EngineLifetime {
   /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
   async open(): Promise<void> {
     this.#assertNotClosed();
-    this.#opening ??= inNeutralContext(() => this.#openStore());
+    this.#opening ??= inNeutralContext(() => this.#parts.store.open(this.#inbox));
     await this.#opening;
     this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
     this.#unregister = registerLocks(this.#inTransactions);
-  }
-
-  #openStore(): Promise<void> {
-    return this.#parts.store.open(new EngineInbox(this.#parts, this.#queues));
   }
 
   #assertNotClosed(): void {

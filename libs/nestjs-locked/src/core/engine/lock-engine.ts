@@ -21,6 +21,7 @@ import type { LockInfo } from '../lock-info.js';
 import { lockInfo } from '../store/lock-directory.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';
+import { EngineInbox } from './engine-inbox.js';
 import { EngineLifetime } from './engine-lifetime.js';
 import { HolderLookup } from './holder-lookup.js';
 import type { LockRunner } from './lock-runner.js';
@@ -45,6 +46,7 @@ export class LockEngine implements LockRunner {
   readonly #acquired = new AcquiredLocks();
   readonly #handedOut: HandedOutLocks;
   readonly #holders: HolderLookup;
+  readonly #inbox: EngineInbox;
   readonly #lifetime: EngineLifetime;
 
   constructor({
@@ -65,7 +67,14 @@ export class LockEngine implements LockRunner {
       keyPrefix,
     });
     this.#holders = new HolderLookup(parts.store.directory, clock);
-    this.#lifetime = new EngineLifetime(parts, queues, this.#handedOut, this.inTransactions);
+    this.#inbox = new EngineInbox(parts, queues);
+    this.#lifetime = new EngineLifetime(
+      parts,
+      queues,
+      this.#inbox,
+      this.#handedOut,
+      this.inTransactions,
+    );
   }
 
   // ---- beginning and end ------------------------------------------------------------------------------------
@@ -206,7 +215,11 @@ export class LockEngine implements LockRunner {
   /** @throws LockStoreError */
   async forceRelease(key: string): Promise<boolean> {
     assertLockKey(key);
-    return this.#calls.parts.store.directory.revoke(key);
+    const token = await this.#calls.parts.store.directory.revoke(key);
+    if (token === undefined) return false;
+    // A holder of this process must know when the caller does. The message of the store may come later.
+    this.#inbox.message({ kind: 'revoked', key, token });
+    return true;
   }
 
   /** For tests: nothing may be left when no call holds a lock or waits for one. */

@@ -27,8 +27,11 @@ export interface LockDirectory {
    * @param pattern as in Redis' MATCH: `*`, `?`, `[ab]`
    */
   list(pattern: string): AsyncIterable<string>;
-  /** Takes the key away from its holder. @returns false if nobody held it */
-  revoke(key: string): Promise<boolean>;
+  /**
+   * Takes the key away from its holder, who is told.
+   * @returns the holder's value; undefined if nobody held it, or if it has just been taken away
+   */
+  revoke(key: string): Promise<string | undefined>;
 }
 
 /** What operators are told about a record. */

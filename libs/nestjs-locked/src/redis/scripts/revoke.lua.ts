@@ -7,16 +7,16 @@ export const revokeScript = (settings: ScriptSettings): RedisScript =>
     'revoke',
     `
 -- KEYS lock, queue, fence, lapsed · ARGV[1] an id
--- returns 1, or 0 if nobody held it
+-- returns the holder's value, or nil if nobody held it, or if it has just been taken away
 ${protocolLua(settings)}
 local GRACE_MS = 1000
 local value = redis.call('GET', lock)
-if not value then return 0 end
+if not value or string.find(value, '^revoked:') then return false end
 local live = heirs()
 redis.call('DEL', lock) -- a server that is out of memory accepts this first, and then SET as well
 redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', GRACE_MS)
 if isOurs(value) then tell(value, 'r') end
 tellNext(live[1], GRACE_MS)
-return 1
+return value
 `,
   );
