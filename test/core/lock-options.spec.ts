@@ -341,3 +341,37 @@ describe('the wall clock', () => {
     },
   );
 });
+
+describe('an option that nobody reads', () => {
+  const loosely = (options: object): object => options;
+
+  it.each<[string, object, string]>([
+    ['of another library', { ttl: 5 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
+    ['misspelt', { waitMS: 5 }, "Unknown option 'waitMS': did you mean 'waitMs'?"],
+    ['of the module', { keyPrefix: 'a:' }, "Unknown option 'keyPrefix': there are waitMs, leaseMs"],
+    ['of @Locked', { service: 'a' }, "Unknown option 'service': it is an option of @Locked"],
+  ])(
+    '%s is refused by every method, before anything is asked of the store',
+    async (_, wrong, message) => {
+      const { a } = two();
+      for (const call of [
+        a.acquire('k', loosely(wrong)),
+        a.tryAcquire('k', loosely(wrong)),
+        a.withLock('k', loosely(wrong), () => 5),
+      ]) {
+        await expect(call).rejects.toThrow(message);
+        await expect(call).rejects.toBeInstanceOf(LockConfigError);
+      }
+      expect(await a.inspect('k')).toBeNull();
+    },
+  );
+
+  it('onBusy is none of acquire and tryAcquire', async () => {
+    const { a } = two();
+    const options = { onBusy: 'skip' } as object;
+    await expect(a.acquire('k', options)).rejects.toThrow(
+      "Unknown option 'onBusy': acquire takes none",
+    );
+    await expect(a.tryAcquire('k', options)).rejects.toThrow('tryAcquire takes none');
+  });
+});

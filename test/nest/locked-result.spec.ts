@@ -21,6 +21,7 @@ import { text } from 'node:stream/consumers';
 import { ReadableStream } from 'node:stream/web';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
+import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
@@ -433,6 +434,57 @@ describe('a Promise of something that goes on', () => {
     await cancelled.cancel();
     await settled();
     expect(isHeld()).toBe(false);
+  });
+});
+
+describe('a plain method of which nothing is known', () => {
+  class Untyped {
+    @Locked('k')
+    give(result: unknown): ReturnType<typeof JSON.parse> {
+      return result;
+    }
+
+    @Locked('k', { returns: 'promise' })
+    giveInside(result: unknown): ReturnType<typeof JSON.parse> {
+      return result;
+    }
+  }
+  async function* numbers(): AsyncGenerator<number> {
+    yield await Promise.resolve(1);
+  }
+  let untyped: Untyped;
+  beforeEach(() => {
+    untyped = locks.give(new Untyped());
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['an Observable', () => of(1), "an Observable, which could not be seen .* 'observable'"],
+    ['an async generator', numbers, "an async iterable, which could not be seen .* 'iterable'"],
+    ['an async iterable', () => ({ [Symbol.asyncIterator]: numbers }), 'an async iterable'],
+  ])('fails when it returns %s, and keeps no lock', async (_, make, message) => {
+    const failure = expect(untyped.give(make())).rejects;
+    await failure.toBeInstanceOf(LockConfigError);
+    await failure.toThrow(new RegExp(message));
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    const inside: unknown = await untyped.giveInside(make());
+    expect(inside).toEqual(expect.anything());
+    expect(isHeld()).toBe(true);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['a value', () => 5],
+    ['nothing', () => undefined],
+    ['a Promise', async () => Promise.resolve(5)],
+    ['a list', () => [1, 2]],
+    ['a stream', () => Readable.from(['a'])],
+    ['a web stream', () => ReadableStream.from(['a'])],
+    // As queries of some ORMs are: awaited, they give their rows.
+    [
+      'a thenable iterable',
+      () => ({ then: (tell: (n: number) => void) => tell(5), [Symbol.asyncIterator]: numbers }),
+    ],
+  ])('may return %s', async (_, make) => {
+    await expect(untyped.give(make())).resolves.not.toBeInstanceOf(Error);
   });
 });
 

@@ -182,7 +182,7 @@ describe('@Locked: decoration', () => {
       name: 'pay',
       template: 'invoice:<id>',
       service: 'billing',
-      kind: 'promise',
+      kind: 'undeclared',
       wrapper: pay,
     });
     const all = Object.getOwnPropertyDescriptor(Billing.prototype, 'all')?.value as object;
@@ -303,11 +303,73 @@ describe('@Locked: decoration', () => {
     ['no templates', [], {}, 'Invalid key of @Locked on Target.take: it must be a template'],
     ['nothing', undefined, {}, 'Invalid key of @Locked on Target.take: it must be a template'],
     ['a wrong name', 'stock:<sku>', {}, "its parameters are 'id'"],
+    [
+      'an unknown option',
+      'k',
+      { ttl: 5000 },
+      "@Locked on Target.take: Unknown option 'ttl': did you mean 'leaseMs'?",
+    ],
+    ['an option in another spelling', 'k', { onbusy: 'skip' }, "did you mean 'onBusy'?"],
+    [
+      'an option of the module',
+      'k',
+      { lingerMs: 5 },
+      "Unknown option 'lingerMs': it is an option of the module",
+    ],
+    [
+      'a route in place of a template',
+      'stock/:id',
+      {},
+      "Invalid key template 'stock/:id' of Target.take: ':id' is how a route names a parameter",
+    ],
+    ['this', 'stock:<this.id>', {}, 'Cannot bind <this> in'],
+    [
+      'a position beyond the parameters',
+      'stock:<1>',
+      {},
+      "Cannot bind <1> in 'stock:<1>' of Target.take: it has 1 parameter, and positions begin with 0",
+    ],
   ])('refuses %s', (_, key, options, message) => {
     const decorate = (): void =>
       looselyLocked(key, options)(Target.prototype, 'take', descriptorOf('take'));
     expect(decorate).toThrow(LockConfigError);
     expect(decorate).toThrow(message);
+  });
+
+  it('refuses to stand without parentheses', () => {
+    const decorate = (): unknown =>
+      (Locked as unknown as (...args: unknown[]) => unknown)(
+        Target.prototype,
+        'take',
+        descriptorOf('take'),
+      );
+    expect(decorate).toThrow(LockConfigError);
+    expect(decorate).toThrow(
+      "Cannot apply @Locked to Target.take: it has no key; write @Locked('stock:<id>')",
+    );
+  });
+
+  it('takes positions of a rest parameter, and of a method that another decorator has replaced', () => {
+    const decorate = (): unknown => {
+      class Stock {
+        @Locked('stock:<1>')
+        async each(...ids: string[]) {
+          return Promise.resolve(ids);
+        }
+        @Locked('stock:<1>')
+        @Wrapped()
+        async move(_from: string, to: string) {
+          return Promise.resolve(to);
+        }
+        @Locked('stock:<1>')
+        @Wrapped()
+        async ['com' + 'puted'](_from: string, to: string) {
+          return Promise.resolve(to);
+        }
+      }
+      return Stock;
+    };
+    expect(decorate).not.toThrow();
   });
 
   it('refuses a result kind that the method visibly does not have', () => {

@@ -7,9 +7,11 @@ import type { Observable } from 'rxjs';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
+import type { LockService } from '../../libs/nestjs-locked/src/nest/lock.service.js';
 
 declare const anything: never;
 declare const options: LockedOptions;
+declare const locks: LockService;
 
 export abstract class Accepted {
   @Locked('stock:<id>')
@@ -119,6 +121,35 @@ export abstract class Accepted {
     return Promise.resolve(id);
   }
 
+  @Locked('stock:<id>', { onBusy: ({ key }) => key })
+  async substitutedFromContext(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>', { onBusy: async () => Promise.resolve(undefined) })
+  async substitutedLater(id: string): Promise<string | undefined> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>', {
+    onBusy: () => {
+      throw new Error('come back later');
+    },
+  })
+  async refusedWhenBusy(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>', { onBusy: () => [1, 2] })
+  substitutedObservable(_id: string): Observable<number> {
+    return anything;
+  }
+
+  @Locked<Accepted['substitutedTyped']>((id) => lockKey`stock:${id}`, { onBusy: () => 'busy' })
+  async substitutedTyped(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
   @Composed()
   async composed(id: string) {
     return Promise.resolve(id);
@@ -206,6 +237,30 @@ export class Refused {
     return Promise.resolve(id);
   }
 
+  // @ts-expect-error a number where the method returns a text
+  @Locked('stock:<id>', { onBusy: () => 5 })
+  async otherResult(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the same in the function form
+  @Locked((id: string) => lockKey`stock:${id}`, { onBusy: async () => Promise.resolve(5) })
+  async otherResultWithFunction(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error the same for a method that is named
+  @Locked<Refused['otherResultTyped']>((id) => lockKey`stock:${id}`, { onBusy: () => 5 })
+  async otherResultTyped(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
+  // @ts-expect-error a function that gives nothing
+  @Locked('stock:<id>', { onBusy: () => {} })
+  async nothingInstead(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
   // @ts-expect-error the same for a method that is named
   @Locked<Refused['skippedTyped']>((id) => lockKey`stock:${id}`, { onBusy: 'skip' })
   async skippedTyped(id: string): Promise<number> {
@@ -227,8 +282,42 @@ export class Refused {
 Locked('stock', { signal: AbortSignal.abort() });
 // @ts-expect-error one of three
 Locked('stock', { returns: 'array' });
-// @ts-expect-error not an option
-Locked('stock', { ttl: 5 });
+// Each of these is reported at the wrong option itself, not at the key or at the whole call.
+Locked('stock', {
+  // @ts-expect-error not an option
+  ttl: 5,
+});
+Locked((id: string) => lockKey`stock:${id}`, {
+  // @ts-expect-error not an option
+  ttl: 5,
+});
+Locked<Accepted['typed']>((id) => lockKey`stock:${id}`, {
+  // @ts-expect-error not an option
+  ttl: 5,
+});
+Locked('stock', {
+  // @ts-expect-error a text where a number belongs
+  waitMs: '5',
+});
+void locks
+  .withLock('stock', { waitMs: 5, onBusy: 'skip' }, () => 5)
+  .then((left) => left?.toFixed());
+void locks
+  .withLock('stock', { onBusy: () => 'busy' }, () => 5)
+  .then((left) => [left] satisfies (string | number)[]);
+void locks.withLock('stock', { waitMs: 5 }, () => 5).then((left) => left.toFixed());
+void locks.withLock(
+  'stock',
+  {
+    // @ts-expect-error not an option
+    ttl: 5,
+  },
+  () => 5,
+);
+// @ts-expect-error the result is undefined while somebody else has the lock
+void locks.withLock('stock', { onBusy: 'skip' }, () => 5).then((left) => left.toFixed());
+// @ts-expect-error the options come before the work
+void locks.withLock('stock', () => 5, { waitMs: 5 });
 // @ts-expect-error not a value for a key
 export const fromNothing = lockKey`stock:${undefined}`;
 // @ts-expect-error not a value for a key

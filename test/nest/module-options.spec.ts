@@ -64,6 +64,32 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { fence: {}, insideTransaction: 'restart' },
     'Option fence, transactionTimeouts, insideTransaction of RedisLockModule would do nothing',
   ],
+  ['an option of another library', { ttl: 5_000 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
+  [
+    'an option in another spelling',
+    { waitms: 5 },
+    "Unknown option 'waitms': did you mean 'waitMs'?",
+  ],
+  [
+    'an option that resembles none',
+    { quorum: 3 },
+    "Unknown option 'quorum': there are waitMs, leaseMs, maxHoldMs, localHandovers,",
+  ],
+  [
+    'an option of a call',
+    { onBusy: 'skip' },
+    "Unknown option 'onBusy': it is an option of a call, not of the module",
+  ],
+  [
+    'an unknown option of the fence',
+    { fence: { tabel: 'x' } },
+    "Unknown option 'tabel': did you mean 'table'?",
+  ],
+  [
+    'an unknown time-out',
+    { transactionTimeouts: { idle: 5 } },
+    "Unknown option 'idle': did you mean 'idleMs'?",
+  ],
   ['a number as connection', { connection: 6379 }, 'Invalid option connection: 6379 must be'],
 ];
 
@@ -78,6 +104,18 @@ describe('RedisLockModule options', () => {
   it('refuses an empty name', () => {
     expect(() => RedisLockModule.forRoot({ connection, name: '' })).toThrow(
       "Invalid lock service name: ''",
+    );
+  });
+
+  it('refuses what useFactory cannot decide, and what forRootAsync() does not know', async () => {
+    const useFactory = (): RedisLockModuleOptions =>
+      ({ connection, name: 'billing' }) as RedisLockModuleOptions;
+    await expect(
+      startNest({ imports: [RedisLockModule.forRootAsync({ useFactory })] }),
+    ).rejects.toThrow("Unknown option 'name': it must be known before the factory runs");
+    const loose = { useFactory: () => ({ connection }), waitMs: 5 };
+    expect(() => RedisLockModule.forRootAsync(loose)).toThrow(
+      "Unknown option 'waitMs' of RedisLockModule.forRootAsync: return it from useFactory",
     );
   });
 

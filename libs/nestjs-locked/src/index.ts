@@ -2,9 +2,11 @@ export type { Lock } from './core/lock.js';
 export type { LockHolder, LockInfo } from './core/lock-info.js';
 export type {
   BusyContext,
+  GivenWhenBusy,
   Keys,
   LockOptions,
   LockServiceOptions,
+  OnBusy,
   WithLockOptions,
 } from './core/lock.options.js';
 export {
@@ -34,11 +36,11 @@ export type { RequestKey } from './nest/lock.interceptor.js';
 export { Locked } from './nest/decorator/locked.decorator.js';
 export type {
   AnyMethod,
+  FittingOnBusy,
   LockedMethod,
   LockedMethodOf,
-  LockedMethodWith,
 } from './nest/decorator/locked-method.types.js';
-export type { LockedOptions, SkippedOptions } from './nest/decorator/locked.options.js';
+export type { LockedOptions } from './nest/decorator/locked.options.js';
 export type { ResultKind } from './nest/result/result-kind.js';
 export { LockKey } from './nest/decorator/lock-key.decorator.js';
 export { LockService } from './nest/lock.service.js';

@@ -1,3 +1,4 @@
+import { assertKnownOptions, type KnownOptions } from './known-options.js';
 import { invalidOption, LockConfigError } from './lock.errors.js';
 import type { LockHolder } from './lock-info.js';
 import {
@@ -59,7 +60,18 @@ export interface BusyContext {
   readonly holder: LockHolder | undefined;
 }
 
-export interface WithLockOptions extends LockOptions {
+/** What a call gives when somebody else held the lock for the whole wait. */
+export type OnBusy<Instead = unknown> = 'throw' | 'skip' | ((busy: BusyContext) => Instead);
+
+/** The result that takes the place of the work's: none ('throw'), undefined ('skip'), or what the function gives. */
+export type GivenWhenBusy<Busy> = Busy extends 'skip'
+  ? undefined
+  : Busy extends (busy: BusyContext) => infer Instead
+    ? Awaited<Instead>
+    : never;
+
+/** @typeParam Busy the kind of `onBusy`, which decides what the call may give */
+export interface WithLockOptions<Busy extends OnBusy = OnBusy> extends LockOptions {
   /**
    * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work
    * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
@@ -70,7 +82,7 @@ export interface WithLockOptions extends LockOptions {
    * only one, and undefined as none.
    * @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'skip' | ((busy: BusyContext) => unknown);
+  readonly onBusy?: Busy;
 }
 
 /** The options of a whole `LockService`: defaults for every call, and what can only be set for all of them. */
@@ -158,11 +170,58 @@ const SERVICE_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'localHandovers', 'li
 const CALL_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'holdAtLeastMs'] as const;
 const CALL_SWITCHES = ['renew', 'reentrant'] as const;
 
+/** Complete, because the compiler asks for every name. */
+const KNOWN_TO_CALLS: Readonly<Record<keyof WithLockOptions, true>> = {
+  waitMs: true,
+  leaseMs: true,
+  maxHoldMs: true,
+  renew: true,
+  holdAtLeastMs: true,
+  label: true,
+  reentrant: true,
+  insideTransaction: true,
+  signal: true,
+  onBusy: true,
+};
+const KNOWN_TO_SERVICES: Readonly<Record<keyof LockServiceOptions, true>> = {
+  waitMs: true,
+  leaseMs: true,
+  maxHoldMs: true,
+  localHandovers: true,
+  lingerMs: true,
+  awaitRelease: true,
+  insideTransaction: true,
+  fence: true,
+  transactionTimeouts: true,
+};
+const NOT_FOR_CALLS = {
+  ...advice(KNOWN_TO_SERVICES, 'it is an option of the module, not of a call'),
+  service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
+  returns: 'it is an option of @Locked',
+};
+const NOT_FOR_SERVICES = advice(KNOWN_TO_CALLS, 'it is an option of a call, not of the module');
+
+function advice(options: object, text: string): Record<string, string> {
+  return Object.fromEntries(Object.keys(options).map((name) => [name, text]));
+}
+
 /**
  * Fills in the defaults and checks every value.
+ *
+ * @param alsoKnown options that the caller reads itself
+ * @param elsewhere options that are known but belong somewhere else, with where that is
  * @throws LockConfigError naming option, value and what is allowed
  */
-export function resolveServiceOptions(options: LockServiceOptions): ResolvedServiceOptions {
+export function resolveServiceOptions(
+  options: LockServiceOptions,
+  alsoKnown: KnownOptions = {},
+  elsewhere: Readonly<Record<string, string>> = {},
+): ResolvedServiceOptions {
+  if (typeof options !== 'object' || options === null) {
+    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
+  }
+  const known = { ...KNOWN_TO_SERVICES, ...alsoKnown };
+  assertKnownOptions(options, known, { ...NOT_FOR_SERVICES, ...elsewhere });
   const resolved = {
     ...DEFAULT_SERVICE_OPTIONS,
     transactions: resolveTransactionOptions(options),
@@ -181,6 +240,7 @@ function assertLockOptions(options: WithLockOptions): void {
   if (typeof options !== 'object' || options === null) {
     throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
   }
+  assertKnownOptions(options, KNOWN_TO_CALLS, NOT_FOR_CALLS);
   for (const name of CALL_NUMBERS) {
     const value = options[name];
     if (value !== undefined) checkedNumber(name, value);

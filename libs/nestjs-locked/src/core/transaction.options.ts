@@ -1,3 +1,4 @@
+import { assertKnownOptions } from './known-options.js';
 import { invalidOption } from './lock.errors.js';
 
 /**
@@ -61,7 +62,13 @@ export interface ResolvedTransactionOptions {
 const INSIDE_TRANSACTION: readonly unknown[] = ['reject', 'restart', 'join'];
 const DEFAULT_TABLE = 'lock_fence';
 const TABLE_NAME = /^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?$/;
-const TIMEOUTS = ['idleMs', 'statementMs', 'lockMs', 'totalMs'] as const;
+const FENCE_OPTIONS: Record<keyof FenceOptions, true> = { table: true, connections: true };
+const TIMEOUTS: Record<keyof TransactionTimeouts, true> = {
+  idleMs: true,
+  statementMs: true,
+  lockMs: true,
+  totalMs: true,
+};
 
 /** @throws LockConfigError naming option, value and what is allowed */
 export function resolveTransactionOptions(options: TransactionOptions): ResolvedTransactionOptions {
@@ -95,6 +102,7 @@ function resolveFence(fence: unknown): ResolvedTransactionOptions['fence'] {
   if (typeof fence !== 'object' || fence === null) {
     throw invalidOption('fence', fence, "must be an object such as { table: 'lock_fence' }");
   }
+  assertKnownOptions(fence, FENCE_OPTIONS);
   const { table = DEFAULT_TABLE, connections } = fence as FenceOptions;
   assertTableName(table);
   if (connections === undefined) return { table };
@@ -110,8 +118,8 @@ function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
   if (typeof timeouts !== 'object' || timeouts === null) {
     throw invalidOption('transactionTimeouts', timeouts, 'must be true, false or an object');
   }
-  for (const name of TIMEOUTS) {
-    const value = (timeouts as TransactionTimeouts)[name];
+  assertKnownOptions(timeouts, TIMEOUTS);
+  for (const [name, value] of Object.entries(timeouts as TransactionTimeouts)) {
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) {
       throw invalidOption(
         `transactionTimeouts.${name}`,

@@ -4,7 +4,13 @@ import { type HasLockRunner, LOCK_RUNNER, type LockRunner } from '../core/engine
 import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
-import type { BusyContext, Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type {
+  GivenWhenBusy,
+  Keys,
+  LockOptions,
+  OnBusy,
+  WithLockOptions,
+} from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
@@ -46,29 +52,18 @@ export class LockService implements HasLockRunner {
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   withLock<T>(key: Keys, work: Work<T>): Promise<T>;
-  withLock<T>(
+  withLock<T, const Busy extends OnBusy = 'throw'>(
     key: Keys,
-    options: WithLockOptions & { readonly onBusy: 'skip' },
+    options: WithLockOptions<Busy>,
     work: Work<T>,
-  ): Promise<T | undefined>;
-  withLock<T, B>(
-    key: Keys,
-    options: WithLockOptions & { readonly onBusy: (busy: BusyContext) => B },
-    work: Work<T>,
-  ): Promise<T | Awaited<B>>;
-  withLock<T>(
-    key: Keys,
-    options: WithLockOptions & { readonly onBusy?: 'throw' },
-    work: Work<T>,
-  ): Promise<T>;
+  ): Promise<T | GivenWhenBusy<Busy>>;
   withLock<T>(key: Keys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
-    const [options, run] =
-      typeof optionsOrWork === 'function' ? [{}, optionsOrWork] : [optionsOrWork, work];
-    if (typeof run !== 'function') {
-      const message = `Cannot lock '${String(key)}': withLock was called without a function to run`;
-      return Promise.reject(new LockConfigError(message));
+    if (typeof optionsOrWork !== 'function') {
+      if (typeof work === 'function') return this.#engine.withLock(key, optionsOrWork, work);
+      return misused(key, 'withLock was called without a function to run');
     }
-    return this.#engine.withLock(key, options, run);
+    if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork);
+    return misused(key, 'the options come before the work: withLock(key, options, work)');
   }
 
   /**
@@ -140,4 +135,8 @@ export class LockService implements HasLockRunner {
   [inspect.custom](): string {
     return 'LockService {}';
   }
+}
+
+function misused(key: Keys, problem: string): Promise<never> {
+  return Promise.reject(new LockConfigError(`Cannot lock '${String(key)}': ${problem}`));
 }

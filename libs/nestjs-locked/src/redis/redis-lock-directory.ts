@@ -109,7 +109,7 @@ export class RedisLockDirectory implements LockDirectory {
     const { keys, scripts } = this.#options;
     // If it were sent twice, it could take the lock from somebody who acquired it in between.
     const value = await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false);
-    return value === null ? undefined : String(value);
+    return typeof value === 'string' ? value : undefined;
   }
 
   #runScript(

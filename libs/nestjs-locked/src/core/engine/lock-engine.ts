@@ -8,7 +8,7 @@ import { currentTransaction, keptSections } from '../calls/transaction-registry.
 import { inOrder } from '../keys/key-order.js';
 import { assertLockKey } from '../keys/lock-key.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
-import { LockNotAcquiredError } from '../lock.errors.js';
+import { LockConfigError, LockNotAcquiredError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import {
   type Keys,
@@ -101,6 +101,7 @@ export class LockEngine implements LockRunner {
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
+    assertNoOnBusy(options, 'acquire');
     const resolved = this.#resolved(options);
     const place = this.#newPlace(resolved);
     try {
@@ -114,6 +115,7 @@ export class LockEngine implements LockRunner {
 
   /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
+    assertNoOnBusy(options, 'tryAcquire');
     const resolved = this.#resolved({ ...options, waitMs: options?.waitMs ?? 0 });
     const place = this.#newPlace(resolved);
     try {
@@ -227,6 +229,14 @@ export class LockEngine implements LockRunner {
     const { parts, queues } = this.#calls;
     return { queues: queues.size, tokens: parts.tokens.size, timers: parts.scheduler.size };
   }
+}
+
+/** @throws LockConfigError if there is one: it would do nothing */
+function assertNoOnBusy(options: WithLockOptions | undefined, method: string): void {
+  if (options?.onBusy === undefined) return;
+  throw new LockConfigError(
+    `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,
+  );
 }
 
 /** @throws the error, unless it says that somebody else has the lock and `onBusy` is a function that answers it */

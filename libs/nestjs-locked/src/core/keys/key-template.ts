@@ -16,6 +16,8 @@ export interface Placeholder {
 }
 
 const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
+/** `/:id`, as routes have it, and not `stock:id`. */
+const ROUTE_PARAMETER = /(?:^|\/):([A-Za-z_]\w*)/;
 const PROPERTY = /^[^\s[\]]+$/u;
 
 /**
@@ -111,6 +113,12 @@ export class KeyTemplate {
       }
       const problem = textProblem(literal);
       if (problem !== undefined) this.#misuse(problem);
+      const [, route] = ROUTE_PARAMETER.exec(literal) ?? [];
+      if (route !== undefined) {
+        this.#misuse(
+          `':${route}' is how a route names a parameter, here it would be the same text for every call; write <${route}>`,
+        );
+      }
       const [before, after] = [this.placeholders[index - 1], this.placeholders[index]];
       if (literal === '' && before !== undefined && after !== undefined) {
         this.#misuse(adjacent(`${before.text} and ${after.text}`));

@@ -5,7 +5,7 @@ import type { Keys } from '../../core/lock.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { lockKeyBindings } from './lock-key.decorator.js';
-import { readParameters } from './parameter-names.js';
+import { parametersInClass, readParameters } from './parameter-names.js';
 
 /** Builds the key or keys from the arguments of a call. */
 export type KeyFunction = (...args: unknown[]) => unknown;
@@ -65,7 +65,7 @@ function compileTemplate(text: string, method: DecoratedMethod) {
 }
 
 function readArgument(root: string, template: KeyTemplate, method: DecoratedMethod): ReadArgument {
-  if (/^\d+$/.test(root)) return (args) => args[Number(root)];
+  if (/^\d+$/.test(root)) return readPosition(Number(root), template, method);
 
   const bindings = lockKeyBindings(method.target, method.name);
   const bound = bindings.get(root);
@@ -73,6 +73,11 @@ function readArgument(root: string, template: KeyTemplate, method: DecoratedMeth
 
   const shown = `${quoted(template.text)} of ${method.label}`;
   const waysOut = `its position such as <0>, @LockKey('${root}') on the parameter, or a function`;
+  if (root === 'this') {
+    throw new LockConfigError(
+      `Cannot bind <this> in ${shown}: a key is built from the arguments of the call; pass the value as one, or use withLock of LockService inside the method`,
+    );
+  }
   if ([...root].length === 1) {
     throw new LockConfigError(
       `Cannot bind <${root}> in ${shown}: a name of one letter cannot be told from a minified one; use a longer name, ${waysOut}`,
@@ -91,4 +96,21 @@ function readArgument(root: string, template: KeyTemplate, method: DecoratedMeth
     );
   }
   return parameters[index]?.isRest === true ? (args) => args.slice(index) : (args) => args[index];
+}
+
+function readPosition(
+  position: number,
+  template: KeyTemplate,
+  method: DecoratedMethod,
+): ReadArgument {
+  const parameters = parametersInClass(method);
+  const isThere =
+    parameters === undefined ||
+    position < parameters.length ||
+    parameters.some(({ isRest }) => isRest === true);
+  if (isThere) return (args) => args[position];
+  const count = `${parameters.length} ${parameters.length === 1 ? 'parameter' : 'parameters'}`;
+  throw new LockConfigError(
+    `Cannot bind <${position}> in ${quoted(template.text)} of ${method.label}: it has ${count}, and positions begin with 0`,
+  );
 }

@@ -1,7 +1,7 @@
 import { type Keys, type WithLockOptions, withSignal } from '../../core/lock.options.js';
 import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
-import type { ResultKind } from '../result/result-kind.js';
+import type { MethodKind } from '../result/result-kind.js';
 import type { DecoratedMethod, Method } from './decorated-method.js';
 import { lockRunnerOf } from './hidden-lock-service.js';
 import { keepMethodIdentity } from './keep-method-identity.js';
@@ -11,7 +11,7 @@ export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
   /** @throws LockKeyError */
   readonly keysOf: (args: readonly unknown[]) => Keys;
-  readonly kind: ResultKind;
+  readonly kind: MethodKind;
   readonly service: string | undefined;
   /** Already checked. */
   readonly options: WithLockOptions;

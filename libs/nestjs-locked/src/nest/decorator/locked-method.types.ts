@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import type { BusyContext } from '../../core/lock.options.js';
 
 // A type that stands for every function must take any arguments: with `unknown` or `never` in their place, `Parameters`
 // and `ReturnType` of the method would be lost.
@@ -23,12 +24,25 @@ type Settled<R> = [Extract<R, PromiseLike<unknown>>] extends [never]
   ? unknown
   : Awaited<Extract<R, PromiseLike<unknown>>>;
 
-/** A method that is skipped gives undefined, so its type must allow that; `void` does. */
-type MayGive<Busy, M extends AnyMethod> = [Busy] extends [Settled<ReturnType<M>>]
+/**
+ * What `onBusy` gives must fit the type of the method; `void` allows undefined. Options whose type leaves it open are
+ * not refused.
+ */
+type MayGive<Given, M extends AnyMethod> = unknown extends Given
   ? unknown
-  : {
-      "with onBusy: 'skip' the result is undefined while somebody else has the lock: declare it, as in Promise<Result | undefined>": ReturnType<M>;
-    };
+  : [Given] extends [Settled<ReturnType<M>>]
+    ? unknown
+    : [Given] extends [undefined]
+      ? {
+          "with onBusy: 'skip' the result is undefined while somebody else has the lock: declare it, as in Promise<Result | undefined>": ReturnType<M>;
+        }
+      : { 'what onBusy gives is not what this method returns': ReturnType<M> };
+
+/** The values of `onBusy` that fit the type of this method. */
+export type FittingOnBusy<M extends AnyMethod> =
+  | 'throw'
+  | (undefined extends Settled<ReturnType<M>> ? 'skip' : never)
+  | ((busy: BusyContext) => Settled<ReturnType<M>> | PromiseLike<Settled<ReturnType<M>>>);
 
 /** The key function may take fewer parameters than the method, but no different ones. */
 type Takes<A extends unknown[], M extends AnyMethod> =
@@ -52,32 +66,20 @@ interface Composable {
 }
 
 /**
- * A decorator for methods that return a Promise, an Observable or an async iterable.
+ * A decorator for methods that return a Promise, an Observable or an async iterable, and whose parameters begin with
+ * `A`.
  *
- * @typeParam Busy what the call gives when somebody else has the lock; `never` means that it fails
+ * @typeParam Given what the call gives when somebody else has the lock; `never` means that it fails
  */
-export interface LockedMethod<Busy = never> extends Composable {
+export interface LockedMethod<A extends unknown[] = unknown[], Given = never> extends Composable {
   <M extends AnyMethod>(
     target: object,
     key: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M>,
-  ): void;
-}
-
-/** A decorator for methods whose parameters begin with `A`. */
-export interface LockedMethodWith<A extends unknown[], Busy = never> extends Composable {
-  <M extends AnyMethod>(
-    target: object,
-    key: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M> & Takes<A, M>,
+    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Given, M> & Takes<A, M>,
   ): void;
 }
 
 /** A decorator for methods of one type. */
-export interface LockedMethodOf<M extends AnyMethod, Busy = never> extends Composable {
-  (
-    target: object,
-    key: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & Async<M> & MayGive<Busy, M>,
-  ): void;
+export interface LockedMethodOf<M extends AnyMethod> extends Composable {
+  (target: object, key: string | symbol, descriptor: TypedPropertyDescriptor<M> & Async<M>): void;
 }

@@ -1,4 +1,4 @@
-import type { ResultKind } from '../result/result-kind.js';
+import type { MethodKind } from '../result/result-kind.js';
 import type { Method } from './decorated-method.js';
 
 /** The property by which a locked method is known. */
@@ -15,7 +15,7 @@ export interface LockedMethodInfo {
   readonly template: string | undefined;
   /** The name of the lock service that it uses; undefined for the one without a name. */
   readonly service: string | undefined;
-  readonly kind: ResultKind;
+  readonly kind: MethodKind;
   /** The function that takes the lock. If this record is found on another function, that one has only copied it. */
   readonly wrapper: Method;
 }

@@ -1,67 +1,54 @@
-import type { Keys } from '../../core/lock.options.js';
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { GivenWhenBusy, Keys, OnBusy } from '../../core/lock.options.js';
 import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
 import { decoratedMethod } from './decorated-method.js';
 import { requestLockService } from './hidden-lock-service.js';
-import { checkedLockedOptions, type LockedOptions, type SkippedOptions } from './locked.options.js';
+import { checkedLockedOptions, type LockedOptions } from './locked.options.js';
 import { lockMethod } from './locked-method.js';
 import type {
   AnyMethod,
+  FittingOnBusy,
   LockedMethod,
   LockedMethodOf,
-  LockedMethodWith,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
 import { methodKind } from './method-kind.js';
 
-/** With `onBusy: 'skip'`: the result of the method must be able to be undefined. */
-export function Locked(template: Keys, options: SkippedOptions): LockedMethod<undefined>;
 /**
  * Runs the method in one place at a time for each key, across all instances of the application.
  *
  * The key is built from the arguments when the call is made: `<id>` is the parameter of that name, `<order.sku>` a
  * property of it, `<order.items[].sku>` every element of a list, and `<0.sku>` goes by position. The default value of a
  * parameter is not seen. Values are escaped like those of `lockKey`. Several keys, from one template or a list of
- * templates, are taken all or none. The lock lasts until the method's Promise has settled, or its Observable or async
- * iterable has ended. `@Locked` works above and below other decorators.
+ * templates, are taken all or none. Instead of a template, a function of the method's arguments gives the key, best
+ * written with `lockKey`; its parameters are checked against those of the method.
+ *
+ * The lock lasts until the method's Promise has settled, or its Observable or async iterable has ended. `@Locked` works
+ * above and below other decorators. What `onBusy` gives must fit the method's result.
  *
  * @example @Locked('stock:<id>') async take(id: string, quantity: number) {}
+ * @example @Locked((id: string) => lockKey`stock:${id}`) async take(id: string, quantity: number) {}
  * @throws LockConfigError while the class is being defined, if the method cannot be locked, the template names a
  * parameter that does not exist, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
  * with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open transaction
  * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock service. The method
  * is never run without the lock
  */
-export function Locked(template: Keys, options?: LockedOptions): LockedMethod;
-/** The same with a function and `onBusy: 'skip'`: the result of the method must be able to be undefined. */
-export function Locked<A extends unknown[]>(
-  key: (...args: A) => Keys,
-  options: SkippedOptions,
-): LockedMethodWith<A, undefined>;
-/**
- * The key comes from a function of the method's arguments, best written with `lockKey`. Its parameters are checked
- * against those of the method.
- *
- * @example @Locked((id: string) => lockKey`stock:${id}`) async take(id: string, quantity: number) {}
- */
-export function Locked<A extends unknown[]>(
-  key: (...args: A) => Keys,
-  options?: LockedOptions,
-): LockedMethodWith<A>;
-/** The same for a method that is named and `onBusy: 'skip'`: the method's result must be able to be undefined. */
-export function Locked<M extends AnyMethod>(
-  key: (...args: Parameters<M>) => Keys,
-  options: SkippedOptions,
-): LockedMethodOf<M, undefined>;
+export function Locked<A extends unknown[], const Busy extends OnBusy = 'throw'>(
+  key: Keys | ((...args: A) => Keys),
+  options?: LockedOptions<Busy>,
+): LockedMethod<A, GivenWhenBusy<Busy>>;
 /**
  * The same for a method that is named, so that the parameters of the function need no annotations.
  *
  * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
  */
 export function Locked<M extends AnyMethod>(
-  key: (...args: Parameters<M>) => Keys,
-  options?: LockedOptions,
+  key: Keys | ((...args: Parameters<M>) => Keys),
+  options?: LockedOptions<FittingOnBusy<M>>,
 ): LockedMethodOf<M>;
 export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
+  assertCalledWithKey(key, options);
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);
     const { service, returns, ofCalls } = checkedLockedOptions(
@@ -87,4 +74,13 @@ export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
     });
     descriptor.value = wrapper;
   };
+}
+
+/** @throws LockConfigError for `@Locked` without parentheses, which gets the class and the method in place of a key */
+function assertCalledWithKey(key: unknown, options: unknown): void {
+  if (typeof key !== 'object' || key === null || Array.isArray(key)) return;
+  if (typeof options !== 'string' && typeof options !== 'symbol') return;
+  throw new LockConfigError(
+    `Cannot apply @Locked to ${key.constructor.name}.${String(options)}: it has no key; write @Locked('stock:<id>')`,
+  );
 }

@@ -1,6 +1,6 @@
 import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { checkedOnce, type WithLockOptions } from '../../core/lock.options.js';
+import { checkedOnce, type OnBusy, type WithLockOptions } from '../../core/lock.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 import { lockServiceToken } from './lock-service.token.js';
@@ -8,7 +8,10 @@ import { lockServiceToken } from './lock-service.token.js';
 /**
  * What `@Locked` takes besides the key: the options of a call, without the signal, which only a single call can have.
  */
-export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
+export interface LockedOptions<Busy extends OnBusy = OnBusy> extends Omit<
+  WithLockOptions<Busy>,
+  'signal'
+> {
   /** The `name` of the lock module to use. @default the module without a name */
   readonly service?: string;
   /**
@@ -17,11 +20,6 @@ export interface LockedOptions extends Omit<WithLockOptions, 'signal'> {
    * @default 'iterable' for async generators, 'observable' for methods declared to return one, otherwise 'promise'
    */
   readonly returns?: ResultKind;
-}
-
-/** The options of a call that gives undefined while somebody else has the lock. */
-export interface SkippedOptions extends LockedOptions {
-  readonly onBusy: 'skip';
 }
 
 /** The checked options of a decorator, with those that apply to each call set apart. */
@@ -51,5 +49,9 @@ export function checkedLockedOptions(options: LockedOptions, where: string): Che
     refuse(`returns is ${shown}; use one of ${RESULT_KINDS.map(quoted).join(', ')}`);
   }
   lockServiceToken(service);
-  return { service, returns, ofCalls: checkedOnce(ofCalls) };
+  try {
+    return { service, returns, ofCalls: checkedOnce(ofCalls) };
+  } catch (error) {
+    throw new LockConfigError(`${where}: ${(error as Error).message}`);
+  }
 }

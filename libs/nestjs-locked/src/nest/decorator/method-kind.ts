@@ -1,5 +1,5 @@
 import { LockConfigError } from '../../core/lock.errors.js';
-import type { ResultKind } from '../result/result-kind.js';
+import type { MethodKind, ResultKind } from '../result/result-kind.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
 
@@ -11,20 +11,20 @@ import 'reflect-metadata';
  *
  * @throws LockConfigError if the method is visibly of another kind than `returns` says
  */
-export function methodKind(method: DecoratedMethod, returns: ResultKind | undefined): ResultKind {
+export function methodKind(method: DecoratedMethod, returns: ResultKind | undefined): MethodKind {
   const visible = visibleKind(method);
   if (visible !== undefined && returns !== undefined && visible !== returns) {
     throw new LockConfigError(
       `Invalid option of @Locked on ${method.label}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
     );
   }
-  return visible ?? returns ?? 'promise';
+  return visible ?? returns ?? 'undeclared';
 }
 
 function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
   // If this is a second @Locked on the same method, the first one hides what the method is.
   const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
-  if (locked !== undefined) return locked.kind;
+  if (locked !== undefined) return locked.kind === 'undeclared' ? 'promise' : locked.kind;
   // The tag is compared, because `instanceof` fails for functions of another realm, such as the one of Jest's tests.
   const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
   if (tag === 'AsyncGeneratorFunction') return 'iterable';

@@ -23,7 +23,8 @@ export function readParameters(method: DecoratedMethod): Parameters | undefined 
   return parametersInClass(method) ?? parametersInSource(method.original.toString());
 }
 
-function parametersInClass({ target, name }: DecoratedMethod): Parameters | undefined {
+/** The same, without a look at the method itself, which may be another decorator's wrapper. */
+export function parametersInClass({ target, name }: DecoratedMethod): Parameters | undefined {
   const { constructor } = target;
   if (typeof constructor !== 'function' || typeof name === 'symbol') return undefined;
   let methods = METHODS_OF_CLASS.get(constructor);

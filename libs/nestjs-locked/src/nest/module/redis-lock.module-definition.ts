@@ -7,6 +7,9 @@ import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
+/** Nest takes what is named here out of the options, and gives it to the function below. */
+const EXTRAS: RedisLockModuleExtras = { isGlobal: true, name: undefined };
+
 /** Where the application's options arrive, whether given to `forRoot` or made by `forRootAsync`. */
 export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLockModuleOptions>({
   moduleName: 'RedisLock',
@@ -14,7 +17,7 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
-  .setExtras<RedisLockModuleExtras>({ isGlobal: true }, (definition, { name, isGlobal = true }) => {
+  .setExtras<RedisLockModuleExtras>(EXTRAS, (definition, { name, isGlobal = true }) => {
     const makeLocks = (options: RedisLockModuleOptions): LockLifecycle => redisLocks(options, name);
     const { providers, exports } = lockProviders(name, makeLocks, [OPTIONS_TOKEN]);
     return {

@@ -1,6 +1,9 @@
-import { Module } from '@nestjs/common';
+import { type ConfigurableModuleAsyncOptions, type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { LockConfigError } from '../../core/lock.errors.js';
+import { OF_FOR_ROOT_ASYNC } from './known-module-options.js';
 import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
+import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
 /**
  * Provides `LockService` and makes `@Locked` work. Import it once, in the root module:
@@ -17,4 +20,18 @@ import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
  * or if an option is wrong (`LockConfigError`).
  */
 @Module({ imports: [DiscoveryModule] })
-export class RedisLockModule extends ConfigurableModuleClass {}
+export class RedisLockModule extends ConfigurableModuleClass {
+  /** @throws LockConfigError for an option that only what the factory returns can have */
+  static override forRootAsync(
+    options: ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &
+      RedisLockModuleExtras,
+  ): DynamicModule {
+    for (const name in options) {
+      if (Object.hasOwn(OF_FOR_ROOT_ASYNC, name)) continue;
+      throw new LockConfigError(
+        `Unknown option '${name}' of RedisLockModule.forRootAsync: return it from useFactory, or leave it out`,
+      );
+    }
+    return super.forRootAsync(options);
+  }
+}

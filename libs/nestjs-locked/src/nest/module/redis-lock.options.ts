@@ -31,7 +31,7 @@ export interface RedisLockModuleExtras {
    * Tells several lock services apart: `@Locked('...', { service: 'billing' })`. @default none: the service without a
    * name
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** Whether other modules can inject `LockService` without importing this one. @default true */
   readonly isGlobal?: boolean;
 }

@@ -4,6 +4,7 @@ import { resolveServiceOptions } from '../../core/lock.options.js';
 import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';
+import { NOT_FROM_A_FACTORY, OF_THE_MODULE } from './known-module-options.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
@@ -13,7 +14,7 @@ const DEFAULT_SHUTDOWN_MS = 10_000;
 
 /** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */
 export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
-  const options = resolveServiceOptions(moduleOptions);
+  const options = resolveServiceOptions(moduleOptions, OF_THE_MODULE, NOT_FROM_A_FACTORY);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
   assertKeyPrefix(keyPrefix);

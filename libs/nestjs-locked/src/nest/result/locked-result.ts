@@ -3,8 +3,8 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import { heldIterator } from './held-iterator.js';
 import { type Enter, ManualHold, openManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
-import type { ResultKind } from './result-kind.js';
-import { isAsyncIterable, streamedResult } from './streamed-result.js';
+import type { MethodKind } from './result-kind.js';
+import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
 
 /** One call of a locked method. */
 export interface LockedCall {
@@ -20,8 +20,9 @@ export interface LockedCall {
  * the lock is taken: a Promise takes it at once, an Observable with each subscription, and an iterable when the first
  * value is asked for. An Observable or iterable that nobody reads takes none.
  */
-export const LOCKED_RESULT: Record<ResultKind, (call: LockedCall) => unknown> = {
+export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = {
   promise: lockedPromise,
+  undeclared: lockedUndeclared,
   observable: lockedObservable,
   iterable: lockedIterable,
 };
@@ -46,6 +47,29 @@ function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
     });
     released.then(resolve, reject);
   });
+}
+
+/**
+ * The same, unless the method hands out an Observable or an async iterable where nothing told us so beforehand: its
+ * caller would get a Promise in the place of it, and the lock would stay taken, because nobody reads what is inside.
+ */
+function lockedUndeclared({ enter, run, label }: LockedCall): Promise<unknown> {
+  const checked = (): unknown => {
+    const result = run();
+    const kind = unexpectedKind(result);
+    if (kind === undefined) return result;
+    throw new LockConfigError(
+      `Cannot lock ${label}: it returned an ${kind}, which could not be seen while its class was being defined; set returns: '${kind === 'Observable' ? 'observable' : 'iterable'}' in the options of @Locked, or 'promise' if the caller expects a Promise of it`,
+    );
+  };
+  return lockedPromise({ enter, run: checked, label });
+}
+
+/** A stream is iterable, too, but is rarely iterated, and those who get it inside a Promise know how to read it. */
+function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | undefined {
+  if (isObservable(result)) return 'Observable';
+  if (!isAsyncIterable(result) || 'then' in result) return undefined;
+  return isStream(result) ? undefined : 'async iterable';
 }
 
 /**

@@ -39,6 +39,11 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
   );
 }
 
+/** Whether it is a stream of Node.js or of the web. */
+export function isStream(result: object): boolean {
+  return streamOf(result) !== undefined || result instanceof ReadableStream;
+}
+
 function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: string): unknown {
   if ('next' in source) return heldIterator(source[Symbol.asyncIterator](), hold);
   // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay.
