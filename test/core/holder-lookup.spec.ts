@@ -2,8 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
+import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
+import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 type Inspect = (key: string) => Promise<LockRecord | undefined>;
@@ -119,4 +122,34 @@ it('is not asked by a call that gets the lock, tries once, or skips', async () =
   await settled();
   await (await waiter.acquire('k', { waitMs: 400 })).release();
   expect(asked).toEqual([]);
+});
+
+describe('the error of a wait that ended', () => {
+  it.each([0, 50])('has the frames of its caller in its stack, after %i ms', async (waitMs) => {
+    const locks = inMemoryLockService({}, new InMemoryLocks());
+    const held = await locks.acquire('k');
+    async function checkOut(): Promise<void> {
+      await locks.withLock('k', { waitMs }, () => {});
+    }
+    const error = (await checkOut().catch((reason: unknown) => reason)) as Error;
+    expect(error.stack).toMatch(/\bcheckOut\b/);
+    await held.release();
+  });
+
+  it('names the method that asked, and has the frames of who called that', async () => {
+    class Stock {
+      @Locked('k', { waitMs: 20 })
+      async take(): Promise<void> {}
+    }
+    const locks = inMemoryLockService({}, new InMemoryLocks());
+    const stock = withTestLocks(new Stock(), locks);
+    const held = await locks.acquire('k');
+    async function checkOut(): Promise<void> {
+      await stock.take();
+    }
+    const error = (await checkOut().catch((reason: unknown) => reason)) as Error;
+    expect(error.message).toMatch(/somebody else holds it; .+; asked for by Stock\.take$/);
+    expect(error.stack).toMatch(/\bcheckOut\b/);
+    await held.release();
+  });
 });

@@ -1,4 +1,3 @@
-import { LockNotAcquiredError } from '../lock.errors.js';
 import type { LockHolder } from '../lock-info.js';
 import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
 import type { Clock } from '../time/clock.js';
@@ -21,18 +20,14 @@ export class HolderLookup {
   /**
    * Takes 250 ms at most, and never rejects.
    *
-   * @returns the same error if the holder cannot be known: it has just gone, the store does not tell in time, or a
-   * client of another kind has the key
+   * @returns undefined if the holder cannot be known: it has just gone, the store does not tell in time, or a client of
+   * another kind has the key
    */
-  async named(error: LockNotAcquiredError): Promise<LockNotAcquiredError> {
-    const key = error.key as string;
-    const holder = await this.#withinLimit(this.#holderOf(key));
-    if (holder === undefined) return error;
-    const message = `${error.message}; the holder is ${described(holder)}`;
-    return new LockNotAcquiredError(message, key, error.waitedMs, holder);
+  holderOf(key: string): Promise<LockHolder | undefined> {
+    return this.#withinLimit(this.#lookUp(key));
   }
 
-  #holderOf(key: string): Promise<LockHolder | undefined> {
+  #lookUp(key: string): Promise<LockHolder | undefined> {
     let asked = this.#asked.get(key);
     if (asked === undefined) {
       asked = this.#ask(key).finally(() => this.#asked.delete(key));
@@ -61,7 +56,8 @@ export class HolderLookup {
   }
 }
 
-function described({ host, pid, processId, label }: LockHolder): string {
+/** As messages call it: `process 4711 on app-3, 'nightly report'`. */
+export function describedHolder({ host, pid, processId, label }: LockHolder): string {
   const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
   return label === undefined ? process : `${process}, '${label}'`;
 }

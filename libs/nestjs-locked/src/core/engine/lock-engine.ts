@@ -23,7 +23,7 @@ import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';
 import { EngineInbox } from './engine-inbox.js';
 import { EngineLifetime } from './engine-lifetime.js';
-import { HolderLookup } from './holder-lookup.js';
+import { describedHolder, HolderLookup } from './holder-lookup.js';
 import type { LockRunner } from './lock-runner.js';
 import { LocksInTransactions, type ServiceName } from './locks-in-transactions.js';
 
@@ -109,7 +109,7 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
-      throw await this.#withHolder(error, resolved);
+      throw await this.#explained(error, resolved);
     }
   }
 
@@ -138,15 +138,15 @@ export class LockEngine implements LockRunner {
     keys: Keys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
-    callSite = 'withLock',
+    callSite?: string,
   ): Promise<T> {
     const resolved = this.#resolved(options);
     let sections: readonly Section[];
     try {
-      sections = await this.#sectionsOf(keys, resolved, callSite);
+      sections = await this.#sectionsOf(keys, resolved, callSite ?? 'withLock');
     } catch (error) {
       if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
-      return busyResult<T>(await this.#withHolder(error, resolved), options.onBusy);
+      return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
     return this.#handedOut.run(sections, work);
   }
@@ -187,10 +187,22 @@ export class LockEngine implements LockRunner {
     return fence !== undefined && maxHoldMs < Infinity ? this.#acquired.newPlace() : undefined;
   }
 
-  /** The error, with the holder's name if that can be found out. A single try is meant to answer at once. */
-  async #withHolder(error: unknown, { waitMs }: ResolvedLockOptions): Promise<unknown> {
-    if (!(error instanceof LockNotAcquiredError) || waitMs === 0) return error;
-    return this.#holders.named(error);
+  /**
+   * The error with what its reader wants to know: who has the lock, if that can be found out (a single try is meant to
+   * answer at once), and who asked for it. It is made here because the stack of the first one begins at a timer or a
+   * message, while this method is awaited by the caller, whom V8 finds in that way.
+   */
+  async #explained(
+    error: unknown,
+    { waitMs }: ResolvedLockOptions,
+    callSite?: string,
+  ): Promise<unknown> {
+    if (!(error instanceof LockNotAcquiredError)) return error;
+    const key = error.key as string;
+    const holder = waitMs === 0 ? undefined : await this.#holders.holderOf(key);
+    const has = holder === undefined ? '' : `; the holder is ${describedHolder(holder)}`;
+    const asked = callSite === undefined ? '' : `; asked for by ${callSite}`;
+    return new LockNotAcquiredError(`${error.message}${has}${asked}`, key, error.waitedMs, holder);
   }
 
   // ---- looking ----------------------------------------------------------------------------------------------
