@@ -22,6 +22,8 @@ async function opened(store: LockStore): Promise<ContractStore> {
     reconnected: () => {},
     inboxLost: () => {},
     mayEvict: () => {},
+    storeLost: () => {},
+    storeBack: () => {},
   });
   return { store, inbox };
 }

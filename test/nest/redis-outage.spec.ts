@@ -124,7 +124,7 @@ describe('Redis that is not as it should be', () => {
     const error = JSON.parse(stdout) as { code: string; message: string };
     expect(error.code).toBe('LOCK_STORE_FAILED');
     expect(error.message).toMatch(
-      /within 10000 ms: .*ECONNREFUSED.*check the address in 'connection'/,
+      /within 10\d{3} ms, at redis:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED.*check the address in 'connection'/,
     );
     expect(stderr).toBe('');
   }, 30_000);

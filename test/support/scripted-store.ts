@@ -86,6 +86,7 @@ export class ScriptedStore implements LockStore {
 /** Only people ask it. */
 const noDirectory: LockDirectory = {
   label: async () => {},
+  ping: async () => {},
   inspect: async () => undefined,
   list: async function* () {},
   revoke: async () => undefined,

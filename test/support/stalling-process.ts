@@ -78,6 +78,8 @@ export class StallingProcess {
           reconnected: () => receive(() => listener.reconnected()),
           inboxLost: () => receive(() => listener.inboxLost()),
           mayEvict: (policy) => listener.mayEvict(policy),
+          storeLost: (cause) => listener.storeLost(cause),
+          storeBack: () => listener.storeBack(),
         }),
       close: () => store.close(),
       acquire: later((command) => store.acquire(command)),

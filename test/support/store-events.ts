@@ -18,6 +18,10 @@ export class StoreEvents implements StoreListener {
 
   mayEvict(): void {}
 
+  storeLost(): void {}
+
+  storeBack(): void {}
+
   inboxLost(): void {
     this.log.add('inboxLost');
   }

@@ -127,6 +127,8 @@ function bound(listener: StoreListener): StoreListener {
     message: (message) => listener.message(message),
     reconnected: () => listener.reconnected(),
     inboxLost: () => listener.inboxLost(),
+    storeLost: (cause) => listener.storeLost(cause),
+    storeBack: () => listener.storeBack(),
     mayEvict: (policy) => listener.mayEvict(policy),
   };
 }

@@ -109,6 +109,11 @@ export interface LockServiceOptions extends TransactionOptions {
    * @default true
    */
   readonly awaitRelease?: boolean;
+  /**
+   * How long Redis may be away before calls that would have to wait for it fail at once, in milliseconds; 0 = at once,
+   * `Infinity` = never, then they wait as long as `waitMs` says. Calls that wait already go on waiting. @default 2_000
+   */
+  readonly failFastAfterMs?: number;
 }
 
 /** The options of one call, checked and complete. */
@@ -143,6 +148,7 @@ export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({
   localHandovers: 32,
   lingerMs: 0,
   awaitRelease: true,
+  failFastAfterMs: 2_000,
   transactions: resolveTransactionOptions({}),
 });
 
@@ -164,9 +170,13 @@ const RULES = {
   holdAtLeastMs: { min: 0, infinity: false, unit: 'milliseconds' },
   localHandovers: { min: 0, infinity: true, unit: 'a count' },
   lingerMs: { min: 0, infinity: false, unit: 'milliseconds' },
+  failFastAfterMs: { min: 0, infinity: true, unit: 'milliseconds; Infinity = never' },
 } as const satisfies Record<string, Rule>;
 
-const SERVICE_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'localHandovers', 'lingerMs'] as const;
+const SERVICE_NUMBERS = [
+  ...(['waitMs', 'leaseMs', 'maxHoldMs', 'localHandovers'] as const),
+  ...(['lingerMs', 'failFastAfterMs'] as const),
+] as const;
 const CALL_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'holdAtLeastMs'] as const;
 const CALL_SWITCHES = ['renew', 'reentrant'] as const;
 
@@ -190,6 +200,7 @@ const KNOWN_TO_SERVICES: Readonly<Record<keyof LockServiceOptions, true>> = {
   localHandovers: true,
   lingerMs: true,
   awaitRelease: true,
+  failFastAfterMs: true,
   insideTransaction: true,
   fence: true,
   transactionTimeouts: true,

@@ -109,6 +109,16 @@ export class LockService implements HasLockRunner {
     return key as string;
   }
 
+  /**
+   * How long Redis takes to answer, in milliseconds: for a health check. While Redis is known to be away, it rejects at
+   * once.
+   *
+   * @example await locks.ping(); // rejects with LockStoreError if Redis does not answer
+   */
+  ping(): Promise<number> {
+    return this.#engine.ping();
+  }
+
   /** Who holds the key, as far as Redis knows. @returns null if nobody does */
   inspect(key: string): Promise<LockInfo | null> {
     return this.#engine.inspect(key);

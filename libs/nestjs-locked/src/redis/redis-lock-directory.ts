@@ -36,6 +36,12 @@ export class RedisLockDirectory implements LockDirectory {
     this.#options = options;
   }
 
+  /** Introduces this process. */
+  async enter(): Promise<void> {
+    this.#hasLeft = false;
+    await this.present();
+  }
+
   /** Writes which process this is, now and each time before the entry expires. */
   async present(): Promise<void> {
     if (this.#hasLeft) return; // a new connection was made while the locks were being closed
@@ -103,6 +109,10 @@ export class RedisLockDirectory implements LockDirectory {
       }
       cursor = next;
     } while (cursor !== '0');
+  }
+
+  async ping(): Promise<void> {
+    await this.#run('reach Redis', (redis) => redis.ping());
   }
 
   async revoke(key: string): Promise<string | undefined> {

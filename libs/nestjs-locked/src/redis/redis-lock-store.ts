@@ -24,6 +24,7 @@ import type { RedisClient, RedisConnection } from './connection/redis-client.js'
 import type { CommandOutcome } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
 import type { ServerInfo } from './connection/server-info.js';
+import { withinLimit } from './connection/time-limit.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
@@ -47,11 +48,16 @@ export interface RedisLockStoreOptions {
   readonly keyPrefix: string;
   /** The service's lease, from which the time limits and the acceptance lease follow. */
   readonly leaseMs: number;
+  /** How long the first `open` waits for Redis. @default 10 seconds */
+  readonly startMs?: number;
   /** How far Redis' clock may be set back without a fencing number being given out twice. @default 10 minutes */
   readonly fenceKeepMs?: number;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
+
+/** How long the start of the application waits for Redis. */
+const START_MS = 10_000;
 
 /**
  * Leases in one Redis server. There is a script for each command, one connection for all commands, and another one for
@@ -66,6 +72,8 @@ export class RedisLockStore implements LockStore {
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
   readonly #connections: RedisConnections;
+  /** Whether `open` was called before. */
+  #isRepeated = false;
   /** The policy that the listener was told last. */
   #evictionPolicy: string | undefined;
 
@@ -108,22 +116,34 @@ export class RedisLockStore implements LockStore {
     return this.#connections.inboxReady;
   }
 
+  /** May be called again after it has failed. */
   async open(listener: StoreListener): Promise<void> {
+    const { startMs = START_MS } = this.#options;
+    // A start that waits for a short time only, or not at all, must not keep later attempts from being successful.
+    const limitMs = this.#isRepeated ? Math.max(startMs, START_MS) : startMs;
+    this.#isRepeated = true;
     try {
-      const server = await this.#connections.open({
-        message: (message) => listener.message(message),
-        subscribed: () => listener.reconnected(),
-        inboxLost: () => listener.inboxLost(),
-        connected: (newServer) => {
-          listener.reconnected();
-          this.#tellEviction(newServer, listener);
-          this.directory.present().catch(() => {}); // perhaps to another server; only people read it
+      const server = await this.#connections.open(
+        {
+          message: (message) => listener.message(message),
+          subscribed: () => listener.reconnected(),
+          inboxLost: () => listener.inboxLost(),
+          lost: (cause) => listener.storeLost(cause),
+          back: () => listener.storeBack(),
+          connected: (newServer) => {
+            listener.reconnected();
+            this.#tellEviction(newServer, listener);
+            this.directory.present().catch(() => {}); // perhaps to another server; only people read it
+          },
         },
-      });
-      await this.directory.present();
+        limitMs,
+      );
+      await this.directory.enter();
       this.#tellEviction(server, listener);
     } catch (error) {
-      await this.close();
+      await this.directory.leave();
+      this.#connections.close();
+      await this.#options.closeClient();
       throw error;
     }
   }
@@ -134,11 +154,17 @@ export class RedisLockStore implements LockStore {
     if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 
-  /** Waits for the commands on their way, each within its time limit, because what they acquire must be released. */
-  async close(): Promise<void> {
-    await this.#connections.commands.idle();
-    await this.directory.leave();
+  /** Waits for the commands on their way, because what they acquire must be released. */
+  async close(limitMs = this.commandTimeoutMs): Promise<void> {
+    const { commands } = this.#connections;
+    const { clock } = this.#options;
+    const inGoodOrder = async (): Promise<void> => {
+      await commands.idle();
+      await this.directory.leave();
+    };
+    await withinLimit(clock, limitMs, 'close', inGoodOrder).catch(() => {}); // then without what was not answered
     this.#connections.close();
+    await this.directory.leave();
     await this.#options.closeClient();
   }
 

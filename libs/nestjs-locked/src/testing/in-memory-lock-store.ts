@@ -168,6 +168,8 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     }
   }
 
+  async ping(): Promise<void> {}
+
   async revoke(key: string): Promise<string | undefined> {
     const entry = this.#locks.entry(key);
     const holder = entry.lock?.token;

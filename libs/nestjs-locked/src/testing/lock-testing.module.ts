@@ -27,7 +27,7 @@ export class LockTestingModule {
     return {
       module: LockTestingModule,
       global: true,
-      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options, locks), 0)),
+      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options, locks))),
     };
   }
 }

@@ -5,6 +5,7 @@ import type { ResolvedServiceOptions } from '../lock.options.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
+import { Outage } from '../store/outage.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
 import { LoopTurn } from '../time/loop-turn.js';
@@ -23,7 +24,8 @@ export interface EngineSupplies {
 
 /** @param queues called only later, because the queues are made with the parts */
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
-  const { store, options, report, clock, random } = supplies;
+  const { store, options, clock, random } = supplies;
+  const report = reportSafely(supplies.report);
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
     const sleptMs = suspends.sleptMs();
@@ -41,7 +43,8 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     scheduler,
     loopTurn: new LoopTurn(),
     watchdog,
-    report: reportSafely(report),
+    outage: new Outage(clock, options.failFastAfterMs, report),
+    report,
     cleanUp: new CleanUp(store, clock, scheduler),
     tokens: new TokenRegistry(store.processId),
     jitter: (ms) => random() * ms,

@@ -1,5 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
+import type { LockStoreError } from '../lock.errors.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener } from '../store/lock-store.js';
 
@@ -39,6 +40,14 @@ export class EngineInbox implements StoreListener {
 
   inboxLost(): void {
     inNeutralContext(() => this.#queues.lookAgain());
+  }
+
+  storeLost(cause: LockStoreError): void {
+    inNeutralContext(() => this.#parts.outage.begins(cause));
+  }
+
+  storeBack(): void {
+    inNeutralContext(() => this.#parts.outage.ends());
   }
 
   mayEvict(policy: string): void {

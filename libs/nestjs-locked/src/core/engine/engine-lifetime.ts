@@ -3,9 +3,15 @@ import type { TransactionalLocks } from '../calls/open-transaction.js';
 import { registerLocks } from '../calls/transaction-registry.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
-import { LockAbortedError } from '../lock.errors.js';
+import { LockAbortedError, LockError, LockStoreError } from '../lock.errors.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { EngineInbox } from './engine-inbox.js';
+
+/** How long to wait before the store is looked for again. */
+const RETRY_MS = 1_000;
+
+/** How much of the time for closing is kept for the store. */
+const LAST_WORDS_MS = 1_000;
 
 /** How an engine starts, and how it ends with the application. */
 export class EngineLifetime {
@@ -15,6 +21,8 @@ export class EngineLifetime {
   readonly #handedOut: HandedOutLocks;
   readonly #inTransactions: TransactionalLocks;
   #opening: Promise<void> | undefined;
+  /** The store was not there at the start, and is still being looked for. */
+  #isLate = false;
   #isOpen = false;
   #unregister: () => void = () => {};
   #closed: Promise<void> | undefined;
@@ -40,12 +48,38 @@ export class EngineLifetime {
   /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
   async open(): Promise<void> {
     this.#assertNotClosed();
+    if (this.#isLate) this.#parts.outage.assertNone();
     this.#opening ??= inNeutralContext(() => this.#parts.store.open(this.#inbox));
     await this.#opening;
     this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
     this.#unregister = registerLocks(this.#inTransactions);
+  }
+
+  /** Goes on looking for the store after `open` has failed. Until it is there, every call fails at once. */
+  openLater(cause: LockStoreError): void {
+    this.#isLate = true;
+    inNeutralContext(() => void this.#openLater(cause));
+  }
+
+  async #openLater(cause: LockStoreError): Promise<void> {
+    const { outage, store, clock } = this.#parts;
+    outage.begins(cause);
+    while (this.#closed === undefined) {
+      try {
+        this.#opening = store.open(this.#inbox);
+        await this.#opening;
+        this.#isLate = false;
+        await this.open();
+        return outage.ends();
+      } catch (error) {
+        this.#isLate = true;
+        // A right that is missing can be granted later, so even that is tried again.
+        if (error instanceof LockError) outage.begins(asStoreError(error));
+        await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve));
+      }
+    }
   }
 
   #assertNotClosed(): void {
@@ -60,22 +94,40 @@ export class EngineLifetime {
   }
 
   /**
-   * Waits for the holders, for `graceMs` at most. Then their signals abort, and their leases are left to run out,
-   * because their work may still be going on.
+   * Waits for the holders. Then their signals abort, and their leases are left to run out, because their work may still
+   * be going on.
+   *
+   * @param limitMs how long all of this may take. The last tenth, a second at most, is kept for what Redis must be told
    */
-  close(graceMs: number): Promise<void> {
-    this.#closed ??= inNeutralContext(() => this.#close(graceMs));
+  close(limitMs: number): Promise<void> {
+    this.#closed ??= inNeutralContext(() => this.#close(limitMs));
     return this.#closed;
   }
 
-  async #close(graceMs: number): Promise<void> {
+  async #close(limitMs: number): Promise<void> {
+    const { clock, cleanUp, store, scheduler } = this.#parts;
+    const until = clock.now() + limitMs;
     this.#queues.close();
-    await this.#handedOut.idle(graceMs);
+    await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
     this.#queues.close(); // calls that came because their work held another lock
     for (const lease of this.#queues.leases()) lease.abandonHold();
     this.#unregister();
-    await this.#parts.cleanUp.close();
-    await this.#parts.store.close();
-    this.#parts.scheduler.close();
+    await this.#atMost(until, cleanUp.close());
+    await store.close(Math.max(0, until - clock.now()));
+    scheduler.close();
   }
+
+  async #atMost(until: number, done: Promise<void>): Promise<void> {
+    const { clock } = this.#parts;
+    let cancel = (): void => {};
+    const tooLate = new Promise<void>((resolve) => {
+      cancel = clock.after(Math.max(0, until - clock.now()), resolve);
+    });
+    await Promise.race([done, tooLate]).finally(cancel);
+  }
+}
+
+function asStoreError(error: LockError): LockStoreError {
+  if (error instanceof LockStoreError) return error;
+  return new LockStoreError(error.message, undefined, { cause: error });
 }

@@ -8,7 +8,7 @@ import { currentTransaction, keptSections } from '../calls/transaction-registry.
 import { inOrder } from '../keys/key-order.js';
 import { assertLockKey } from '../keys/lock-key.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
-import { LockConfigError, LockNotAcquiredError } from '../lock.errors.js';
+import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import {
   type Keys,
@@ -84,17 +84,24 @@ export class LockEngine implements LockRunner {
     return this.#lifetime.open();
   }
 
+  /** Goes on looking for the store after `open` has failed. Until it is there, every call fails at once. */
+  openLater(cause: LockStoreError): void {
+    this.#lifetime.openLater(cause);
+  }
+
   /** Gives no new locks, and rejects the calls that wait. Holds stay, and are renewed. */
   drain(): void {
     this.#lifetime.drain();
   }
 
   /**
-   * Waits for the holders, for `graceMs` at most. Then their signals abort, and their leases are left to run out,
-   * because their work may still be going on.
+   * Waits for the holders. Then their signals abort, and their leases are left to run out, because their work may still
+   * be going on.
+   *
+   * @param limitMs how long all of this may take
    */
-  close(graceMs: number): Promise<void> {
-    return this.#lifetime.close(graceMs);
+  close(limitMs: number): Promise<void> {
+    return this.#lifetime.close(limitMs);
   }
 
   // ---- locking ----------------------------------------------------------------------------------------------
@@ -206,6 +213,19 @@ export class LockEngine implements LockRunner {
   }
 
   // ---- looking ----------------------------------------------------------------------------------------------
+
+  /**
+   * How long the store takes to answer, in milliseconds. If it is known to be away, it is not asked.
+   * @throws LockStoreError
+   */
+  async ping(): Promise<number> {
+    const { outage, store, clock } = this.#calls.parts;
+    outage.assertNone();
+    if (!this.#lifetime.isOpen) await this.open();
+    const askedAt = clock.now();
+    await store.directory.ping();
+    return clock.now() - askedAt;
+  }
 
   /** The innermost lock of this async context, or the one that has this key. */
   current(key?: string): Lock | undefined {

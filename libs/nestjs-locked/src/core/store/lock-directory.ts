@@ -27,6 +27,8 @@ export interface LockDirectory {
    * @param pattern as in Redis' MATCH: `*`, `?`, `[ab]`
    */
   list(pattern: string): AsyncIterable<string>;
+  /** Whether the store answers. @throws LockStoreError */
+  ping(): Promise<void>;
   /**
    * Takes the key away from its holder, who is told.
    * @returns the holder's value; undefined if nobody held it, or if it has just been taken away

@@ -145,6 +145,10 @@ export interface StoreListener {
   reconnected(): void;
   /** The inbox is down: no message will arrive until `reconnected`. */
   inboxLost(): void;
+  /** The store cannot be reached, or has fallen silent. */
+  storeLost(cause: LockStoreError): void;
+  /** It answers again. */
+  storeBack(): void;
   /** The store is set to drop keys when its memory is full: leases as well as others. */
   mayEvict(policy: string): void;
 }
@@ -179,6 +183,9 @@ export interface LockStore {
   release(command: ReleaseCommand): Promise<ReleaseReply>;
   requeue(command: RequeueCommand): Promise<RequeueReply>;
   leave(command: LeaveCommand): Promise<LeaveReply>;
-  /** Stops listening; closes what `open` opened. */
-  close(): Promise<void>;
+  /**
+   * Stops listening; closes what `open` opened.
+   * @param limitMs how long it may wait for commands that are on their way. @default the time limit of a command
+   */
+  close(limitMs?: number): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { LOG_CONTEXT } from '../../core/log-context.js';
 import { isLockServiceToken, lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 import {
   type LockedMethodInfo,
@@ -20,7 +21,7 @@ type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
  */
 @Injectable()
 export class LockedInstances implements OnModuleInit {
-  readonly #logger = new Logger('RedisLockModule');
+  readonly #logger = new Logger(LOG_CONTEXT);
   readonly #discovery: DiscoveryService;
   readonly #modules: ModuleRef;
 

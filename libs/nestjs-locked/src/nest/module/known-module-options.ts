@@ -8,6 +8,8 @@ export const OF_THE_MODULE: Names<Omit<RedisLockModuleOptions, keyof LockService
   connection: true,
   keyPrefix: true,
   fenceKeepMs: true,
+  startMs: true,
+  startWithoutRedis: true,
   shutdownMs: true,
 };
 

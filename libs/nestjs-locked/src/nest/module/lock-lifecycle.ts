@@ -1,7 +1,14 @@
 import type { OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import { seesTransactions } from '../../core/calls/transaction-registry.js';
 import type { LockEngine } from '../../core/engine/lock-engine.js';
-import { LockConfigError } from '../../core/lock.errors.js';
+import { LockConfigError, LockStoreError } from '../../core/lock.errors.js';
+
+export interface LifecycleOptions {
+  /** How long closing may take, in milliseconds. @default 0 */
+  readonly shutdownMs?: number;
+  /** Whether the application starts without Redis, and looks for it later. @default false */
+  readonly startWithoutRedis?: boolean;
+}
 
 /**
  * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
@@ -11,17 +18,26 @@ import { LockConfigError } from '../../core/lock.errors.js';
  */
 export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
   readonly engine: LockEngine;
-  readonly #graceMs: number;
+  readonly #options: LifecycleOptions;
 
-  constructor(engine: LockEngine, graceMs: number) {
+  constructor(engine: LockEngine, options: LifecycleOptions = {}) {
     this.engine = engine;
-    this.#graceMs = graceMs;
+    this.#options = options;
   }
 
-  /** @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start */
+  /**
+   * @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start, unless that is
+   * allowed
+   */
   async onModuleInit(): Promise<void> {
     this.#assertTransactionsAreSeen();
-    await this.engine.open();
+    try {
+      await this.engine.open();
+    } catch (error) {
+      const mayBeLate = this.#options.startWithoutRedis === true && error instanceof LockStoreError;
+      if (!mayBeLate) throw error;
+      this.engine.openLater(error);
+    }
   }
 
   /** @throws LockConfigError if an option asks for what only a lock-aware adapter can do, and there is none */
@@ -43,6 +59,6 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.engine.close(this.#graceMs);
+    await this.engine.close(this.#options.shutdownMs ?? 0);
   }
 }

@@ -1,9 +1,15 @@
 import { Logger } from '@nestjs/common';
 import type { LockEvent } from '../../core/lock-events.js';
+import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** Writes to the application's log what no caller is told. */
+/**
+ * Writes to the application's log what no caller is told. While Redis is away, which is said once, there is no further
+ * line for each lock that cannot be renewed or released because of that.
+ */
 export class LockLog {
-  readonly #logger = new Logger('nestjs-locked');
+  readonly #logger = new Logger(LOG_CONTEXT);
+  /** Redis is away, and that was said. */
+  #isAway = false;
 
   report(event: LockEvent): void {
     switch (event.type) {
@@ -13,6 +19,7 @@ export class LockLog {
         );
         return;
       case 'renewal-unknown': {
+        if (this.#isAway) return;
         const { key, remainingMs, cause } = event;
         this.#logger.warn(
           `Lock '${key}' could not be renewed, trying again for ${Math.round(remainingMs)} ms: ${cause.message}`,
@@ -20,6 +27,7 @@ export class LockLog {
         return;
       }
       case 'release-unknown':
+        if (this.#isAway) return;
         this.#logger.warn(
           `Lock '${event.key}' may not have been released, trying again until its lease ends: ${event.cause.message}`,
         );
@@ -38,6 +46,16 @@ export class LockLog {
         this.#logger.warn(
           `Nothing is known to listen to the clients of connection '${event.connection}': when a time-out of the database ends a transaction there (transactionTimeouts, which come with the fence), node-postgres emits 'error' and the process ends. Write lockAware(adapter, { pool }) with the pool of pg that you made, or { pool: false } if there is none`,
         );
+        return;
+      case 'store-lost':
+        this.#isAway = true;
+        this.#logger.error(
+          `Redis is lost: ${event.cause.message}. Locks that are held are kept while their leases last`,
+        );
+        return;
+      case 'store-back':
+        this.#isAway = false;
+        this.#logger.log(`Redis is back after ${Math.round(event.awayMs)} ms`);
         return;
       case 'eviction':
         this.#logger.warn(

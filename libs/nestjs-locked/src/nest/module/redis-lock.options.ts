@@ -19,8 +19,19 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
    */
   readonly fenceKeepMs?: number;
   /**
-   * How long the closing application waits for work that holds locks, in milliseconds. After that the work's signal
-   * aborts and the lease is left to run out. @default 10_000
+   * How long the start of the application waits for Redis, in milliseconds. A trouble that may pass, such as a refused
+   * connection, is waited out; a missing right is not. @default 10_000
+   */
+  readonly startMs?: number;
+  /**
+   * true: the application starts even if Redis could not be reached in `startMs`, and goes on looking for it. Until it
+   * is found, calls fail at once with LockStoreError, and so does `LockService.ping`. @default false: it does not start
+   */
+  readonly startWithoutRedis?: boolean;
+  /**
+   * How long closing the locks may take, in milliseconds. Work that holds locks has all of it except for the last tenth
+   * (at most a second), which is kept for telling Redis. After that the work's signal aborts and the lease is left to
+   * run out. @default 10_000
    */
   readonly shutdownMs?: number;
 }

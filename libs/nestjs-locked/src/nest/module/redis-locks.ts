@@ -1,5 +1,5 @@
 import { LockEngine } from '../../core/engine/lock-engine.js';
-import { LockConfigError } from '../../core/lock.errors.js';
+import { invalidOption, LockConfigError } from '../../core/lock.errors.js';
 import { resolveServiceOptions } from '../../core/lock.options.js';
 import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
@@ -10,14 +10,21 @@ import { LockLog } from './lock-log.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 const DEFAULT_KEY_PREFIX = 'lock:';
+const DEFAULT_START_MS = 10_000;
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
 /** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */
 export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions, OF_THE_MODULE, NOT_FROM_A_FACTORY);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
+  const startMs = moduleOptions.startMs ?? DEFAULT_START_MS;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
+  const startWithoutRedis = moduleOptions.startWithoutRedis ?? false;
   assertKeyPrefix(keyPrefix);
+  assertMilliseconds('startMs', startMs);
+  if (typeof startWithoutRedis !== 'boolean') {
+    throw invalidOption('startWithoutRedis', startWithoutRedis, 'must be true or false');
+  }
   assertMilliseconds('shutdownMs', shutdownMs);
   assertMilliseconds('fenceKeepMs', moduleOptions.fenceKeepMs ?? 0);
   const redis = openRedis(moduleOptions.connection);
@@ -26,6 +33,7 @@ export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string)
     clock: systemClock,
     keyPrefix,
     leaseMs: options.leaseMs,
+    startMs,
     ...(moduleOptions.fenceKeepMs === undefined ? {} : { fenceKeepMs: moduleOptions.fenceKeepMs }),
     closeClient: () => redis.close(),
   });
@@ -37,7 +45,7 @@ export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string)
     ...(keyPrefix === DEFAULT_KEY_PREFIX ? {} : { keyPrefix }),
     report: (event) => log.report(event),
   });
-  return new LockLifecycle(engine, shutdownMs);
+  return new LockLifecycle(engine, { shutdownMs, startWithoutRedis });
 }
 
 function assertKeyPrefix(prefix: string): void {

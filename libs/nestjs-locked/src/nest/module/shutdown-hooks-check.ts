@@ -7,6 +7,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { isMainThread } from 'node:worker_threads';
+import { LOG_CONTEXT } from '../../core/log-context.js';
 
 /** Hooks may be enabled, and listeners for signals added, even after the start of the application. */
 const GRACE_MS = 10_000;
@@ -46,7 +47,7 @@ export class ShutdownHooksCheck implements OnApplicationBootstrap, OnModuleDestr
 
 function warnIfDeaf(): void {
   if (SIGNALS.some((signal) => process.listenerCount(signal) > 0)) return;
-  new Logger('RedisLockModule').warn(
+  new Logger(LOG_CONTEXT).warn(
     'Nothing listens to SIGTERM: a deployment will leave held locks to run out with their leases; call app.enableShutdownHooks()',
   );
 }

@@ -28,6 +28,10 @@ export interface CommandConnectionListener {
   /** A new connection is ready, and the commands that waited for it have been sent. */
   admitted(server: ServerInfo): void;
   failed(error: unknown): void;
+  /** The connection broke, or the server has fallen silent. Told once, until `back`. */
+  lost(cause: LockStoreError): void;
+  /** The server answers again. */
+  back(): void;
 }
 
 /** At most this many commands may be on their way. A server that wakes up after a silence finds no more than these. */
@@ -68,6 +72,8 @@ export class CommandConnection {
   #isAdmitted = false;
   /** A command was not answered in time, and no answer has arrived since. */
   #isSilent = false;
+  /** The listener was told that the server is lost. */
+  #isLost = false;
   #connections = 0;
   #sendings = 0;
   #lastError: unknown;
@@ -91,6 +97,8 @@ export class CommandConnection {
       ready: () => void this.#admit(connection, ++this.#connections).catch(() => {}), // a listener's error, not ours
       closed: () => {
         this.#connections++;
+        if (!this.#isAdmitted && this.#lastError === undefined)
+          this.#failed(new Error('the server closes the connection'));
         this.#lose();
       },
       failed: (error) => this.#failed(error),
@@ -146,12 +154,18 @@ export class CommandConnection {
     }
   }
 
+  /** Commands that have not ended fail now. */
   close(): void {
     this.#connections++;
     this.#isAdmitted = false;
-    if (this.#oldest === undefined) this.#cancelLimit?.();
+    this.#isSilent = false;
+    this.#isLost = false;
     this.#connection?.close();
     this.#connection = undefined;
+    for (const open of [...this.#unanswered, ...this.#waiting])
+      this.#end(open, this.#failure(open.command, undefined, 'the locks are being closed'));
+    this.#cancelLimit?.();
+    this.#cancelLimit = undefined;
   }
 
   // ---- a new connection -------------------------------------------------------------------------------------
@@ -175,8 +189,8 @@ export class CommandConnection {
       return;
     }
     this.#isAdmitted = true;
-    this.#isSilent = false;
     this.#lastError = undefined;
+    this.#answers();
     this.#sendWaiting();
     this.#listener?.admitted(server);
   }
@@ -191,6 +205,7 @@ export class CommandConnection {
     if (!this.#isAdmitted) return;
     this.#isAdmitted = false;
     if (error !== undefined) this.#lastError = error;
+    this.#tellLost(`the connection to Redis broke${this.#because}`);
     for (const open of this.#unanswered) open.mayHaveRun = true;
     for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
@@ -267,19 +282,33 @@ export class CommandConnection {
   /** The answer came too late for its command, but it shows that the server is alive. */
   #heard(connection: number): void {
     if (connection !== this.#connections) return;
-    this.#isSilent = false;
+    this.#answers();
     this.#sendWaiting();
   }
 
-  #answered(open: OpenCommand, reply: unknown): void {
+  /** The server is alive. */
+  #answers(): void {
     this.#isSilent = false;
+    if (!this.#isLost) return;
+    this.#isLost = false;
+    this.#listener?.back();
+  }
+
+  #tellLost(reason: string): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    this.#listener?.lost(new LockStoreError(reason, undefined, { cause: this.#lastError }));
+  }
+
+  #answered(open: OpenCommand, reply: unknown): void {
+    this.#answers();
     this.#refuseOvertaken(open);
     this.#end(open, { kind: 'answered', reply, mayHaveRunBefore: open.mayHaveRun });
   }
 
   #notAnswered(open: OpenCommand, error: unknown): void {
     if (isReplyError(error) && !isFromReplica(error)) {
-      this.#isSilent = false;
+      this.#answers();
       this.#refuseOvertaken(open);
       return this.#end(open, this.#failure(open.command, error, error.message));
     }
@@ -319,6 +348,7 @@ export class CommandConnection {
     if (this.#unanswered.has(open)) {
       this.#isSilent = true;
       const reason = `Redis did not answer within ${limit}`;
+      this.#tellLost(reason);
       return this.#end(open, this.#failure(open.command, undefined, reason));
     }
     const reason = this.#isAdmitted

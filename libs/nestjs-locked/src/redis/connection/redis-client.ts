@@ -10,7 +10,15 @@ export interface RedisClient {
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly connectionName?: string | null | undefined;
-    readonly sentinels?: readonly object[] | null | undefined;
+    readonly sentinels?: readonly Partial<{ host: string; port: number }>[] | null | undefined;
+    /** Of the master, as the sentinels call it. */
+    readonly name?: string | undefined;
+    readonly host?: string | undefined;
+    readonly port?: number | undefined;
+    /** Of a socket in the file system. */
+    readonly path?: string | null | undefined;
+    readonly db?: number | undefined;
+    readonly tls?: object | undefined;
     /** Read again before every reconnect, because passwords may change. */
     readonly username?: string | null | undefined;
     readonly password?: string | null | undefined;

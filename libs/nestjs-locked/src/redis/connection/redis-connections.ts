@@ -1,11 +1,14 @@
+import type { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
 import type { InboxMessage } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import { CommandConnection } from './command-connection.js';
+import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
 import { InboxProof, type InboxProofOutcome } from './inbox-proof.js';
+import { neededRights } from './needed-rights.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
@@ -30,6 +33,10 @@ export interface RedisConnectionsListener {
   /** The inbox is subscribed again. */
   subscribed(): void;
   inboxLost(): void;
+  /** Commands are not answered any more. */
+  lost(cause: LockStoreError): void;
+  /** Commands are answered again. */
+  back(): void;
   /** Commands now use a new connection, perhaps to another server. */
   connected(server: ServerInfo): void;
 }
@@ -65,19 +72,23 @@ export class RedisConnections {
     return this.#inbox?.ready ?? false;
   }
 
-  /** @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer */
-  async open(listener: RedisConnectionsListener): Promise<ServerInfo> {
+  /**
+   * May be called again after it has failed and `close` was called.
+   * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer within `limitMs`
+   */
+  async open(listener: RedisConnectionsListener, limitMs: number): Promise<ServerInfo> {
     const { client, clock, keys } = this.#options;
-    const rights = `~${client.options.keyPrefix ?? ''}${keys.prefix}* &${keys.inboxPrefix}*`;
-    const handshake = new RedisHandshake(clock, rights);
+    const rights = neededRights(client, keys);
+    const server = describedServer(client);
+    const handshake = new RedisHandshake({ clock, rights, server, limitMs });
     this.#handshake = handshake;
     this.#openCommands(handshake);
     this.#openInbox(handshake, listener);
-    const server = await handshake.step('connect', handshake.isConnected);
+    const info = await handshake.step('connect', handshake.isConnected);
     await handshake.step('subscribe to the inbox', handshake.isSubscribed);
     await handshake.step('receive a message in the inbox', handshake.isProved);
     this.#listener = listener;
-    return this.#server ?? server;
+    return this.#server ?? info;
   }
 
   close(): void {
@@ -98,6 +109,8 @@ export class RedisConnections {
         this.#listener?.connected(server);
       },
       failed: (error) => handshake.failed(error),
+      lost: (cause) => this.#listener?.lost(cause),
+      back: () => this.#listener?.back(),
     });
   }
 

@@ -4,12 +4,15 @@ import { isFromCluster, lacksRights, refusesUser } from '../scripts/reply-error.
 import { reasonOf } from './reason-of.js';
 import { clusterError, type ServerInfo } from './server-info.js';
 
-/** How long the start of the application may wait for Redis, in milliseconds. */
-const LIMIT_MS = 10_000;
-
-/** Every command that we or our scripts send. */
-const COMMANDS =
-  'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
+export interface RedisHandshakeOptions {
+  readonly clock: Clock;
+  /** What the Redis user needs, in the words of ACL SETUSER. */
+  readonly rights: string;
+  /** Where the connections lead, for messages. */
+  readonly server: string;
+  /** How long all of it may take, in milliseconds. */
+  readonly limitMs: number;
+}
 
 interface Failure {
   readonly cause: unknown;
@@ -20,10 +23,8 @@ interface Failure {
  * that will not pass, such as a missing right, ends the start at once.
  */
 export class RedisHandshake {
-  readonly #clock: Clock;
-  /** The keys and channels that the Redis user needs, in the words of ACL SETUSER. */
-  readonly #rights: string;
-  readonly #until: number;
+  readonly #options: RedisHandshakeOptions;
+  readonly #startedAt: number;
   readonly #refused: Promise<Failure>;
   #refuse!: (failure: Failure) => void;
   /** A server has admitted the connection for commands. */
@@ -37,10 +38,9 @@ export class RedisHandshake {
   proved!: () => void;
   #lastError: unknown;
 
-  constructor(clock: Clock, rights: string) {
-    this.#clock = clock;
-    this.#rights = rights;
-    this.#until = clock.now() + LIMIT_MS;
+  constructor(options: RedisHandshakeOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.now();
     this.#refused = new Promise((resolve) => (this.#refuse = resolve));
     this.isConnected = new Promise((resolve) => (this.connected = resolve));
     this.isSubscribed = new Promise((resolve) => (this.subscribed = resolve));
@@ -63,11 +63,12 @@ export class RedisHandshake {
    * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer · LockAbortedError
    */
   async step<T>(action: string, done: Promise<T>): Promise<T> {
-    const leftMs = Math.max(0, Math.ceil(this.#until - this.#clock.now()));
+    const { clock, limitMs } = this.#options;
+    const leftMs = Math.max(0, Math.ceil(this.#startedAt + limitMs - clock.now()));
     let cancel = (): void => {};
     const tooLate = new Promise<Failure>((resolve) => {
-      cancel = this.#clock.after(leftMs, () =>
-        resolve({ cause: this.#lastError ?? new Error('Redis did not answer') }),
+      cancel = clock.after(leftMs, () =>
+        resolve({ cause: this.#lastError ?? new Error(`Redis did not answer${this.#hint}`) }),
       );
     });
     const success = done.then((value) => ({ value }));
@@ -76,14 +77,19 @@ export class RedisHandshake {
     return outcome.value;
   }
 
+  /** A server that does not speak TLS waits for the rest of what it takes for a command. */
+  get #hint(): string {
+    return this.#options.server.startsWith('rediss:') ? ' (does this port speak TLS?)' : '';
+  }
+
   #explained(action: string, cause: unknown): Error {
     if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
+    const { clock, rights, server } = this.#options;
     if (isFromCluster(cause)) return clusterError(cause);
     if (lacksRights(cause)) {
-      const commands = COMMANDS.replace(/\S+/g, '+$&');
       return new LockConfigError(
-        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${this.#rights} ${commands}`,
+        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${rights}`,
         undefined,
         { cause },
       );
@@ -96,7 +102,7 @@ export class RedisHandshake {
       );
     }
     return new LockStoreError(
-      `Cannot ${action} within ${LIMIT_MS} ms: ${reason}; check the address in 'connection', and that Redis runs`,
+      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; check the address in 'connection', and that Redis runs`,
       undefined,
       { cause },
     );

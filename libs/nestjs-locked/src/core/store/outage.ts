@@ -1,0 +1,57 @@
+import { LockStoreError } from '../lock.errors.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { Clock } from '../time/clock.js';
+
+/**
+ * Whether the store can be reached, as far as is known. It is reported once when it is lost, and once when it is back.
+ */
+export class Outage {
+  readonly #clock: Clock;
+  readonly #failFastAfterMs: number;
+  readonly #report: ReportLockEvent;
+  #since = 0;
+  #cause: LockStoreError | undefined;
+
+  constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
+    this.#clock = clock;
+    this.#failFastAfterMs = failFastAfterMs;
+    this.#report = report;
+  }
+
+  begins(cause: LockStoreError): void {
+    const isKnown = this.#cause !== undefined;
+    this.#cause = cause;
+    if (isKnown) return;
+    this.#since = this.#clock.now();
+    this.#report({ type: 'store-lost', cause });
+  }
+
+  ends(): void {
+    if (this.#cause === undefined) return;
+    this.#cause = undefined;
+    this.#report({ type: 'store-back', awayMs: this.#clock.now() - this.#since });
+  }
+
+  /**
+   * The error for a call that would have to wait for the store: undefined if the store is there, or has been away for
+   * so short a time that it may be back in a moment.
+   */
+  refusal(key: string): LockStoreError | undefined {
+    if (this.#cause === undefined) return undefined;
+    const awayMs = this.#clock.now() - this.#since;
+    if (awayMs < this.#failFastAfterMs) return undefined;
+    return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
+  }
+
+  /** @throws LockStoreError if the store is away, however short the time is */
+  assertNone(): void {
+    if (this.#cause === undefined) return;
+    throw this.#error('The lock store has been away for', this.#clock.now() - this.#since);
+  }
+
+  #error(begin: string, awayMs: number, key?: string): LockStoreError {
+    const { message } = this.#cause as LockStoreError;
+    const text = `${begin} ${Math.round(awayMs)} ms: ${message}`;
+    return new LockStoreError(text, key, { cause: this.#cause });
+  }
+}

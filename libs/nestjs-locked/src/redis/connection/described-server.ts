@@ -1,0 +1,15 @@
+import type { RedisClient } from './redis-client.js';
+
+/** Where the connections of a client lead, for messages. It never contains a password. */
+export function describedServer({ options }: RedisClient): string {
+  const { username, db = 0, sentinels, name, path, host, port, tls } = options;
+  const user = username ? `${username}@` : '';
+  const database = db === 0 ? '' : `/${db}`;
+  if (sentinels && sentinels.length > 0) {
+    const addresses = sentinels.map(({ host = '?', port = 26_379 }) => `${host}:${port}`);
+    return `master '${name ?? '?'}' of the sentinels ${addresses.join(', ')}${database}`;
+  }
+  if (path) return `${user}${path}${database}`;
+  const scheme = tls ? 'rediss' : 'redis';
+  return `${scheme}://${user}${host ?? 'localhost'}:${port ?? 6_379}${database}`;
+}

@@ -1,0 +1,197 @@
+/** A Redis that goes away while the application runs: what is logged, what calls are told, how long closing takes. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { NestFactory } from '@nestjs/core';
+import type { RedisServer } from 'dev-servers';
+import {
+  LockService,
+  LockStoreError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
+import { startRedisServer } from '../support/own-redis.js';
+import { RecordingLogger } from '../support/recording-logger.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** A command is waited for a third of it. */
+const LEASE_MS = 3_000;
+
+let server: RedisServer;
+beforeEach(async () => {
+  server = await startRedisServer();
+});
+
+async function start(options: Partial<RedisLockModuleOptions> = {}) {
+  const logger = new RecordingLogger();
+  const lockModule = RedisLockModule.forRoot({
+    connection: server.url,
+    leaseMs: LEASE_MS,
+    ...options,
+  });
+  const root = { module: class Root {}, imports: [lockModule] };
+  const app = await NestFactory.createApplicationContext(root, { logger, abortOnError: false });
+  afterTest(() => app.close());
+  return { app, locks: app.get(LockService), lines: () => logger.lines('nestjs-locked') };
+}
+
+async function timed(action: Promise<unknown>): Promise<{ outcome: unknown; ms: number }> {
+  const from = performance.now();
+  const outcome = await action.catch((reason: unknown) => reason);
+  return { outcome, ms: performance.now() - from };
+}
+
+describe('the log of an outage', () => {
+  it.each([
+    ['killed', () => server.kill(), () => server.restart(), /the connection to Redis broke/],
+    [
+      'frozen',
+      async () => server.pause(),
+      async () => server.resume(),
+      /Redis did not answer within 1000 ms/,
+    ],
+  ])(
+    'of a Redis that was %s has one line for its beginning, and one for its end',
+    async (_, stop, resume, reason) => {
+      const { locks, lines } = await start();
+      const mayEnd = makeGate();
+      const held = Promise.all(
+        Array.from({ length: 20 }, () =>
+          locks.withLock(uniqueKey(), { leaseMs: 9_000 }, () => mayEnd.opened),
+        ),
+      );
+      await sleep(50);
+      await stop();
+      // Renewals fail meanwhile, and calls are refused.
+      await eventually(async () => {
+        await locks.tryAcquire('k').catch(() => {});
+        expect(lines()).toHaveLength(1);
+      });
+      await sleep(2_500);
+      await resume();
+      await eventually(() => expect(lines()).toHaveLength(2));
+      mayEnd.open();
+      await held;
+      expect(lines()).toEqual([
+        expect.stringMatching(/^error Redis is lost: /),
+        expect.stringMatching(/^log Redis is back after \d{4,} ms$/),
+      ]);
+      expect(lines()[0]).toMatch(reason);
+    },
+  );
+});
+
+describe('failFastAfterMs', () => {
+  async function awayFor(ms: number, locks: LockService): Promise<void> {
+    await server.kill();
+    await eventually(async () => {
+      await expect(locks.ping()).rejects.toThrow('The lock store has been away for');
+    });
+    await sleep(ms);
+  }
+
+  it('lets calls wait for a moment, and refuses them at once after that', async () => {
+    const { locks } = await start({ failFastAfterMs: 600 });
+    await awayFor(0, locks);
+    const early = await timed(locks.withLock('k', { waitMs: 300 }, () => 'ran'));
+    expect(early.outcome).toBeInstanceOf(LockStoreError);
+    expect(early.ms).toBeGreaterThanOrEqual(299);
+    await sleep(600);
+    for (const call of [
+      locks.withLock('k', () => 'ran'),
+      locks.acquire(['a', 'b']),
+      locks.tryAcquire(['a', 'b']),
+      locks.tryAcquire('k'),
+    ]) {
+      const late = await timed(call);
+      expect(late.outcome).toBeInstanceOf(LockStoreError);
+      expect((late.outcome as Error).message).toMatch(
+        /^Cannot lock '[ak]': the lock store has been away for \d+ ms: the connection to Redis broke/,
+      );
+      expect(late.ms).toBeLessThan(150);
+    }
+    await server.restart();
+    await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
+  });
+
+  it('lets calls that wait already go on, and serves them when Redis is back', async () => {
+    const { locks } = await start({ failFastAfterMs: 0 });
+    const held = await locks.acquire('k', { leaseMs: 500, renew: false });
+    const waiting = locks.withLock('k', { waitMs: 20_000 }, () => 'served');
+    await awayFor(300, locks);
+    await server.restart();
+    expect(await waiting).toBe('served');
+    await held.release();
+  });
+
+  it('refuses no call for a key that this process holds, and none that joins', async () => {
+    const { locks } = await start({ failFastAfterMs: 0 });
+    const key = uniqueKey();
+    await locks.withLock(key, { leaseMs: 20_000 }, async () => {
+      await awayFor(50, locks);
+      expect(await locks.withLock(key, () => 'joined')).toBe('joined');
+      await expect(locks.withLock(uniqueKey(), () => 'ran')).rejects.toBeInstanceOf(LockStoreError);
+    });
+  });
+
+  it('Infinity lets every call wait', async () => {
+    const { locks } = await start({ failFastAfterMs: Infinity });
+    await awayFor(2_500, locks);
+    const waiting = locks.withLock('k', { waitMs: 20_000 }, () => 'served');
+    await sleep(300);
+    await server.restart();
+    expect(await waiting).toBe('served');
+  });
+});
+
+describe('ping()', () => {
+  it('tells how long Redis takes, and rejects while it is away', async () => {
+    const { locks } = await start();
+    expect(await locks.ping()).toBeGreaterThan(0);
+    server.pause();
+    afterTest(() => server.resume());
+    const first = await timed(locks.ping());
+    expect(first.outcome).toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    const second = await timed(locks.ping());
+    expect(second.outcome).toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    expect(second.ms).toBeLessThan(100);
+    server.resume();
+    await eventually(async () => expect(await locks.ping()).toBeGreaterThan(0));
+  });
+});
+
+describe('an application that closes during an outage', () => {
+  const SHUTDOWN_MS = 1_000;
+  const SLACK_MS = 700;
+
+  it.each([
+    ['killed', () => server.kill()],
+    ['frozen', async () => server.pause()],
+  ])('takes no longer than shutdownMs while Redis is %s', async (_, stop) => {
+    afterTest(() => server.resume());
+    const [idle, busy, waiting] = await Promise.all(
+      Array.from({ length: 3 }, () => start({ shutdownMs: SHUTDOWN_MS, leaseMs: 30_000 })),
+    );
+    const key = uniqueKey();
+    const work = busy!.locks.withLock(key, async (lock) => {
+      await new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
+    });
+    await eventually(async () => expect(await busy!.locks.inspect(key)).not.toBeNull());
+    const refused = expect(waiting!.locks.acquire(key)).rejects.toMatchObject({
+      code: 'LOCK_ABORTED',
+    });
+    const released = await busy!.locks.acquire(uniqueKey());
+    await stop();
+    released.release().catch(() => {}); // it cannot know whether it was
+    const taken = await Promise.all([idle!, busy!, waiting!].map(({ app }) => timed(app.close())));
+    await refused;
+    await work;
+    for (const { outcome, ms } of taken) {
+      expect(outcome).toBeUndefined();
+      expect(ms).toBeLessThan(SHUTDOWN_MS + SLACK_MS);
+    }
+    expect(taken[0]!.ms).toBeLessThan(SHUTDOWN_MS / 2 + SLACK_MS);
+  });
+});

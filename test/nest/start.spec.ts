@@ -1,0 +1,186 @@
+/** What happens when Redis is away at the start, and what a refused start says. */
+import { describe, expect, it } from '@jest/globals';
+import { type INestApplicationContext, Injectable } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Locked, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
+import { createServer } from 'node:tls';
+import { afterTest } from '../support/after-test.js';
+import { connectAdmin } from '../support/connect-admin.js';
+import { eventually } from '../support/eventually.js';
+import { startNest } from '../support/nest-app.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
+import { RecordingLogger } from '../support/recording-logger.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const server = useRedisServer();
+
+@Injectable()
+class Stock {
+  runs = 0;
+
+  @Locked('stock:<id>')
+  async take(id: string): Promise<string> {
+    this.runs += 1;
+    return Promise.resolve(id);
+  }
+}
+
+async function failure(promise: Promise<unknown>): Promise<Error & { ms: number }> {
+  const from = performance.now();
+  const error = await promise.then(
+    () => new Error('it did not fail'),
+    (reason: unknown) => reason as Error,
+  );
+  return Object.assign(error, { ms: performance.now() - from });
+}
+
+describe('startMs', () => {
+  it('is how long the start waits for Redis', async () => {
+    const away = await startRedisServer();
+    await away.kill();
+    const options = { connection: away.url, startMs: 300 };
+    const error = await failure(startNest({ imports: [RedisLockModule.forRoot(options)] }));
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error.message).toMatch(
+      /^Cannot connect within 3\d\d ms, at redis:\/\/127\.0\.0\.1:\d+: /,
+    );
+    expect(error.ms).toBeLessThan(3_000);
+  });
+
+  it('lets a start wait for a Redis that comes later', async () => {
+    const late = await startRedisServer();
+    await late.kill();
+    const options = { connection: late.url, startMs: 30_000 };
+    const starting = startNest({ imports: [RedisLockModule.forRoot(options)] });
+    setTimeout(() => void late.restart(), 300);
+    const app = await starting;
+    await expect(app.get(LockService).withLock(uniqueKey(), () => 'held')).resolves.toBe('held');
+  });
+});
+
+describe('startWithoutRedis', () => {
+  async function startWithout(...args: string[]) {
+    const logger = new RecordingLogger();
+    const redis = await startRedisServer(...args);
+    await redis.kill();
+    const options = { connection: redis.url, startMs: 50, startWithoutRedis: true };
+    const root = {
+      module: class Root {},
+      imports: [RedisLockModule.forRoot(options)],
+      providers: [Stock],
+    };
+    const app = await NestFactory.createApplicationContext(root, { logger, abortOnError: false });
+    afterTest(() => app.close());
+    return { redis, app, logger };
+  }
+
+  async function isServed(app: INestApplicationContext): Promise<void> {
+    const id = uniqueKey();
+    await eventually(async () => expect(await app.get(Stock).take(id)).toBe(id));
+    expect(await app.get(LockService).ping()).toBeGreaterThan(0);
+  }
+
+  it('starts, refuses every call at once and unrun, and serves as soon as Redis is there', async () => {
+    const { redis, app, logger } = await startWithout();
+    const [locks, stock] = [app.get(LockService), app.get(Stock)];
+    for (const call of [
+      stock.take('a'),
+      locks.acquire('k'),
+      locks.tryAcquire('k'),
+      locks.tryAcquire(['k', 'l']),
+      locks.ping(),
+    ]) {
+      const error = await failure(call);
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect(error.message).toMatch(/away for \d+ ms: Cannot connect within .*ECONNREFUSED/);
+      expect(error.ms).toBeLessThan(500);
+    }
+    expect(stock.runs).toBe(0);
+
+    await redis.restart();
+    await isServed(app);
+    expect(logger.lines('nestjs-locked')).toEqual([
+      expect.stringMatching(/^error Redis is lost: Cannot connect within .*ECONNREFUSED/),
+      expect.stringMatching(/^log Redis is back after \d+ ms$/),
+    ]);
+    const lock = await locks.acquire('who', { label: 'me' });
+    expect((await locks.inspect('who'))?.holder).toMatchObject({ pid: process.pid, label: 'me' });
+    await lock.release();
+  });
+
+  it('goes on looking while a right is missing, and says so', async () => {
+    const withoutChannels = ['--user', 'default', 'on', 'nopass', '~*', 'resetchannels', '+@all'];
+    const { redis, app } = await startWithout(...withoutChannels);
+    await redis.restart();
+    const admin = connectAdmin(redis.url);
+    afterTest(() => admin.disconnect());
+    await eventually(async () => {
+      const { message } = await failure(app.get(LockService).ping());
+      expect(message).toContain('the Redis user lacks rights');
+    });
+    await admin.call('ACL', 'SETUSER', 'default', 'allchannels');
+    await isServed(app);
+  });
+
+  it('closes at once while it is still looking', async () => {
+    const { app } = await startWithout();
+    const from = performance.now();
+    await app.close();
+    expect(performance.now() - from).toBeLessThan(2_000);
+    await expect(app.get(LockService).acquire('k')).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+  });
+});
+
+describe('a TLS connection that is refused at the start', () => {
+  const pem = (name: string): string =>
+    readFileSync(new URL(`../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');
+
+  /** Redis behind TLS, with a certificate that nobody has signed. */
+  async function behindTls(): Promise<number> {
+    const tls = createServer({ key: pem('key'), cert: pem('cert') }, (outer) => {
+      const inner: Socket = connect(server.port, '127.0.0.1');
+      for (const socket of [outer, inner]) socket.on('error', () => {});
+      outer.pipe(inner).pipe(outer);
+      outer.on('close', () => inner.destroy());
+    });
+    tls.on('tlsClientError', () => {});
+    return listening(tls);
+  }
+
+  async function listening(listener: Server): Promise<number> {
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+    afterTest(() => new Promise<void>((resolve) => void listener.close(() => resolve())));
+    return (listener.address() as AddressInfo).port;
+  }
+
+  const start = (connection: object | string): Promise<INestApplicationContext> =>
+    startNest({
+      imports: [RedisLockModule.forRoot({ connection: connection, startMs: 1_000 })],
+    });
+
+  it('says why: nobody we trust has signed the certificate', async () => {
+    const error = await failure(start(`rediss://127.0.0.1:${await behindTls()}`));
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error.message).toMatch(/at rediss:\/\/127\.0\.0\.1:\d+: self-signed certificate/);
+  });
+
+  it('says why: the server does not speak TLS', async () => {
+    const error = await failure(start(`rediss://127.0.0.1:${server.port}`));
+    expect(error.message).toMatch(
+      /at rediss:.*: Redis did not answer \(does this port speak TLS\?\)/,
+    );
+  });
+
+  it('says why: the server speaks nothing but TLS', async () => {
+    const error = await failure(start(`redis://127.0.0.1:${await behindTls()}`));
+    expect(error.message).toMatch(/at redis:.*: (?:the server closes the connection|.*ECONNRESET)/);
+  });
+
+  it('succeeds when the certificate is known', async () => {
+    const port = await behindTls();
+    const app = await start({ host: '127.0.0.1', port, tls: { ca: pem('cert') } });
+    await expect(app.get(LockService).withLock(uniqueKey(), () => 'held')).resolves.toBe('held');
+  });
+});
