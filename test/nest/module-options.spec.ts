@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { Cluster } from 'ioredis';
 import { LockConfigError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { startNest } from '../support/nest-app.js';
 
@@ -90,6 +91,27 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { transactionTimeouts: { idle: 5 } },
     "Unknown option 'idle': did you mean 'idleMs'?",
   ],
+  [
+    'a client of node-redis',
+    { connection: { sendCommand() {}, duplicate() {}, on() {}, info() {}, eval() {} } },
+    'Invalid option connection: a client of node-redis cannot be used; pass a URL',
+  ],
+  [
+    'a client of GLIDE',
+    { connection: { customCommand() {} } },
+    'Invalid option connection: a client of Valkey GLIDE cannot be used; pass a URL',
+  ],
+  [
+    'a Cluster',
+    { connection: new Cluster([{ port: 1 }], { lazyConnect: true }) },
+    'Invalid option connection: a Cluster of ioredis (not supported yet) cannot be used',
+  ],
+  [
+    'a startWithoutRedis that is a text',
+    { startWithoutRedis: 'yes' },
+    'Invalid option startWithoutRedis',
+  ],
+  ['a negative startMs', { startMs: -1 }, 'Invalid option startMs: -1 must be'],
   ['a number as connection', { connection: 6379 }, 'Invalid option connection: 6379 must be'],
 ];
 

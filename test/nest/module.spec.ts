@@ -254,6 +254,12 @@ describe('connection', () => {
     expect(await client.ping()).toBe('PONG');
   });
 
+  it('takes a URL of Valkey', async () => {
+    const connection = server.url.replace('redis:', 'valkey:');
+    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
+    await expect(app.get(LockService).withLock(uniqueKey(), () => 'held')).resolves.toBe('held');
+  });
+
   it('takes the options of a client, and closes what it opened', async () => {
     const connectionName = uniqueKey('own');
     const options = { host: '127.0.0.1', port: server.port, connectionName };

@@ -56,6 +56,8 @@ describe('the log of an outage', () => {
     'of a Redis that was %s has one line for its beginning, and one for its end',
     async (_, stop, resume, reason) => {
       const { locks, lines } = await start();
+      // A Redis that was killed comes back empty, so that the locks are lost, which has lines of its own.
+      const said = (): string[] => lines().filter((line) => !line.includes('was lost (stolen)'));
       const mayEnd = makeGate();
       const held = Promise.all(
         Array.from({ length: 20 }, () =>
@@ -67,18 +69,18 @@ describe('the log of an outage', () => {
       // Renewals fail meanwhile, and calls are refused.
       await eventually(async () => {
         await locks.tryAcquire('k').catch(() => {});
-        expect(lines()).toHaveLength(1);
+        expect(said()).toHaveLength(1);
       });
       await sleep(2_500);
       await resume();
-      await eventually(() => expect(lines()).toHaveLength(2));
+      await eventually(() => expect(said()).toHaveLength(2));
       mayEnd.open();
       await held;
-      expect(lines()).toEqual([
+      expect(said()).toEqual([
         expect.stringMatching(/^error Redis is lost: /),
         expect.stringMatching(/^log Redis is back after \d{4,} ms$/),
       ]);
-      expect(lines()[0]).toMatch(reason);
+      expect(said()[0]).toMatch(reason);
     },
   );
 });
@@ -93,12 +95,12 @@ describe('failFastAfterMs', () => {
   }
 
   it('lets calls wait for a moment, and refuses them at once after that', async () => {
-    const { locks } = await start({ failFastAfterMs: 600 });
+    const { locks } = await start({ failFastAfterMs: 3_000 });
     await awayFor(0, locks);
     const early = await timed(locks.withLock('k', { waitMs: 300 }, () => 'ran'));
     expect(early.outcome).toBeInstanceOf(LockStoreError);
     expect(early.ms).toBeGreaterThanOrEqual(299);
-    await sleep(600);
+    await sleep(3_000);
     for (const call of [
       locks.withLock('k', () => 'ran'),
       locks.acquire(['a', 'b']),

@@ -60,9 +60,18 @@ describe('Redis that is not as it should be', () => {
     expect(needed).toContain('~lock:* &lock:inbox:* +eval');
     expect(needed).not.toContain('+@all');
     expect(readFileSync('docs/installation.md', 'utf8')).toContain(`${needed}\n`);
+    expect(needed).not.toContain('+select');
     const onlyThese = ['resetkeys', 'resetchannels', '-@all', ...needed.split(' ')];
     await admin.call('ACL', 'SETUSER', 'no-channels', ...onlyThese);
     await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
+
+    // A database of its own takes one right more, which is not asked of anybody else.
+    const inDatabase = startNest({
+      imports: [RedisLockModule.forRoot({ connection: `${connection}/3` })],
+    });
+    await expect(inDatabase).rejects.toThrow(/lacks rights: .*select.* \+select$/);
+    await admin.call('ACL', 'SETUSER', 'no-channels', '+select');
+    await startNest({ imports: [RedisLockModule.forRoot({ connection: `${connection}/3` })] });
   }, 20_000);
 
   it('killed: calls end in LockStoreError within their time, and work again after a restart', async () => {

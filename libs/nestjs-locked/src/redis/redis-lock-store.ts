@@ -236,7 +236,7 @@ export class RedisLockStore implements LockStore {
       used,
       reserves ? 1 : 0,
     ]);
-    const action = `renew ${keys.length} leases`;
+    const action = keys.length === 1 ? `renew '${keys[0]}'` : `renew ${keys.length} leases`;
     const replies = await this.#send(this.#scripts.renew, keys, args, action, readRenewReply);
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }

@@ -23,12 +23,29 @@ export function openRedis(connection: string | RedisOptions | RedisClient): Open
 }
 
 function newClient(connection: string | RedisOptions): Redis {
+  const kind = kindOf(connection);
+  if (kind !== undefined) {
+    throw new LockConfigError(
+      `Invalid option connection: ${kind} cannot be used; pass a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
+    );
+  }
   if (isPlainObject(connection)) return new Redis({ ...connection, lazyConnect: true });
-  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection))
-    return new Redis(connection, { lazyConnect: true });
+  if (typeof connection === 'string' && /^((redis|valkey)s?|unix):\/\//.test(connection))
+    return new Redis(connection.replace(/^valkey/, 'redis'), { lazyConnect: true });
   throw new LockConfigError(
     `Invalid option connection: ${typeof connection === 'string' ? `'${connection}'` : String(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
   );
+}
+
+/** What people have at hand instead of a client of ioredis, recognized by the methods that only it has. */
+function kindOf(connection: unknown): string | undefined {
+  if (typeof connection !== 'object' || connection === null) return undefined;
+  const has = (name: string): boolean => name in connection;
+  if (has('isCluster')) return 'a Cluster of ioredis (not supported yet)';
+  if (has('customCommand')) return 'a client of Valkey GLIDE';
+  if (has('masters') || has('rootNodes')) return 'a cluster client of node-redis';
+  if (has('sendCommand') || has('executeIsolated')) return 'a client of node-redis';
+  return undefined;
 }
 
 /** False for an array and for the client of another library, whose fields would be read as options. */
