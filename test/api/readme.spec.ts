@@ -6,7 +6,7 @@ import * as testing from 'nestjs-locked/testing';
 import ts from 'typescript';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DEFAULT_SERVICE_OPTIONS } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { DEFAULT_SERVICE_OPTIONS } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
 import { LIBRARY } from './entry-points.js';
@@ -36,7 +36,7 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   'nestjs-locked': Object.keys(library),
   'nestjs-locked/testing': Object.keys(testing),
   '@nestjs/common': [
-    ...['ConflictException', 'Controller', 'Injectable', 'Module', 'Param', 'Post'],
+    ...['ConflictException', 'Controller', 'Get', 'Injectable', 'Module', 'Param', 'Post'],
     ...['UseFilters', 'UseInterceptors'],
   ],
   '@nestjs/testing': ['Test'],

@@ -3,10 +3,8 @@ import { SeededRandom } from '../../apps/torture/src/seeded-random.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import {
-  type LockOptions,
-  resolveServiceOptions,
-} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock } from '../support/fake-clock.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';

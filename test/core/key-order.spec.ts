@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { byBytes, inOrder, MAX_KEYS } from '../../libs/nestjs-locked/src/core/keys/key-order.js';
 import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { afterTest } from '../support/after-test.js';

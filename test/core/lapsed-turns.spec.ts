@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';

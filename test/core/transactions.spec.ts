@@ -9,11 +9,9 @@ import {
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import {
-  type LockServiceOptions,
-  resolveServiceOptions,
-} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { ambientCoordinator } from '../../libs/nestjs-locked/src/transactions/scope/ambient-coordinator.js';

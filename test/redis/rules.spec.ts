@@ -2,10 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { hostname } from 'node:os';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import {
-  type LockServiceOptions,
-  resolveServiceOptions,
-} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';

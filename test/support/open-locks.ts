@@ -1,10 +1,8 @@
 import type { Redis } from 'ioredis';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import {
-  type LockServiceOptions,
-  resolveServiceOptions,
-} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';

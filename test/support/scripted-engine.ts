@@ -1,11 +1,11 @@
 import { expect } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import {
-  type LockOptions,
-  type LockServiceOptions,
-  resolveServiceOptions,
+import type {
+  LockOptions,
+  LockServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { FakeClock, settled } from './fake-clock.js';
 import { granted, queued, ScriptedStore } from './scripted-store.js';
 

@@ -1,5 +1,5 @@
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { LockStore } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';

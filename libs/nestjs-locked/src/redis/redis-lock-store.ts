@@ -99,16 +99,13 @@ export class RedisLockStore implements LockStore {
       timeLimitMs: this.commandTimeoutMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
     });
-    const { commands } = this.#connections;
-    const connectionPrefix = client.options.keyPrefix ?? '';
-    const scripts = this.#scripts;
     this.directory = new RedisLockDirectory({
-      commands,
+      commands: this.#connections.commands,
       clock,
       keys,
-      scripts,
+      scripts: this.#scripts,
       processId,
-      connectionPrefix,
+      connectionPrefix: client.options.keyPrefix ?? '',
     });
   }
 

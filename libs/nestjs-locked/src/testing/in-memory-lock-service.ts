@@ -1,5 +1,6 @@
 import { LockEngine } from '../core/engine/lock-engine.js';
-import { type LockServiceOptions, resolveServiceOptions } from '../core/lock.options.js';
+import type { LockServiceOptions } from '../core/lock.options.js';
+import { resolveServiceOptions } from '../core/resolved.options.js';
 import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
 import { InMemoryLocks } from './in-memory-locks.js';

@@ -8,7 +8,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import { RETRY_MS } from '../store/retry-pause.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { Section } from './section.js';

@@ -1,6 +1,6 @@
 import type { Hold } from '../lease/hold.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 import type { Section } from './section.js';
 

@@ -1,8 +1,8 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { Watchdog } from '../lease/watchdog.js';
-import type { ResolvedServiceOptions } from '../lock.options.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
 import { Outage } from '../store/outage.js';

@@ -10,14 +10,9 @@ import { assertLockKey } from '../keys/lock-key.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
-import {
-  type Keys,
-  type LockOptions,
-  type ResolvedLockOptions,
-  resolveLockOptions,
-  type WithLockOptions,
-} from '../lock.options.js';
+import type { Keys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockInfo } from '../lock-info.js';
+import { type ResolvedLockOptions, resolveLockOptions } from '../resolved.options.js';
 import { lockInfo } from '../store/lock-directory.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';

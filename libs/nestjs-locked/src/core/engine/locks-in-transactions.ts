@@ -5,8 +5,8 @@ import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { Section } from '../calls/section.js';
 import { inOrder } from '../keys/key-order.js';
 import type { Hold } from '../lease/hold.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 
 /** What tells the locks of one service from those of another. */

@@ -1,5 +1,5 @@
-import type { ResolvedServiceOptions } from '../lock.options.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { ResolvedServiceOptions } from '../resolved.options.js';
 import type { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Outage } from '../store/outage.js';

@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { LockLostError, type LockLostReason, LockStoreError } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 
 const WHY: Record<LockLostReason, string> = {

@@ -1,5 +1,5 @@
 import type { LockLostReason, LockStoreError } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import { unreachable } from '../runtime/unreachable.js';
 import { renewalDueAt } from '../store/lease-timing.js';
 import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';

@@ -1,5 +1,5 @@
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { AcquireTogether } from './acquire-together.js';
 import type { EngineParts } from './engine-parts.js';

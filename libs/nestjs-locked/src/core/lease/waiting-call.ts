@@ -1,5 +1,5 @@
 import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
-import type { ResolvedLockOptions } from '../lock.options.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';

@@ -1,4 +1,5 @@
-import { type Keys, type WithLockOptions, withSignal } from '../../core/lock.options.js';
+import type { Keys, WithLockOptions } from '../../core/lock.options.js';
+import { withSignal } from '../../core/resolved.options.js';
 import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
 import type { MethodKind } from '../result/result-kind.js';

@@ -1,6 +1,7 @@
 import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { checkedOnce, type OnBusy, type WithLockOptions } from '../../core/lock.options.js';
+import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
+import { checkedOnce } from '../../core/resolved.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 import { lockServiceToken } from './lock-service.token.js';

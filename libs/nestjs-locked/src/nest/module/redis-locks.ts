@@ -1,6 +1,6 @@
 import { LockEngine } from '../../core/engine/lock-engine.js';
 import { invalidOption, LockConfigError } from '../../core/lock.errors.js';
-import { resolveServiceOptions } from '../../core/lock.options.js';
+import { resolveServiceOptions } from '../../core/resolved.options.js';
 import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';

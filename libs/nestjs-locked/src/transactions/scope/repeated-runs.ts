@@ -1,7 +1,7 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
-import type { ResolvedLockOptions } from '../../core/lock.options.js';
+import type { ResolvedLockOptions } from '../../core/resolved.options.js';
 import { systemClock } from '../../core/time/clock.js';
 import { AFTERMATH_MS, type RunMemory, TransactionRun } from './transaction-run.js';
 
