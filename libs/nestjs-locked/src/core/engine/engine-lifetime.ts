@@ -24,6 +24,7 @@ export class EngineLifetime {
   /** The store was not there at the start, and is still being looked for. */
   #isLate = false;
   #isOpen = false;
+  #endPause: () => void = () => {};
   #unregister: () => void = () => {};
   #closed: Promise<void> | undefined;
 
@@ -77,7 +78,14 @@ export class EngineLifetime {
         this.#isLate = true;
         // A right that is missing can be granted later, so even that is tried again.
         if (error instanceof LockError) outage.begins(asStoreError(error));
-        await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve));
+        if (this.#closed !== undefined) return;
+        await new Promise<void>((resolve) => {
+          const cancel = clock.after(RETRY_MS, resolve);
+          this.#endPause = () => {
+            cancel();
+            resolve();
+          };
+        });
       }
     }
   }
@@ -107,6 +115,7 @@ export class EngineLifetime {
   async #close(limitMs: number): Promise<void> {
     const { clock, cleanUp, store, scheduler } = this.#parts;
     const until = clock.now() + limitMs;
+    this.#endPause();
     this.#queues.close();
     await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
     this.#queues.close(); // calls that came because their work held another lock

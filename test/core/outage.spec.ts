@@ -1,0 +1,86 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { settled } from '../support/fake-clock.js';
+import { makeGate } from '../support/gate.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+import { granted, unknown } from '../support/scripted-store.js';
+
+const cause = new LockStoreError('the cable is out');
+const refused = {
+  code: 'LOCK_STORE_FAILED',
+  key: 'other',
+  message: "Cannot lock 'other': the lock store has been away for 2000 ms: the cable is out",
+};
+
+async function startWithout(ms: number) {
+  const started = await startScripted();
+  started.store.listener.storeLost(cause);
+  await started.clock.advance(ms);
+  return started;
+}
+
+describe('while the store is away', () => {
+  it('a call is sent as ever for two seconds, and refused without a command after that', async () => {
+    const { clock, store, engine, nothingLeft } = await startWithout(1_999);
+    const early = engine.acquire('other', { waitMs: 0 });
+    (await store.next('acquire')).reply({ ...unknown, neverRan: true });
+    await expect(early).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+
+    await clock.advance(1);
+    await expect(engine.acquire('other')).rejects.toMatchObject(refused);
+    await expect(engine.tryAcquire('other')).rejects.toMatchObject(refused);
+    await expect(engine.tryAcquire(['other', 'third'])).rejects.toMatchObject(refused);
+    await expect(engine.withLock('other', {}, () => 'ran')).rejects.toMatchObject(refused);
+    await nothingLeft();
+  });
+
+  it('a call that waits already goes on, and one for a key that is held here waits for that', async () => {
+    const { clock, store, engine, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting({ waitMs: 60_000 });
+    store.listener.storeLost(cause);
+    await clock.advance(2_000);
+    grant(token);
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    expect((await hold).isHeld).toBe(true);
+    const next = engine.acquire(KEY, { waitMs: 5_000 });
+    void (await hold).release();
+    await settled();
+    expect((await next).isHeld).toBe(true);
+  });
+
+  it('a nested call joins', async () => {
+    const { clock, store, engine } = await startScripted();
+    const mayNest = makeGate();
+    const outer = engine.withLock(KEY, {}, async () => {
+      await mayNest.opened;
+      return engine.withLock(KEY, {}, () => 'joined');
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    store.listener.storeLost(cause);
+    await clock.advance(2_000);
+    mayNest.open();
+    (await store.next('release')).reply({ kind: 'released' });
+    expect(await outer).toBe('joined');
+  });
+
+  it('is told once, with the first reason, and once that it is over', async () => {
+    const { clock, store, engine, events } = await startWithout(5_000);
+    store.listener.storeLost(new LockStoreError('and now the power, too'));
+    await expect(engine.acquire('other')).rejects.toThrow('and now the power, too');
+    await expect(engine.ping()).rejects.toThrow('and now the power, too');
+    store.listener.storeBack();
+    store.listener.storeBack();
+    await clock.advance(1_000);
+    expect(events).toEqual([
+      { type: 'store-lost', cause },
+      { type: 'store-back', awayMs: 5_000 },
+    ]);
+    expect(await engine.ping()).toBe(0);
+    const call = engine.acquire('other');
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    expect((await call).isHeld).toBe(true);
+  });
+});
