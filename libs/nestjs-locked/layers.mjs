@@ -109,9 +109,14 @@ export const ROOMS = [
     packages: ['@nestjs/common', '@nestjs/core', 'acorn', 'reflect-metadata', 'rxjs'],
   },
   {
+    name: 'nest/requests',
+    rooms: ['core', 'core/time', 'core/keys'],
+    packages: ['@nestjs/common', '@nestjs/core', 'rxjs'],
+  },
+  {
     name: 'nest',
-    rooms: ['core', 'core/keys', 'core/engine', 'nest/result', 'nest/decorator'],
-    packages: ['@nestjs/common', 'rxjs'],
+    rooms: ['core', 'core/keys', 'core/engine', 'nest/result', 'nest/decorator', 'nest/requests'],
+    packages: ['@nestjs/common', '@nestjs/core', 'rxjs'],
   },
   {
     name: 'nest/module',
@@ -123,6 +128,7 @@ export const ROOMS = [
       'redis',
       'redis/connection',
       'nest/decorator',
+      'nest/requests',
       'nest',
     ],
     packages: ['@nestjs/common', '@nestjs/core'],

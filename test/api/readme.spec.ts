@@ -51,6 +51,9 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** The pages whose `AppModule` is a whole application: its routes are looked at when it starts. */
+const STARTED = ['docs/http.md', 'docs/graphql.md', 'docs/microservices.md'];
+
 describe('TypeScript examples', () => {
   const project = new TemporaryProject();
   // The package's README has no examples but those of the first screen, which are the same.
@@ -64,6 +67,8 @@ describe('TypeScript examples', () => {
     project.link('@nestjs-cls/transactional', '@nestjs-cls/transactional-adapter-typeorm');
     project.link('@mikro-orm/core', '@mikro-orm/postgresql', 'kysely', 'pg', '@types/pg');
     project.link('postgres', 'sequelize');
+    project.link('@nestjs/apollo', '@nestjs/graphql', 'graphql', '@apollo/server');
+    project.link('@nestjs/microservices', '@nestjs/websockets', '@nestjs/platform-express');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
       extends: join(ROOT, 'tsconfig.base.json'),
@@ -105,7 +110,8 @@ describe('TypeScript examples', () => {
       if (document !== readme) {
         const imports = files.map((file) => `import './${folderOf(document)}/${file}';`);
         imports.push(`import { app } from './${folderOf(document)}/fixtures.js';`);
-        project.write('out/load.js', `${imports.join(' ')} await app.close();`);
+        const start = STARTED.includes(document.path) ? startOf(document) : '';
+        project.write('out/load.js', `${imports.join(' ')} ${start} await app.close();`);
         const loaded = await project.node(['out/load.js'], { REDIS_URL: server.url });
         expect([document.path, loaded.code, loaded.stderr]).toEqual([document.path, 0, '']);
         continue;
@@ -121,6 +127,14 @@ describe('TypeScript examples', () => {
       });
     }
   }, 120_000);
+
+  function startOf(document: Document): string {
+    return `const { NestFactory } = await import('@nestjs/core');
+      const { AppModule } = await import('./${folderOf(document)}/app.module.js');
+      const example = await NestFactory.create(AppModule, { logger: false, abortOnError: false });
+      await example.init();
+      await example.close();`;
+  }
 
   function asModule({ code, file }: Block): string {
     const declared = [

@@ -1,18 +1,51 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConflictException, Controller, Get, Param } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
 import {
+  type ArgumentsHost,
+  ConflictException,
+  Controller,
+  Get,
+  Injectable,
+  Param,
+  Res,
+  UseFilters,
+} from '@nestjs/common';
+import { APP_FILTER, ExternalContextCreator } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import {
+  LockAbortedError,
+  LockConfigError,
   Locked,
+  LockError,
+  type LockErrorCode,
   LockExceptionFilter,
   type LockExceptionFilterOptions,
+  LockFencedError,
+  LockInTransactionError,
+  LockKeyError,
+  LockLostError,
+  LockNotAcquiredError,
   LockService,
+  LockStoreError,
   RedisLockModule,
 } from 'nestjs-locked';
+import type { ServerResponse } from 'node:http';
 import { afterTest } from '../support/after-test.js';
+import { whileBusy } from '../support/busy-lock.js';
 import { eventually } from '../support/eventually.js';
-import { type HttpApp, startHttp } from '../support/nest-app.js';
+import { type HttpApp, startHttp, startNest } from '../support/nest-app.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
+
+const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
+  LOCK_NOT_ACQUIRED: new LockNotAcquiredError('secret', 'secret', 20),
+  LOCK_STORE_FAILED: new LockStoreError('secret', 'secret'),
+  LOCK_ABORTED: new LockAbortedError('secret', 'secret'),
+  LOCK_LOST: new LockLostError('secret', 'secret', 'expired'),
+  LOCK_FENCED: new LockFencedError('secret', 'secret', 1, 2),
+  LOCK_IN_TRANSACTION: new LockInTransactionError('secret', 'secret'),
+  LOCK_KEY_INVALID: new LockKeyError('secret'),
+  LOCK_CONFIG_INVALID: new LockConfigError('secret'),
+};
 
 let waiting = false;
 
@@ -35,17 +68,26 @@ class StockController {
   async waitForever(id: string): Promise<string> {
     return Promise.resolve(id);
   }
+
+  @Get('failing')
+  fail(@Param('id') code: LockErrorCode): void {
+    throw ERRORS[code];
+  }
+
+  @Get('late')
+  late(@Res() response: ServerResponse & { raw?: ServerResponse }): void {
+    const raw = response.raw ?? response;
+    raw.writeHead(200);
+    raw.write('begun');
+    throw ERRORS.LOCK_LOST;
+  }
 }
+
+@Controller('filtering/:id')
+@UseFilters(LockExceptionFilter)
+class FilteringController extends StockController {}
 
 const server = useRedisServer();
-
-function startShop(options?: LockExceptionFilterOptions): Promise<HttpApp> {
-  return startHttp({
-    imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: 600 })],
-    controllers: [StockController],
-    providers: [{ provide: APP_FILTER, useValue: new LockExceptionFilter(options) }],
-  });
-}
 
 async function get({ url }: HttpApp, id: string): Promise<unknown[]> {
   const response = await fetch(`${url}/stock/${id}`);
@@ -53,7 +95,22 @@ async function get({ url }: HttpApp, id: string): Promise<unknown[]> {
   return [response.status, response.headers.get('retry-after'), text];
 }
 
-describe('LockExceptionFilter', () => {
+describe.each([
+  ['Express', undefined],
+  ['Fastify', (): FastifyAdapter => new FastifyAdapter()],
+])('LockExceptionFilter on %s', (_, adapter) => {
+  function startShop(options?: LockExceptionFilterOptions): Promise<HttpApp> {
+    return startHttp(
+      {
+        imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: 600 })],
+        controllers: [StockController],
+        providers: [{ provide: APP_FILTER, useValue: new LockExceptionFilter(options) }],
+      },
+      undefined,
+      adapter?.(),
+    );
+  }
+
   it('answers 423 with Retry-After while somebody else holds the lock, then 200', async () => {
     const shop = await startShop();
     const id = uniqueKey();
@@ -76,10 +133,12 @@ describe('LockExceptionFilter', () => {
     const [status, retryAfter, body] = await get(shop, uniqueKey());
     expect([status, retryAfter]).toEqual([503, '7']);
     expect(JSON.parse(String(body))).toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    server.resume();
+    await eventually(async () => expect((await get(shop, uniqueKey()))[0]).toBe(200));
   });
 
   it('takes another status, and leaves other errors as they are', async () => {
-    const shop = await startShop({ busyStatus: 409, retryAfterSeconds: 30 });
+    const shop = await startShop({ statuses: { LOCK_NOT_ACQUIRED: 409 }, retryAfterSeconds: 30 });
     const id = uniqueKey();
     await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
       expect((await get(shop, id)).slice(0, 2)).toEqual([409, '30']);
@@ -96,6 +155,7 @@ describe('LockExceptionFilter', () => {
         controllers: [StockController],
       },
       (app) => app.useGlobalFilters(new LockExceptionFilter()),
+      adapter?.(),
     );
     const id = uniqueKey();
     await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
@@ -104,18 +164,74 @@ describe('LockExceptionFilter', () => {
   });
 
   it('can be named by its class, then with its defaults', async () => {
-    const shop = await startHttp({
-      imports: [RedisLockModule.forRoot({ connection: server.url })],
-      controllers: [StockController],
-      providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
-    });
+    const shop = await startHttp(
+      {
+        imports: [RedisLockModule.forRoot({ connection: server.url })],
+        controllers: [StockController],
+        providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
+      },
+      undefined,
+      adapter?.(),
+    );
     const id = uniqueKey();
-    await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
+    await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
       expect((await get(shop, id)).slice(0, 2)).toEqual([423, '1']);
     });
   });
 
+  it('can be named by a controller', async () => {
+    const shop = await startHttp(
+      {
+        imports: [RedisLockModule.forRoot({ connection: server.url })],
+        controllers: [FilteringController],
+      },
+      undefined,
+      adapter?.(),
+    );
+    const id = uniqueKey();
+    await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
+      const response = await fetch(`${shop.url}/filtering/${id}`);
+      expect([response.status, response.headers.get('retry-after')]).toEqual([423, '1']);
+    });
+  });
+
+  it('answers every other error of a lock as an internal one, without what it says', async () => {
+    const shop = await startShop();
+    for (const code of [
+      'LOCK_LOST',
+      'LOCK_FENCED',
+      'LOCK_IN_TRANSACTION',
+      'LOCK_KEY_INVALID',
+      'LOCK_CONFIG_INVALID',
+    ]) {
+      const [status, retryAfter, body] = await get(shop, `${code}/failing`);
+      expect([status, retryAfter, JSON.parse(String(body))]).toEqual([
+        500,
+        null,
+        { statusCode: 500, code, message: 'Internal Server Error' },
+      ]);
+    }
+  });
+
+  it('takes a status for every code', async () => {
+    const codes = Object.keys(ERRORS) as LockErrorCode[];
+    const statuses = Object.fromEntries(codes.map((code, index) => [code, 409 + index]));
+    const shop = await startShop({ statuses });
+    for (const code of codes) {
+      const [status, , body] = await get(shop, `${code}/failing`);
+      expect([code, status]).toEqual([code, statuses[code]]);
+      expect(body).not.toContain('secret');
+    }
+    expect((await get(shop, 'LOCK_KEY_INVALID/failing'))[2]).toContain('Unsupported Media Type');
+  });
+
+  it('ends an answer that has begun', async () => {
+    const shop = await startShop();
+    expect(await get(shop, '42/late')).toEqual([200, null, 'begun']);
+  });
+
   it('answers 503 to requests that wait while the application closes', async () => {
+    waiting = false;
     const shop = await startShop();
     const id = uniqueKey();
     const locks = shop.app.get(LockService);
@@ -126,5 +242,71 @@ describe('LockExceptionFilter', () => {
     expect((await answer).status).toBe(503);
     await lock.release();
     await closing;
+  });
+});
+
+describe('the options of LockExceptionFilter', () => {
+  it.each<[object | null, string]>([
+    [null, 'null must be an object, such as { retryAfterSeconds: 5 }'],
+    [{ retryAfterSeconds: -1 }, 'retryAfterSeconds is -1; use a whole number of seconds, 0 or'],
+    [{ retryAfterSeconds: 0.5 }, 'retryAfterSeconds is 0.5; use a whole number'],
+    [{ retryAfterSeconds: '1' }, 'retryAfterSeconds is a string; use a whole number'],
+    [{ statuses: 409 }, 'statuses is a number; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
+    [{ statuses: { LOCK_BUSY: 409 } }, "statuses has 'LOCK_BUSY', which is no code of a LockErr"],
+    [{ statuses: { LOCK_LOST: 200 } }, 'statuses.LOCK_LOST is 200; use an HTTP status from 400'],
+    [{ statuses: { LOCK_LOST: '409' } }, 'statuses.LOCK_LOST is a string; use an HTTP status'],
+  ])('are checked when it is made: %j', (options, message) => {
+    const make = (): unknown => new LockExceptionFilter(options as LockExceptionFilterOptions);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(`Invalid option of LockExceptionFilter: ${message}`);
+  });
+
+  it('are known', () => {
+    const options = { status: { LOCK_NOT_ACQUIRED: 409 } } as LockExceptionFilterOptions;
+    expect(() => new LockExceptionFilter(options)).toThrow(
+      "Unknown option 'status': did you mean 'statuses'?",
+    );
+  });
+});
+
+describe('LockExceptionFilter where requests are of another kind', () => {
+  @Injectable()
+  @UseFilters(LockExceptionFilter)
+  class Handlers {
+    fail(): void {
+      throw ERRORS.LOCK_NOT_ACQUIRED;
+    }
+  }
+
+  /** Nest calls the method as it does for packages that bring a kind of request of their own. */
+  async function failureOf(kind: string, ...args: unknown[]): Promise<unknown> {
+    const app = await startNest({ providers: [Handlers] });
+    const handlers = app.get(Handlers);
+    const defaults = [undefined, undefined, undefined, undefined, undefined] as const;
+    const handler = app
+      .get(ExternalContextCreator)
+      .create(handlers, handlers.fail.bind(handlers), 'fail', ...defaults, kind);
+    return (handler as (...all: unknown[]) => Promise<unknown>)(...args).catch(
+      (error: unknown) => error,
+    );
+  }
+
+  it('leaves the error as it is for a kind that it does not know', async () => {
+    expect(await failureOf('telegraf')).toBe(ERRORS.LOCK_NOT_ACQUIRED);
+  });
+
+  it('leaves the error as it is for the client of a gateway that cannot be told', async () => {
+    expect(await failureOf('ws', {})).toBe(ERRORS.LOCK_NOT_ACQUIRED);
+  });
+
+  it('keeps the original error as the cause of that of GraphQL, but not in what is shown', () => {
+    const host = { getType: () => 'graphql' } as unknown as ArgumentsHost;
+    const fail = (): unknown => new LockExceptionFilter().catch(ERRORS.LOCK_STORE_FAILED, host);
+    expect(fail).toThrow(
+      expect.objectContaining({
+        cause: ERRORS.LOCK_STORE_FAILED,
+        stack: expect.not.stringContaining('secret'),
+      }),
+    );
   });
 });

@@ -1,42 +1,353 @@
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Get, UseInterceptors } from '@nestjs/common';
-import { LockInterceptor, LockService } from 'nestjs-locked';
+import {
+  BadRequestException,
+  Body,
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  Get,
+  type INestApplicationContext,
+  Injectable,
+  Param,
+  ParseIntPipe,
+  Post,
+  StreamableFile,
+  type Type,
+  UseGuards,
+  UseInterceptors,
+} from '@nestjs/common';
+import { APP_FILTER, APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
+import { MessagePattern } from '@nestjs/microservices';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import {
+  LockConfigError,
+  LockExceptionFilter,
+  LockInterceptor,
+  lockKey,
+  LockKeyError,
+  LockService,
+  type RequestKey,
+} from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
-import { startHttp } from '../support/nest-app.js';
+import { PassThrough } from 'node:stream';
+import { whileBusy } from '../support/busy-lock.js';
+import { eventually } from '../support/eventually.js';
+import { startHttp, startNest } from '../support/nest-app.js';
+import { uniqueKey } from '../support/unique-key.js';
 
+const BUSY_AT_ONCE = { waitMs: 0 };
 let runs = 0;
+let file = new PassThrough();
 
-@Controller()
-class ReportController {
+interface Request {
+  readonly params: { readonly id: string };
+  readonly query: { readonly shop?: string };
+  user?: object;
+}
+
+class TokenGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest<Request>().user = { id: 'ann' };
+    return true;
+  }
+}
+
+@Controller('stock/:id')
+class StockController {
+  @Get('params')
+  @UseInterceptors(LockInterceptor('key:<params.id>', BUSY_AT_ONCE))
+  ofParams(@Param('id', ParseIntPipe) id: number): string {
+    return `run ${id}`;
+  }
+
+  @Post('body')
+  @UseInterceptors(LockInterceptor('key:<body.items[].sku>', BUSY_AT_ONCE))
+  ofBody(@Body() { items }: { items: object[] }): string {
+    return `run ${items.length}`;
+  }
+
+  @Get('query')
+  @UseInterceptors(LockInterceptor('key:<query.shop>', BUSY_AT_ONCE))
+  ofQuery(): string {
+    return 'run';
+  }
+
+  @Get('headers')
+  @UseInterceptors(LockInterceptor('key:<headers.Idempotency-Key>', BUSY_AT_ONCE))
+  ofHeaders(): string {
+    return 'run';
+  }
+
+  @Get('user')
+  @UseGuards(TokenGuard)
+  @UseInterceptors(LockInterceptor('key:<user.id>', BUSY_AT_ONCE))
+  ofUser(): string {
+    return 'run';
+  }
+
+  @Get('function')
+  @UseInterceptors(
+    LockInterceptor(({ params, query }: Request, context) => {
+      if (query.shop === undefined) throw new BadRequestException('which shop?');
+      return [lockKey`key:${query.shop}:${params.id}`, context.getHandler().name];
+    }, BUSY_AT_ONCE),
+  )
+  ofFunction(): string {
+    return 'run';
+  }
+
   @Get('skipped')
-  @UseInterceptors(LockInterceptor('report', { waitMs: 0, onBusy: 'skip' }))
+  @UseInterceptors(LockInterceptor('key:<params.id>', { waitMs: 0, onBusy: 'skip' }))
   skipped(): string {
     return `run ${++runs}`;
   }
 
   @Get('substituted')
-  @UseInterceptors(LockInterceptor('report', { waitMs: 0, onBusy: ({ key }) => `${key} is busy` }))
+  @UseInterceptors(
+    LockInterceptor('key:<params.id>', { waitMs: 0, onBusy: ({ key }) => `${key} is busy` }),
+  )
   substituted(): string {
     return `run ${++runs}`;
   }
+
+  @Get('file')
+  @UseInterceptors(LockInterceptor('key:<params.id>', BUSY_AT_ONCE))
+  sendFile(): StreamableFile {
+    return new StreamableFile(file);
+  }
 }
 
-describe('a route under a LockInterceptor, while somebody else has the lock', () => {
-  it("answers with nothing for 'skip', and with what a function gives, and does not run", async () => {
-    const { app, url } = await startHttp({
-      imports: [LockTestingModule.forRoot()],
-      controllers: [ReportController],
-    });
-    const answer = async (path: string): Promise<[number, string]> => {
-      const response = await fetch(`${url}/${path}`);
+describe.each([
+  ['Express', undefined],
+  ['Fastify', (): FastifyAdapter => new FastifyAdapter()],
+])('a route under a LockInterceptor on %s', (_, adapter) => {
+  async function startShop() {
+    const { app, url } = await startHttp(
+      {
+        imports: [LockTestingModule.forRoot()],
+        controllers: [StockController],
+        providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
+      },
+      undefined,
+      adapter?.(),
+    );
+    const ask = async (path: string, init?: RequestInit): Promise<[number, string]> => {
+      const response = await fetch(`${url}/stock/${path}`, init);
       return [response.status, await response.text()];
     };
-    const lock = await app.get(LockService).acquire('report');
-    expect(await answer('skipped')).toEqual([200, '']);
-    expect(await answer('substituted')).toEqual([200, 'report is busy']);
-    expect(runs).toBe(0);
-    await lock.release();
-    expect(await answer('skipped')).toEqual([200, 'run 1']);
-    expect(await answer('substituted')).toEqual([200, 'run 2']);
+    return { locks: app.get(LockService), ask, url };
+  }
+
+  const json = { method: 'POST', headers: { 'content-type': 'application/json' } };
+
+  it.each<[root: string, key: string, path: string, init?: RequestInit]>([
+    ['its params, before they are converted', 'key:042', '042/params'],
+    ['its body', 'key:b', '1/body', { ...json, body: '{"items":[{"sku":"a"},{"sku":"b"}]}' }],
+    ['its query', 'key:berlin', '1/query?shop=berlin'],
+    ['its headers', 'key:4711', '1/headers', { headers: { 'IDEMPOTENCY-KEY': '4711' } }],
+    ['its user', 'key:ann', '1/user'],
+    ['a function of the request', 'key:berlin:1', '1/function?shop=berlin'],
+    ['a function of the context', 'ofFunction', '1/function?shop=berlin'],
+  ])('is locked by %s', async (...[, key, path, init]) => {
+    // Jest would take a fourth parameter for its `done`.
+    const { locks, ask } = await startShop();
+    await whileBusy(locks, key, async () => {
+      expect(await ask(path, init)).toEqual([423, expect.stringContaining('In use, try again')]);
+    });
+    const [status, body] = await ask(path, init);
+    expect([Math.floor(status / 100), body]).toEqual([2, expect.stringMatching(/^run/)]);
+  });
+
+  it("answers with nothing for 'skip', and with what a function gives, and does not run", async () => {
+    const { locks, ask } = await startShop();
+    runs = 0;
+    await whileBusy(locks, 'key:1', async () => {
+      expect(await ask('1/skipped')).toEqual([200, '']);
+      expect(await ask('1/substituted')).toEqual([200, 'key:1 is busy']);
+      expect(runs).toBe(0);
+    });
+    expect(await ask('1/skipped')).toEqual([200, 'run 1']);
+    expect(await ask('1/substituted')).toEqual([200, 'run 2']);
+  });
+
+  it('keeps the lock until its file has been sent', async () => {
+    const { ask, url } = await startShop();
+    file = new PassThrough();
+    file.write('begun');
+    const response = await fetch(`${url}/stock/1/file`);
+    expect((await ask('1/params'))[0]).toBe(423);
+    file.end(', ended');
+    expect(await response.text()).toBe('begun, ended');
+    await eventually(async () => expect(await ask('1/params')).toEqual([200, 'run 1']));
+  });
+
+  it('answers what its key function throws', async () => {
+    const { ask } = await startShop();
+    expect(await ask('1/function')).toEqual([400, expect.stringContaining('which shop?')]);
+  });
+
+  it('does not show a client why there is no key', async () => {
+    const { ask } = await startShop();
+    const [status, body] = await ask('1/query');
+    expect([status, JSON.parse(body)]).toEqual([
+      500,
+      { statusCode: 500, code: 'LOCK_KEY_INVALID', message: 'Internal Server Error' },
+    ]);
+  });
+});
+
+describe('LockInterceptor', () => {
+  it.each<[unknown, string]>([
+    [
+      'stock:<id>',
+      "Invalid key template 'stock:<id>' of LockInterceptor: <id> must begin with params, body, query, headers, user, args or data, as in <params.id>; use a function for anything else",
+    ],
+    ['stock:<0.id>', "'stock:<0.id>' of LockInterceptor: <0.id> must begin with params, body"],
+    ['stock:<params.id', "Invalid key template 'stock:<params.id' of LockInterceptor: '<' and '>'"],
+    [42, 'Invalid key of LockInterceptor: a number must be a template such as'],
+  ])('refuses %j while the class is being defined', (key, message) => {
+    const make = (): unknown => LockInterceptor(key as string);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(message);
+  });
+
+  it('refuses an option that only @Locked has', () => {
+    const options = { returns: 'observable' } as object;
+    expect(() => LockInterceptor('report', options)).toThrow(
+      "Invalid option of LockInterceptor('report'): returns is for @Locked; an interceptor sees what",
+    );
+  });
+
+  function start(controller: Type, ...interceptors: Type[]): Promise<unknown> {
+    return startNest({
+      imports: [LockTestingModule.forRoot()],
+      controllers: [controller],
+      providers: interceptors.map((useClass) => ({ provide: APP_INTERCEPTOR, useClass })),
+    });
+  }
+
+  it('refuses to start on a route that cannot have what its template begins with', async () => {
+    @Controller()
+    class ReportController {
+      @Get()
+      @UseInterceptors(LockInterceptor('report:<args.id>'))
+      read(): string {
+        return 'report';
+      }
+    }
+    await expect(start(ReportController)).rejects.toThrow(
+      "Cannot lock ReportController.read with LockInterceptor('report:<args.id>'): an HTTP request has no 'args'; begin with params, body, query, headers or user, or use a function",
+    );
+  });
+
+  it('refuses to start on a class with a handler that cannot have it', async () => {
+    @Controller()
+    @UseInterceptors(LockInterceptor('report:<params.id>'))
+    class ReportController {
+      @Get(':id')
+      read(): string {
+        return 'report';
+      }
+
+      @MessagePattern('report')
+      send(): string {
+        return 'report';
+      }
+    }
+    await expect(start(ReportController)).rejects.toThrow(
+      "Cannot lock ReportController.send with LockInterceptor('report:<params.id>'): a message or event of a microservice has no 'params'; begin with data, or use a function",
+    );
+  });
+
+  it('starts on classes whose other methods are no handlers', async () => {
+    @Controller()
+    @UseInterceptors(LockInterceptor('report:<params.id>'))
+    class ReportController {
+      @Get(':id')
+      read(): string {
+        return this.write();
+      }
+
+      write(): string {
+        return 'report';
+      }
+    }
+    await expect(start(ReportController)).resolves.toBeDefined();
+  });
+
+  describe('of all handlers of an application', () => {
+    @Injectable()
+    class Handlers {
+      take(_root: unknown, args: unknown): string | AsyncGenerator<string> {
+        return (args as { live?: boolean } | undefined)?.live === true ? this.#events() : 'taken';
+      }
+
+      async *#events(): AsyncGenerator<string> {
+        yield 'first';
+        yield 'second';
+      }
+    }
+
+    let app: INestApplicationContext;
+
+    /** Nest calls the method as it does for packages that bring a kind of request of their own. */
+    async function handlerOf(kind: string, key: string | RequestKey) {
+      app = await startNest({
+        imports: [LockTestingModule.forRoot()],
+        providers: [Handlers, { provide: APP_INTERCEPTOR, useClass: LockInterceptor(key) }],
+      });
+      const handlers = app.get(Handlers);
+      const take = handlers.take.bind(handlers);
+      Object.defineProperty(take, 'name', { value: 'take' });
+      const defaults = [undefined, undefined, undefined, undefined, undefined] as const;
+      return app.get(ExternalContextCreator).create(handlers, take, 'take', ...defaults, kind) as (
+        ...args: unknown[]
+      ) => Promise<unknown>;
+    }
+
+    it('fails at the first request that cannot have it', async () => {
+      const take = await handlerOf('graphql', 'stock:<params.id>');
+      const call = take({}, { id: '42' }, {}, {});
+      await expect(call).rejects.toThrow(LockConfigError);
+      await expect(call).rejects.toThrow(
+        "Cannot lock Handlers.take with LockInterceptor('stock:<params.id>'): a GraphQL request has no 'params'; begin with args, headers or user, or use a function",
+      );
+    });
+
+    it('keeps the lock until a subscription has ended', async () => {
+      const take = await handlerOf('graphql', 'stock:<args.id>');
+      const events = (await take({}, { id: '42', live: true }, {}, {})) as AsyncGenerator<string>;
+      expect(await events.next()).toEqual({ done: false, value: 'first' });
+      const locks = app.get(LockService);
+      expect(await locks.tryAcquire('stock:42')).toBeNull();
+      await events.return(undefined);
+      expect(await locks.tryAcquire('stock:42')).not.toBeNull();
+    });
+
+    it('names the route if a value is missing', async () => {
+      const take = await handlerOf('graphql', 'stock:<args.id>');
+      const call = take({}, {}, {}, {});
+      await expect(call).rejects.toThrow(LockKeyError);
+      await expect(call).rejects.toThrow(
+        "Cannot build a lock key from 'stock:<args.id>' of Handlers.take: <args.id> is undefined; pass a string",
+      );
+    });
+
+    it('names the route if the function gives no key', async () => {
+      const take = await handlerOf('graphql', () => undefined as unknown as string);
+      await expect(take({}, {}, {}, {})).rejects.toThrow(
+        'Cannot build a lock key with the key function of LockInterceptor on Handlers.take: Cannot use undefined as a lock key',
+      );
+    });
+
+    it('serves a kind of request that it does not know with a function only', async () => {
+      const withTemplate = await handlerOf('telegraf', 'stock:<params.id>');
+      await expect(withTemplate({})).rejects.toThrow(
+        "Cannot lock Handlers.take with LockInterceptor('stock:<params.id>'): it is not known what a request of kind 'telegraf' has; use a function",
+      );
+      const key = uniqueKey();
+      const withFunction = await handlerOf('telegraf', ({ id }: { id: string }) => id);
+      await expect(withFunction({ id: key })).resolves.toBe('taken');
+    });
   });
 });

@@ -4,7 +4,8 @@ import type {
   ModuleMetadata,
   Type,
 } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { type AbstractHttpAdapter, NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
 import { afterTest } from './after-test.js';
 
 const QUIET = { logger: false, abortOnError: false } as const;
@@ -22,12 +23,13 @@ export interface HttpApp {
   readonly url: string;
 }
 
-/** The same with Express on a free port. */
+/** The same with HTTP on a free port, and with Express unless there is an adapter. */
 export async function startHttp(
   root: ModuleMetadata,
   configure: (app: INestApplication) => unknown = () => {},
+  adapter: AbstractHttpAdapter = new ExpressAdapter(),
 ): Promise<HttpApp> {
-  const app = await NestFactory.create(rootModule(root), QUIET);
+  const app = await NestFactory.create(rootModule(root), adapter, QUIET);
   afterTest(() => app.close());
   configure(app);
   await app.listen(0, '127.0.0.1');

@@ -32,7 +32,7 @@ export type { KeyValue } from './core/keys/key-value.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
 export { LockInterceptor } from './nest/lock.interceptor.js';
-export type { RequestKey } from './nest/lock.interceptor.js';
+export type { RequestKey } from './nest/requests/request-key.js';
 export { Locked } from './nest/decorator/locked.decorator.js';
 export type {
   AnyMethod,

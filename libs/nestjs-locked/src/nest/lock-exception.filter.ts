@@ -1,102 +1,150 @@
-import {
-  type ArgumentsHost,
-  Catch,
-  type ExceptionFilter,
-  HttpStatus,
-  Optional,
-} from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
-import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../core/lock.errors.js';
-import { sendWsException } from './ws-exception.js';
-
-type Refusal = LockNotAcquiredError | LockStoreError | LockAbortedError;
-
-/** What the responses of Express and Fastify have in common. */
-interface HttpResponse {
-  status(code: number): this;
-  header(name: string, value: string): this;
-  send(body: object): unknown;
-}
-
-/** What a client that does not speak HTTP is told. */
-interface Answer {
-  readonly code: Refusal['code'];
-  readonly message: string;
-  readonly retryAfterMs: number;
-}
+import { describeValue } from '../core/keys/key-value.js';
+import { assertKnownOptions } from '../core/known-options.js';
+import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.errors.js';
+import { answerLog } from './requests/answer-log.js';
+import { eventPatternOf } from './requests/event-patterns.js';
+import { endResponse, headersAreSent, type HttpResponse } from './requests/http-response.js';
+import {
+  answerTo,
+  DEFAULT_RETRY_AFTER_SECONDS,
+  DEFAULT_STATUSES,
+  type LockAnswer,
+} from './requests/lock-answer.js';
+import { sendWsException } from './requests/ws-exception.js';
 
 export interface LockExceptionFilterOptions {
-  /** The status when somebody else holds the lock. @default 423 (Locked) */
-  readonly busyStatus?: number;
-  /** After how many seconds a client should try again, in all these cases. @default 1 */
+  /**
+   * The HTTP status of each error, from 400 to 599.
+   * @default LOCK_NOT_ACQUIRED: 423 (Locked), LOCK_STORE_FAILED and LOCK_ABORTED: 503, every other: 500
+   */
+  readonly statuses?: Partial<Readonly<Record<LockErrorCode, number>>>;
+  /**
+   * After how many seconds a client should try again when the lock was not free, Redis did not answer, or the
+   * application shuts down. A whole number. @default 1
+   */
   readonly retryAfterSeconds?: number;
 }
 
 /**
- * Answers when somebody else held the lock for the whole wait, when Redis did not answer, and when the wait was ended
- * because the application shuts down. Every other error goes its usual way. No answer contains the key.
+ * Answers each client in the way of its transport when a lock stands behind the error: somebody else held it for the
+ * whole wait, Redis did not answer, or the application shuts down. The other errors of this library are mistakes of the
+ * application. They are logged and answered as an internal error. No answer contains the key.
  *
- * - HTTP: 423 or 503, with `Retry-After`.
+ * - HTTP: the status of the error, with `Retry-After` and `{ statusCode, code, message }`.
  * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer, so a
- *   handler that must not miss one uses `onBusy` or catches the error.
+ *   warning is logged, at most one a minute; a handler that must not miss an event uses `onBusy` or catches the error.
  * - WebSocket: an `exception` event with the same content.
- * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`; its `cause` is the
- *   original error.
+ * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`, and the status in
+ *   `extensions.http`; its `cause` is the original error.
  *
  * @example providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }]
  * @example @UseFilters(LockExceptionFilter) // gateways: Nest does not use global filters there
+ * @throws LockConfigError for a wrong option
  */
-@Catch(LockNotAcquiredError, LockStoreError, LockAbortedError)
-export class LockExceptionFilter implements ExceptionFilter<Refusal> {
-  readonly #busyStatus: number;
+@Catch(LockError)
+export class LockExceptionFilter implements ExceptionFilter<LockError> {
+  readonly #statuses: Readonly<Record<LockErrorCode, number>>;
   readonly #retryAfterSeconds: number;
 
   constructor(@Optional() options: LockExceptionFilterOptions = {}) {
-    const { busyStatus = 423, retryAfterSeconds = 1 } = options;
-    this.#busyStatus = busyStatus;
+    assertOptions(options);
+    const { statuses, retryAfterSeconds = DEFAULT_RETRY_AFTER_SECONDS } = options;
+    this.#statuses = { ...DEFAULT_STATUSES, ...statuses };
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
   /** @throws the error itself if Nest knows a kind of request that we do not know */
-  catch(error: Refusal, host: ArgumentsHost): Observable<never> | undefined {
-    const answer = this.#answerTo(error);
-    switch (host.getType<string>()) {
+  catch(error: LockError, host: ArgumentsHost): Observable<never> | undefined {
+    const status = this.#statuses[error.code];
+    const answer = answerTo(error, status, this.#retryAfterSeconds);
+    const kind = host.getType<string>();
+    if (['http', 'rpc', 'ws', 'graphql'].includes(kind)) answerLog.answered(error, status);
+    switch (kind) {
       case 'http':
-        this.#respond(answer, host.switchToHttp().getResponse<HttpResponse>());
+        this.#respond(answer, status, host.switchToHttp().getResponse<HttpResponse>());
         return undefined;
-      case 'rpc':
+      case 'rpc': {
+        const event = eventPatternOf(host.switchToRpc().getContext<object | undefined>());
+        if (event !== undefined) answerLog.dropped(error, event);
         return throwError(() => answer);
+      }
       case 'ws':
         if (sendWsException(host.switchToWs().getClient<object>(), answer)) return undefined;
         throw error;
       case 'graphql':
-        throw graphqlError(answer, error);
+        throw this.#graphqlError(answer, status, error);
       default:
         throw error;
     }
   }
 
-  #answerTo({ code }: Refusal): Answer {
-    return {
-      code,
-      // The key is left out, because it may say more about others than a client should know.
-      message:
-        code === 'LOCK_NOT_ACQUIRED' ? 'In use, try again' : 'Locks are unavailable, try again',
-      retryAfterMs: this.#retryAfterSeconds * 1_000,
-    };
+  #respond(answer: LockAnswer, statusCode: number, response: HttpResponse): void {
+    if (headersAreSent(response)) {
+      endResponse(response);
+      return;
+    }
+    const { code, message, retryAfterMs } = answer;
+    response.status(statusCode);
+    if (retryAfterMs !== undefined) response.header('Retry-After', this.#retryAfter);
+    response.send({ statusCode, code, message });
   }
 
-  #respond({ code, message }: Answer, response: HttpResponse): void {
-    const statusCode =
-      code === 'LOCK_NOT_ACQUIRED' ? this.#busyStatus : HttpStatus.SERVICE_UNAVAILABLE;
-    response
-      .status(statusCode)
-      .header('Retry-After', String(this.#retryAfterSeconds))
-      .send({ statusCode, code, message });
+  /** GraphQL servers show the message of any error, and take `extensions` over. Apollo's reads and removes `http`. */
+  #graphqlError({ message, ...answer }: LockAnswer, status: number, cause: LockError): Error {
+    const headers = new Map(
+      answer.retryAfterMs === undefined ? [] : [['retry-after', this.#retryAfter]],
+    );
+    return Object.assign(new Error(message, { cause }), {
+      extensions: { ...answer, http: { status, headers } },
+    });
+  }
+
+  get #retryAfter(): string {
+    return String(this.#retryAfterSeconds);
   }
 }
 
-/** GraphQL servers show the message of any error, and take `extensions` over. */
-function graphqlError({ message, code, retryAfterMs }: Answer, cause: Refusal): Error {
-  return Object.assign(new Error(message, { cause }), { extensions: { code, retryAfterMs } });
+const KNOWN: Readonly<Record<keyof LockExceptionFilterOptions, true>> = {
+  statuses: true,
+  retryAfterSeconds: true,
+};
+
+function assertOptions(options: LockExceptionFilterOptions): void {
+  const refuse = (problem: string): never => {
+    throw new LockConfigError(`Invalid option of LockExceptionFilter: ${problem}`);
+  };
+  if (typeof options !== 'object' || options === null) {
+    refuse(`${describeValue(options)} must be an object, such as { retryAfterSeconds: 5 }`);
+  }
+  assertKnownOptions(options, KNOWN);
+  const { statuses = {}, retryAfterSeconds } = options;
+  if (
+    retryAfterSeconds !== undefined &&
+    !(Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
+  ) {
+    refuse(
+      `retryAfterSeconds is ${shown(retryAfterSeconds)}; use a whole number of seconds, 0 or more`,
+    );
+  }
+  if (typeof statuses !== 'object' || statuses === null) {
+    refuse(
+      `statuses is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
+    );
+  }
+  for (const [code, status] of Object.entries(statuses)) {
+    if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
+      refuse(
+        `statuses has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
+      );
+    }
+    if (!Number.isInteger(status) || status < 400 || status > 599) {
+      refuse(`statuses.${code} is ${shown(status)}; use an HTTP status from 400 to 599`);
+    }
+  }
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'number' ? String(value) : describeValue(value);
 }

@@ -5,73 +5,123 @@ import {
   Injectable,
   mixin,
   type NestInterceptor,
+  Optional,
   type Type,
 } from '@nestjs/common';
-import { defaultIfEmpty, type Observable } from 'rxjs';
+import { ModulesContainer } from '@nestjs/core';
+import {
+  defaultIfEmpty,
+  from,
+  isObservable,
+  lastValueFrom,
+  mergeMap,
+  type Observable,
+  of,
+} from 'rxjs';
 import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
-import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import type { Keys } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 import type { LockService } from './lock.service.js';
-import { LOCKED_RESULT } from './result/locked-result.js';
-
-/** Builds the key from anything that the request has. */
-export type RequestKey = (request: never, context: ExecutionContext) => Keys;
+import { answersLateErrors, isEventStream } from './requests/event-stream.js';
+import { routesUnder } from './requests/intercepted-routes.js';
+import { keyOfRequest, type RequestKey } from './requests/request-key.js';
+import { LOCKED_RESULT, type LockedCall } from './result/locked-result.js';
 
 /**
- * Runs a route under a lock that is taken before the pipes, and before the interceptors that come after this one, such
- * as one that opens a transaction. The lock lasts until the response is ready.
+ * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,
+ * such as one that opens a transaction. The lock lasts until the handler has its result; if that is a stream or an
+ * Observable (`@Sse`), until it has ended.
+ *
+ * A placeholder begins with a part of the request:
+ *
+ * - HTTP: `params`, `body`, `query`, `headers` (in any case), `user`
+ * - GraphQL: `args`, and `user` and `headers` of the request in its context
+ * - microservices: `data`
+ * - gateways: `data`, and `user` of the client
  *
  * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted. So
- * '042' and '42' are two keys, and a `@Locked` further inside, which sees the converted value, may use another key.
+ * '042' and '42' are two keys, and a `@Locked` further inside, which sees the converted value, may use another key. A
+ * function builds a key from anything else; what it throws itself is answered as if the handler had thrown it.
  *
  * With `onBusy: 'skip'`, a busy route answers with success and an empty body. With a function, its result is the body.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
- * @throws LockConfigError for a wrong template or option
+ * @throws LockConfigError for a wrong template or option. If the routes that name the interceptor cannot have what the
+ * template begins with, the application does not start; a global interceptor fails at the first request
  */
 export function LockInterceptor(
   key: string | RequestKey,
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
   const label = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
-  const { service, ofCalls } = checkedLockedOptions(options, label);
-  const keysOf = typeof key === 'string' ? fromTemplate(key) : key;
+  const { service, returns, ofCalls } = checkedLockedOptions(options, label);
+  if (returns !== undefined) {
+    throw new LockConfigError(
+      `Invalid option of ${label}: returns is for @Locked; an interceptor sees what the handler returns`,
+    );
+  }
+  const requestKey = keyOfRequest(key);
   const { onBusy } = ofCalls;
 
   @Injectable()
   class KeyedLockInterceptor implements NestInterceptor {
-    constructor(@Inject(lockServiceToken(service)) private readonly locks: LockService) {}
+    /**
+     * By now all modules are known, and nothing is connected yet.
+     * @throws LockConfigError if a route can never have what the key is built from
+     */
+    constructor(
+      @Inject(lockServiceToken(service)) private readonly locks: LockService,
+      @Optional() @Inject(ModulesContainer) modules?: ModulesContainer,
+    ) {
+      if (modules === undefined) return;
+      for (const route of routesUnder(KeyedLockInterceptor, modules)) {
+        requestKey.assertFits(route.kind, route.label);
+      }
+    }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      if (context.getType() !== 'http') {
-        throw new LockConfigError(
-          `Cannot lock with ${label}: it is for HTTP routes, this is '${context.getType()}'; use @Locked on the handler`,
-        );
-      }
-      const keys = keysOf(context.switchToHttp().getRequest<never>(), context);
-      const result = LOCKED_RESULT.observable({
-        label,
+      const route = `${context.getClass().name}.${context.getHandler().name}`;
+      const keys = requestKey.keysOf(context, route);
+      const call: LockedCall = {
+        label: route,
         enter: (work, signal) =>
           this.locks[LOCK_RUNNER].withLock(
             keys,
             signal === undefined ? ofCalls : withSignal(ofCalls, signal),
             work,
-            label,
+            route,
           ),
         run: () => next.handle(),
-      }) as Observable<unknown>;
-      // Nest fails a request whose Observable ends without a value.
-      return onBusy === undefined ? result : result.pipe(defaultIfEmpty(undefined));
+      };
+      if (isEventStream(context)) return answersLateErrors(valuesUnderLock(call), context);
+      if (!['rpc', 'ws'].includes(context.getType())) return resultUnderLock(call);
+      const values = valuesUnderLock(call);
+      // A call over gRPC that is skipped would never be answered without a value.
+      return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }
   }
   return mixin(KeyedLockInterceptor);
 }
 
-function fromTemplate(text: string): (request: object) => Keys {
-  const template = new KeyTemplate(text);
-  return (request) => template.render((root) => (request as Record<string, unknown>)[root]);
+/** For handlers whose caller may be sent several values; the lock lasts until the last one. */
+function valuesUnderLock(call: LockedCall): Observable<unknown> {
+  return LOCKED_RESULT.observable(call) as Observable<unknown>;
+}
+
+/**
+ * For handlers that have one result. Nest waits for the end of the Observable before it uses the result, so if that is
+ * a stream, the Observable has to end before the stream is read, and the lock after it.
+ */
+function resultUnderLock({ label, enter, run }: LockedCall): Observable<unknown> {
+  const result = LOCKED_RESULT.promise({
+    label,
+    enter,
+    run: () => lastValueFrom(run() as Observable<unknown>, { defaultValue: undefined }),
+  });
+  return from(result as Promise<unknown>).pipe(
+    mergeMap((value) => (isObservable(value) ? value : of(value))), // what `onBusy` gave
+    defaultIfEmpty(undefined),
+  );
 }

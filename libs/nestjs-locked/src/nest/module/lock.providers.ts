@@ -2,6 +2,7 @@ import type { InjectionToken, Provider } from '@nestjs/common';
 import { lockServiceToken } from '../decorator/lock-service.token.js';
 import { LockedInstances } from '../decorator/locked-instances.js';
 import { LockService } from '../lock.service.js';
+import { EventPatterns } from '../requests/event-patterns.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
 
 /**
@@ -18,6 +19,7 @@ export function lockProviders<Args extends unknown[]>(
   const lifecycle = Symbol('LockLifecycle');
   const providers: Provider[] = [
     LockedInstances, // its checks come before anything is connected
+    EventPatterns,
     { provide: lifecycle, inject, useFactory: makeLocks },
     ...serviceProviders(name, lifecycle),
   ];

@@ -1,0 +1,56 @@
+import type { Type } from '@nestjs/common';
+import { MetadataScanner, type ModulesContainer } from '@nestjs/core';
+import type { RequestKind } from './request-roots.js';
+
+/** A method that answers requests of one kind. */
+export interface Route {
+  /** `StockController.take` */
+  readonly label: string;
+  readonly kind: RequestKind;
+}
+
+/**
+ * Where Nest and its packages write down which interceptors stand on a class or method, and what a method answers.
+ * GraphQL, microservices and gateways are packages that an application need not have, so their names are repeated here.
+ */
+const INTERCEPTORS = '__interceptors__';
+const MARKS: readonly (readonly [metadata: string, kind: RequestKind])[] = [
+  ['path', 'http'],
+  ['graphql:resolver_type', 'graphql'],
+  ['graphql:resolve_property', 'graphql'],
+  ['microservices:pattern', 'rpc'],
+  ['websockets:message_mapping', 'ws'],
+];
+
+interface Class {
+  readonly name: string;
+  readonly prototype: Record<string, object> | undefined;
+}
+
+/** The routes that name this interceptor, on the method or on its class. Global interceptors are not seen. */
+export function routesUnder(interceptor: Type, modules: ModulesContainer): Route[] {
+  const routes: Route[] = [];
+  const scanner = new MetadataScanner();
+  for (const module of modules.values()) {
+    for (const wrapper of [...module.controllers.values(), ...module.providers.values()]) {
+      const metatype = wrapper.metatype as Class | null; // of `useFactory`, this is the factory
+      const prototype = metatype?.prototype;
+      if (metatype === null || prototype === undefined) continue;
+      for (const name of scanner.getAllMethodNames(prototype)) {
+        const method = prototype[name] as object;
+        if (![metatype, method].some((target) => isNamedOn(target, interceptor))) continue;
+        const kinds = MARKS.flatMap(([mark, kind]) =>
+          Reflect.hasMetadata(mark, method) ? [kind] : [],
+        );
+        const label = `${metatype.name}.${name}`;
+        routes.push(...[...new Set(kinds)].map((kind) => ({ label, kind })));
+      }
+    }
+  }
+  return routes;
+}
+
+function isNamedOn(target: object, interceptor: Type): boolean {
+  const interceptors: unknown = Reflect.getMetadata(INTERCEPTORS, target);
+  return Array.isArray(interceptors) && interceptors.includes(interceptor);
+}

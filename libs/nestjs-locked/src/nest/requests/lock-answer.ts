@@ -1,0 +1,47 @@
+import { STATUS_CODES } from 'node:http';
+import type { LockError, LockErrorCode } from '../../core/lock.errors.js';
+
+/** What a client is told. The key is left out, because it may say more about others than a client should know. */
+export interface LockAnswer {
+  readonly code: LockErrorCode;
+  readonly message: string;
+  /** Only where the same request may succeed later. */
+  readonly retryAfterMs?: number;
+}
+
+/** The HTTP status of each error, unless the application says otherwise. */
+export const DEFAULT_STATUSES: Readonly<Record<LockErrorCode, number>> = Object.freeze({
+  LOCK_NOT_ACQUIRED: 423,
+  LOCK_STORE_FAILED: 503,
+  LOCK_ABORTED: 503,
+  LOCK_LOST: 500,
+  LOCK_FENCED: 500,
+  LOCK_IN_TRANSACTION: 500,
+  LOCK_KEY_INVALID: 500,
+  LOCK_CONFIG_INVALID: 500,
+});
+
+export const DEFAULT_RETRY_AFTER_SECONDS = 1;
+
+/** The work was not run, and nothing is wrong with the request, so it may be sent again as it is. */
+const RETRYABLE: ReadonlySet<LockErrorCode> = new Set([
+  'LOCK_NOT_ACQUIRED',
+  'LOCK_STORE_FAILED',
+  'LOCK_ABORTED',
+]);
+
+export function isRetryable({ code }: LockError): boolean {
+  return RETRYABLE.has(code);
+}
+
+export function answerTo(
+  error: LockError,
+  status: number,
+  retryAfterSeconds: number = DEFAULT_RETRY_AFTER_SECONDS,
+): LockAnswer {
+  const { code } = error;
+  if (!isRetryable(error)) return { code, message: STATUS_CODES[status] ?? 'Error' };
+  const message =
+    code === 'LOCK_NOT_ACQUIRED' ? 'In use, try again' : 'Locks are unavailable, try again';
+  return { code, message, retryAfterMs: retryAfterSeconds * 1_000 };
+}

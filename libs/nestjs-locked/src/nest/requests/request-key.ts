@@ -1,0 +1,125 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { KeyTemplate } from '../../core/keys/key-template.js';
+import { describeValue } from '../../core/keys/key-value.js';
+import { assertLockKey } from '../../core/keys/lock-key.js';
+import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
+import type { Keys } from '../../core/lock.options.js';
+import {
+  ALL_ROOTS,
+  isRequestKind,
+  KIND_NAMES,
+  REQUEST_ROOTS,
+  requestIn,
+  type RequestKind,
+} from './request-roots.js';
+
+/**
+ * Builds the key from anything that a request has. The first argument is the request over HTTP, the request in the
+ * context of GraphQL (undefined if it has none), the payload of a microservice, or the client of a gateway.
+ */
+export type RequestKey = (request: never, context: ExecutionContext) => Keys;
+
+/** How an interceptor gets the key of a request. */
+export interface KeyOfRequest {
+  /** @throws LockConfigError if no request of this kind can have what the key is built from */
+  assertFits(kind: RequestKind, route: string): void;
+  /**
+   * @param route names the handler in messages: `StockController.take`
+   * @throws LockKeyError if a value is missing or unfit · LockConfigError as `assertFits`
+   */
+  keysOf(context: ExecutionContext, route: string): Keys;
+}
+
+/** @throws LockConfigError for a wrong template, or one that begins with something else than a part of a request */
+export function keyOfRequest(key: string | RequestKey): KeyOfRequest {
+  if (typeof key === 'string') return new RequestKeyTemplate(key);
+  if (typeof key === 'function') return new RequestKeyFunction(key);
+  throw new LockConfigError(
+    `Invalid key of LockInterceptor: ${describeValue(key)} must be a template such as 'stock:<params.id>', or a function`,
+  );
+}
+
+class RequestKeyTemplate implements KeyOfRequest {
+  readonly #text: string;
+  readonly #shown: string;
+  readonly #placeholders: KeyTemplate['placeholders'];
+  /** One for each route, so that its messages name the route. */
+  readonly #ofRoute = new Map<string, KeyTemplate>();
+
+  constructor(text: string) {
+    this.#shown = `LockInterceptor('${text}')`;
+    // Node has the names of headers in lower case, whatever the client has sent.
+    this.#text = text.replaceAll(/<headers\.[^<>]*>/g, (placeholder) => placeholder.toLowerCase());
+    this.#placeholders = new KeyTemplate(this.#text, 'LockInterceptor').placeholders;
+    for (const { text: shown, root } of this.#placeholders) {
+      if (ALL_ROOTS.includes(root)) continue;
+      throw new LockConfigError(
+        `Invalid key template '${text}' of LockInterceptor: ${shown} must begin with ${listed(ALL_ROOTS)}, as in <params.id>; use a function for anything else`,
+      );
+    }
+  }
+
+  assertFits(kind: RequestKind, route: string): void {
+    const roots = Object.keys(REQUEST_ROOTS[kind]);
+    const misfit = this.#placeholders.find(({ root }) => !roots.includes(root));
+    if (misfit === undefined) return;
+    throw new LockConfigError(
+      `Cannot lock ${route} with ${this.#shown}: ${KIND_NAMES[kind]} has no '${misfit.root}'; begin with ${listed(roots)}, or use a function`,
+    );
+  }
+
+  keysOf(context: ExecutionContext, route: string): Keys {
+    const kind = context.getType<string>();
+    if (!isRequestKind(kind)) {
+      throw new LockConfigError(
+        `Cannot lock ${route} with ${this.#shown}: it is not known what a request of kind '${kind}' has; use a function`,
+      );
+    }
+    const reads = REQUEST_ROOTS[kind];
+    return this.#templateFor(route, kind).render((root) => reads[root]?.(context));
+  }
+
+  #templateFor(route: string, kind: RequestKind): KeyTemplate {
+    // A method may be a route over HTTP and a handler of messages as well.
+    const name = `${kind} ${route}`;
+    let template = this.#ofRoute.get(name);
+    if (template === undefined) {
+      this.assertFits(kind, route);
+      template = new KeyTemplate(this.#text, route);
+      this.#ofRoute.set(name, template);
+    }
+    return template;
+  }
+}
+
+class RequestKeyFunction implements KeyOfRequest {
+  readonly #key: RequestKey;
+
+  constructor(key: RequestKey) {
+    this.#key = key;
+  }
+
+  assertFits(): void {
+    // What the function reads is not known.
+  }
+
+  /** What the function throws itself, such as a BadRequestException, is for the client and is left as it is. */
+  keysOf(context: ExecutionContext, route: string): Keys {
+    try {
+      const keys: unknown = this.#key(requestIn(context) as never, context);
+      for (const key of Array.isArray(keys) ? (keys as unknown[]) : [keys]) assertLockKey(key);
+      return keys as Keys;
+    } catch (cause) {
+      if (!(cause instanceof LockKeyError)) throw cause;
+      throw new LockKeyError(
+        `Cannot build a lock key with the key function of LockInterceptor on ${route}: ${cause.message}`,
+        undefined,
+        { cause },
+      );
+    }
+  }
+}
+
+function listed(roots: readonly string[]): string {
+  return `${roots.slice(0, -1).join(', ')}${roots.length > 1 ? ' or ' : ''}${roots.at(-1)}`;
+}

@@ -1,0 +1,85 @@
+import type { ExecutionContext } from '@nestjs/common';
+
+/** The kinds of requests that Nest and its packages for GraphQL, microservices and gateways have. */
+export type RequestKind = 'http' | 'graphql' | 'rpc' | 'ws';
+
+type Read = (context: ExecutionContext) => unknown;
+
+interface RequestLike {
+  readonly headers?: unknown;
+  readonly user?: unknown;
+}
+
+/** How messages call them. */
+export const KIND_NAMES: Readonly<Record<RequestKind, string>> = {
+  http: 'an HTTP request',
+  graphql: 'a GraphQL request',
+  rpc: 'a message or event of a microservice',
+  ws: 'a message to a gateway',
+};
+
+/** What a placeholder of a template can begin with in each kind of request, and where it is found. */
+export const REQUEST_ROOTS: Readonly<Record<RequestKind, Readonly<Record<string, Read>>>> = {
+  http: {
+    params: ofHttpRequest('params'),
+    body: ofHttpRequest('body'),
+    query: ofHttpRequest('query'),
+    headers: ofHttpRequest('headers'),
+    user: ofHttpRequest('user'),
+  },
+  graphql: {
+    args: (context) => context.getArgs<unknown[]>()[1],
+    headers: (context) => graphqlRequest(context)?.headers,
+    user: (context) => graphqlRequest(context)?.user ?? graphqlContext(context).user,
+  },
+  rpc: {
+    data: (context) => context.switchToRpc().getData<unknown>(),
+  },
+  ws: {
+    data: (context) => context.switchToWs().getData<unknown>(),
+    user: gatewayUser,
+  },
+};
+
+export const ALL_ROOTS: readonly string[] = [
+  ...new Set(Object.values(REQUEST_ROOTS).flatMap((roots) => Object.keys(roots))),
+];
+
+export function isRequestKind(kind: string): kind is RequestKind {
+  return Object.hasOwn(REQUEST_ROOTS, kind);
+}
+
+/** What a key function is given as the request. */
+export function requestIn(context: ExecutionContext): unknown {
+  return context.getType<string>() === 'graphql'
+    ? graphqlRequest(context)
+    : context.switchToHttp().getRequest<unknown>();
+}
+
+function ofHttpRequest(property: string): Read {
+  return (context) => context.switchToHttp().getRequest<Record<string, unknown>>()[property];
+}
+
+/** Apollo's drivers for Express and Fastify call it `req`, others `request`, or have Fastify's reply. */
+function graphqlRequest(context: ExecutionContext): RequestLike | undefined {
+  const { req, request, reply } = graphqlContext(context);
+  return req ?? request ?? reply?.request;
+}
+
+interface GraphqlContext {
+  readonly req?: RequestLike;
+  readonly request?: RequestLike;
+  readonly reply?: { readonly request?: RequestLike };
+  readonly user?: unknown;
+}
+
+/** The last argument but one: references of a federated graph have no `args` before it. */
+function graphqlContext(context: ExecutionContext): GraphqlContext {
+  return context.getArgs<(GraphqlContext | undefined)[]>().at(-2) ?? {};
+}
+
+/** Guards put the user on the client, as on a request, or into `data`, where Socket.IO has a place for such things. */
+function gatewayUser(context: ExecutionContext): unknown {
+  const client = context.switchToWs().getClient<RequestLike & { readonly data?: RequestLike }>();
+  return client.user ?? client.data?.user;
+}

@@ -1,0 +1,181 @@
+/** Server-sent events under a lock, read as a browser reads them. */
+import { describe, expect, it } from '@jest/globals';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  type MessageEvent,
+  type NestInterceptor,
+  Param,
+  Sse,
+  type Type,
+  UseFilters,
+  UseInterceptors,
+} from '@nestjs/common';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import {
+  Locked,
+  LockExceptionFilter,
+  LockInterceptor,
+  LockService,
+  RedisLockModule,
+} from 'nestjs-locked';
+import { NEVER, type Observable, of, startWith } from 'rxjs';
+import { afterTest } from '../support/after-test.js';
+import { whileBusy } from '../support/busy-lock.js';
+import { eventually } from '../support/eventually.js';
+import { startHttp } from '../support/nest-app.js';
+import { startRedisServer } from '../support/own-redis.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const redis = useRedis();
+
+class PassingInterceptor implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle();
+  }
+}
+
+@Controller('stock/:id')
+@UseFilters(LockExceptionFilter)
+class StockController {
+  @Sse('intercepted')
+  @UseInterceptors(LockInterceptor('stock:<params.id>', { waitMs: 50 }))
+  intercepted(@Param('id') id: string): Observable<MessageEvent> {
+    return of({ data: { id } }, { data: 'sold' });
+  }
+
+  @Sse('open')
+  @UseInterceptors(LockInterceptor('stock:<params.id>', { waitMs: 50 }))
+  open(): Observable<MessageEvent> {
+    return NEVER.pipe(startWith({ data: 'first' }));
+  }
+
+  @Sse('skipped')
+  @UseInterceptors(LockInterceptor('stock:<params.id>', { waitMs: 0, onBusy: 'skip' }))
+  skipped(): Observable<MessageEvent> {
+    return of({ data: 'sold' });
+  }
+
+  @Sse('locked')
+  @Locked('stock:<id>', { waitMs: 50 })
+  async locked(@Param('id') id: string): Promise<Observable<MessageEvent>> {
+    return of({ data: { id } });
+  }
+
+  @Sse('behind')
+  @UseInterceptors(PassingInterceptor)
+  @Locked('stock:<id>', { waitMs: 50 })
+  async behindInterceptor(@Param('id') id: string): Promise<Observable<MessageEvent>> {
+    return of({ data: { id } });
+  }
+}
+
+const ADAPTERS: [name: string, adapter?: () => FastifyAdapter][] = [
+  ['Express'],
+  ['Fastify', () => new FastifyAdapter()],
+];
+
+describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
+  async function startShop(url = redis.url) {
+    const { app, url: address } = await startHttp(
+      {
+        imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 600 })],
+        controllers: [StockController as Type],
+      },
+      undefined,
+      adapter?.(),
+    );
+    return { locks: app.get(LockService), address };
+  }
+
+  async function read(url: string): Promise<[status: number, body: string]> {
+    const response = await fetch(url);
+    return [response.status, await response.text()];
+  }
+
+  it('under a LockInterceptor tells a busy client in an event, and then serves the next', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    await whileBusy(locks, `stock:${id}`, async () => {
+      const [status, body] = await read(`${address}/stock/${id}/intercepted`);
+      expect(status).toBe(200);
+      expect(body).toContain('event: error\n');
+      expect(body).toContain('retry: 1000\n');
+      expect(body).toContain(
+        'data: {"code":"LOCK_NOT_ACQUIRED","message":"In use, try again","retryAfterMs":1000}\n',
+      );
+      expect(body).not.toContain(id);
+    });
+    const [status, body] = await read(`${address}/stock/${id}/intercepted`);
+    expect([status, body.match(/data: .*/g)]).toEqual([
+      200,
+      [`data: {"id":"${id}"}`, 'data: sold'],
+    ]);
+  });
+
+  it('under a LockInterceptor tells that Redis does not answer', async () => {
+    const server = await startRedisServer();
+    const { address } = await startShop(server.url);
+    afterTest(() => server.resume());
+    server.pause();
+    const id = uniqueKey();
+    const [, body] = await read(`${address}/stock/${id}/intercepted`);
+    expect(body).toContain('"code":"LOCK_STORE_FAILED"');
+    expect(body).not.toContain(id);
+  });
+
+  it('under a LockInterceptor keeps the lock until the client has left', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    const client = new AbortController();
+    const response = await fetch(`${address}/stock/${id}/open`, { signal: client.signal });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    let text = '';
+    while (!text.includes('data: first')) {
+      text += Buffer.from((await reader.read()).value ?? []).toString();
+    }
+    expect(await locks.tryAcquire(`stock:${id}`)).toBeNull();
+    client.abort();
+    await eventually(async () => {
+      const lock = await locks.tryAcquire(`stock:${id}`);
+      expect(lock).not.toBeNull();
+      await lock?.release();
+    });
+  });
+
+  it('that is skipped ends without an event', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    await whileBusy(locks, `stock:${id}`, async () => {
+      expect((await read(`${address}/stock/${id}/skipped`))[1].trim()).toBe('');
+    });
+    expect((await read(`${address}/stock/${id}/skipped`))[1]).toContain('data: sold');
+  });
+
+  it('of an async method under @Locked answers a busy client with the status of the filter', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    await whileBusy(locks, `stock:${id}`, async () => {
+      const [status, body] = await read(`${address}/stock/${id}/locked`);
+      expect([status, body]).toEqual([423, expect.stringContaining('In use, try again')]);
+    });
+    const [status, body] = await read(`${address}/stock/${id}/locked`);
+    expect([status, body]).toEqual([200, expect.stringContaining(`data: {"id":"${id}"}`)]);
+    const lock = await locks.tryAcquire(`stock:${id}`);
+    expect(lock).not.toBeNull();
+    await lock?.release();
+  });
+
+  it('of a method under @Locked behind an interceptor gets no words of ours', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    await whileBusy(locks, `stock:${id}`, async () => {
+      const [status, body] = await read(`${address}/stock/${id}/behind`);
+      expect([status, body]).toEqual([200, expect.stringContaining('event: error\n')]);
+      expect(body).toContain('data: Internal server error\n');
+    });
+    expect((await read(`${address}/stock/${id}/behind`))[1]).toContain(`data: {"id":"${id}"}`);
+  });
+});

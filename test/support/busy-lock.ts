@@ -1,0 +1,15 @@
+import type { LockService } from 'nestjs-locked';
+
+/** Somebody else has the key meanwhile. Not with `withLock`: a call from inside the work would join its hold. */
+export async function whileBusy(
+  locks: LockService,
+  key: string,
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const lock = await locks.acquire(key);
+  try {
+    await work();
+  } finally {
+    await lock.release();
+  }
+}
