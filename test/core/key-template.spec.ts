@@ -21,6 +21,8 @@ describe('KeyTemplate', () => {
     expect(render('stock:<id>', { id: 42 })).toBe('stock:42');
     expect(render('<id>', { id: 'a:b' })).toBe('a%3Ab');
     expect(render('report:nightly', {})).toBe('report:nightly');
+    expect(render('user:<id>:update', { id: 7 })).toBe('user:7:update');
+    expect(render('<id>:update/<id>', { id: 7 })).toBe('7:update/7');
     expect(render('stock:<order.lines.1.sku>!', { order: { lines: [{}, { sku: 'x' }] } })).toBe(
       'stock:x!',
     );

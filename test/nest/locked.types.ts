@@ -126,6 +126,16 @@ export abstract class Accepted {
     return Promise.resolve(id);
   }
 
+  @Locked('stock:<id>', { waitMs: 0, onBusy: ({ holder }) => holder?.host })
+  async substitutedWithHolder(id: string): Promise<string | undefined> {
+    return Promise.resolve(id);
+  }
+
+  @Locked((id: string) => lockKey`stock:${id}`, { onBusy: async ({ key }) => Promise.resolve(key) })
+  async substitutedInFunctionForm(id: string): Promise<string> {
+    return Promise.resolve(id);
+  }
+
   @Locked('stock:<id>', { onBusy: async () => Promise.resolve(undefined) })
   async substitutedLater(id: string): Promise<string | undefined> {
     return Promise.resolve(id);
@@ -305,6 +315,11 @@ void locks
 void locks
   .withLock('stock', { onBusy: () => 'busy' }, () => 5)
   .then((left) => [left] satisfies (string | number)[]);
+void locks
+  .withLock('stock', { waitMs: 0, onBusy: ({ holder }) => holder?.host }, async (lock) =>
+    Promise.resolve(lock.key),
+  )
+  .then((result) => result?.length);
 void locks.withLock('stock', { waitMs: 5 }, () => 5).then((left) => left.toFixed());
 void locks.withLock(
   'stock',

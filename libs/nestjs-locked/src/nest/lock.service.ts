@@ -5,10 +5,10 @@ import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type {
+  BusyContext,
   GivenWhenBusy,
   Keys,
   LockOptions,
-  OnBusy,
   WithLockOptions,
 } from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
@@ -52,11 +52,17 @@ export class LockService implements HasLockRunner {
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   withLock<T>(key: Keys, work: Work<T>): Promise<T>;
-  withLock<T, const Busy extends OnBusy = 'throw'>(
+  withLock<T, const Busy extends 'throw' | 'skip' = 'throw'>(
     key: Keys,
     options: WithLockOptions<Busy>,
     work: Work<T>,
   ): Promise<T | GivenWhenBusy<Busy>>;
+  withLock<T, Instead>(
+    key: Keys,
+    options: WithLockOptions<(busy: BusyContext) => Instead>,
+    work: Work<T>,
+  ): Promise<T | Awaited<Instead>>;
+  withLock(key: Keys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
   withLock<T>(key: Keys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
     if (typeof optionsOrWork !== 'function') {
       if (typeof work === 'function') return this.#engine.withLock(key, optionsOrWork, work);

@@ -17,7 +17,7 @@ export interface Placeholder {
 
 const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
 /** `/:id`, as routes have it, and not `stock:id`. */
-const ROUTE_PARAMETER = /(?:^|\/):([A-Za-z_]\w*)/;
+const ROUTE_PARAMETER = /\/:([A-Za-z_]\w*)/;
 const PROPERTY = /^[^\s[\]]+$/u;
 
 /**
@@ -113,7 +113,7 @@ export class KeyTemplate {
       }
       const problem = textProblem(literal);
       if (problem !== undefined) this.#misuse(problem);
-      const [, route] = ROUTE_PARAMETER.exec(literal) ?? [];
+      const [, route] = ROUTE_PARAMETER.exec(index === 0 ? `/${literal}` : literal) ?? [];
       if (route !== undefined) {
         this.#misuse(
           `':${route}' is how a route names a parameter, here it would be the same text for every call; write <${route}>`,
