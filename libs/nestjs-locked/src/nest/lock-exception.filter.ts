@@ -25,6 +25,7 @@ interface Answer {
   readonly retryAfterMs: number;
 }
 
+/** What `LockExceptionFilter` may be told. */
 export interface LockExceptionFilterOptions {
   /** The status when somebody else holds the lock. @default 423 (Locked) */
   readonly busyStatus?: number;
