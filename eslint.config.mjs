@@ -7,7 +7,15 @@ import { whyForbidden } from './libs/nestjs-locked/layers.mjs';
 
 const library = 'libs/nestjs-locked/src';
 export default tseslint.config(
-  { ignores: ['**/dist/', '**/node_modules/', 'coverage/'] },
+  {
+    ignores: [
+      '**/dist/',
+      '**/node_modules/',
+      'coverage/',
+      'docs/api/',
+      '**/.vitepress/{cache,.temp}/',
+    ],
+  },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { existsSync } from 'node:fs';
 import { join, posix } from 'node:path';
+import { sidebar } from '../../docs/.vitepress/pages.mjs';
 import { anchorsIn, type Document, readDocument, readDocuments, ROOT } from './markdown.js';
 
 const documents = readDocuments();
@@ -11,10 +12,22 @@ describe.each(documents)('$path', (document) => {
   });
 });
 
-it('README.md leads to every page of docs/', () => {
-  const linked = new Set(linksIn(readDocument('README.md')).map((link) => link.split('#')[0]));
-  const pages = documents.map(({ path }) => path).filter((path) => /^docs\/[^/]+$/.test(path));
-  expect(pages.filter((path) => !linked.has(path))).toEqual([]);
+describe('every page of docs/', () => {
+  const pages = documents
+    .map(({ path }) => path)
+    .filter((path) => /^docs\/[^/]+$/.test(path) && path !== 'docs/index.md');
+
+  it('can be reached from README.md or from the home page of the site', () => {
+    const linked = ['README.md', 'docs/index.md'].flatMap((path) =>
+      linksIn(readDocument(path)).map((link) => targetOf(path, link)),
+    );
+    expect(pages.filter((path) => !linked.includes(path))).toEqual([]);
+  });
+
+  it('stands in the sidebar of the site', () => {
+    const named = sidebar().flatMap(({ items }) => items.map(({ link }) => `docs${link}.md`));
+    expect(pages.filter((path) => !named.includes(path))).toEqual([]);
+  });
 });
 
 it('docs/how-it-works.md names files that exist', () => {
@@ -37,9 +50,15 @@ function linksIn({ text }: Document): string[] {
   return links.filter((link) => !/^https?:/.test(link));
 }
 
+/** The file that a link in a document leads to. */
+function targetOf(path: string, link: string): string {
+  const [file = ''] = link.split('#');
+  return file === '' ? path : posix.join(posix.dirname(path), file);
+}
+
 function leadsSomewhere({ path }: Document, link: string): boolean {
-  const [file = '', anchor] = link.split('#');
-  const target = file === '' ? path : posix.join(posix.dirname(path), file);
+  const [, anchor] = link.split('#');
+  const target = targetOf(path, link);
   if (!existsSync(join(ROOT, target))) return false;
   return anchor === undefined || anchorsIn(readDocument(target)).has(anchor);
 }

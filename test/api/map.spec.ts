@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { readDocument, ROOT } from './markdown.js';
 
 /** What is no place for a reader to look for something. */
-const IGNORED = /(^|\/)(node_modules|dist|sql|src|scripts\/.+|test\/.+\/.+|docs\/.+\/.+)$/;
+const IGNORED =
+  /(^|\/)(node_modules|dist|sql|src|scripts\/.+|test\/.+\/.+|docs\/api|docs\/.+\/.+)$/;
 
 describe('the map in CONTRIBUTING.md', () => {
   const places = mapped();

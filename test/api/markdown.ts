@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { githubAnchor } from '../../docs/.vitepress/github-anchor.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -21,15 +22,15 @@ export interface Document {
   readonly blocks: readonly Block[];
 }
 
-/** The documents of the repository that people read: those at the top, of the library, and below docs/. */
+/** The documents that people write: those at the top, of the library, and below docs/; not the built reference. */
 export function readDocuments(): Document[] {
   const top = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'];
   const library = ['README.md', 'src/core/README.md', 'src/transactions/README.md'].map(
     (name) => `libs/nestjs-locked/${name}`,
   );
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path.replaceAll('\\', '/')}`);
+    .map((path) => `docs/${path.replaceAll('\\', '/')}`)
+    .filter((path) => path.endsWith('.md') && !/^docs\/(?:api|\.vitepress)\//.test(path));
   return [...top, ...library, ...docs.sort()].map(readDocument);
 }
 
@@ -67,11 +68,8 @@ export function anchorsIn({ text }: Document): Set<string> {
   const prose = text.replaceAll(/^```[^]*?^```$/gm, '');
   const anchors = new Set<string>();
   for (const [, heading = ''] of prose.matchAll(/^#+ (.+)$/gm)) {
-    const anchor = heading
-      .replaceAll(/\]\([^)]*\)/g, '') // a link in a heading counts with its text only
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-');
+    // A link in a heading counts with its text only.
+    const anchor = githubAnchor(heading.replaceAll(/\]\([^)]*\)/g, ''));
     let unique = anchor;
     for (let count = 1; anchors.has(unique); count++) unique = `${anchor}-${count}`;
     anchors.add(unique);

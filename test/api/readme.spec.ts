@@ -104,7 +104,7 @@ describe('TypeScript examples', () => {
 
     for (const document of withExamples) {
       const files = document.blocks
-        .filter(isExample)
+        .filter((block) => isExample(block) && !isProgram(block))
         .map((block) => fileOf(block).replace(/ts$/, 'js'));
       const script = `out/${folderOf(document)}/run.js`;
       if (document !== readme) {
@@ -126,7 +126,7 @@ describe('TypeScript examples', () => {
         reports: document.text.includes('sendReport()') ? 1 : 0,
       });
     }
-  }, 120_000);
+  }, 300_000);
 
   function startOf(document: Document): string {
     return `const { NestFactory } = await import('@nestjs/core');
@@ -156,8 +156,11 @@ describe('TypeScript examples', () => {
     const calls = [...code.matchAll(/^async function (\w+)\(\)/gm)].map(
       ([, name]) => `await ${name}();`,
     );
-    const body = code.replaceAll('redis://localhost:6379', server.url);
-    return `${head} ${body}\n${calls.join('\n')}`;
+    const body = code
+      .replaceAll('redis://localhost:6379', server.url)
+      .replaceAll(/^(\S.*); \/\/ → (.+)$/gm, 'same(await ($1), $2);');
+    const compares = body === code ? '' : `import { deepEqual as same } from 'node:assert/strict';`;
+    return `${head} ${compares} ${body}\n${calls.join('\n')}`;
   }
 });
 
@@ -263,6 +266,7 @@ describe.each(documents)('$path', ({ text, blocks }) => {
       'install',
       'pack',
       'run',
+      'start', // of an application that `nest new` has made
       'workspaces',
       'stops',
       'warns',
@@ -287,6 +291,11 @@ type ErrorClass = new (...args: unknown[]) => { code: string };
 
 function isExample({ language }: Block): boolean {
   return language === 'ts';
+}
+
+/** A whole application, which the test of its page runs. */
+function isProgram({ file }: Block): boolean {
+  return file === 'main.ts';
 }
 
 function folderOf({ path }: Document): string {

@@ -1,3 +1,8 @@
+/**
+ * The table in which a database keeps fencing numbers.
+ *
+ * @module nestjs-locked/fence
+ */
 export {
   createFenceTable,
   fenceTableSql,

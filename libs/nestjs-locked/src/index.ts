@@ -1,3 +1,9 @@
+/**
+ * Locks for methods, requests and blocks of code: the decorator, the service, and the module that connects them to
+ * Redis.
+ *
+ * @module nestjs-locked
+ */
 export type { Lock } from './core/lock.js';
 export type { LockHolder, LockInfo } from './core/lock-info.js';
 export type {

@@ -1,5 +1,6 @@
 /** What is known about a held key, at one moment. */
 export interface LockInfo {
+  /** Without the prefix: `stock:42`. */
   readonly key: string;
   /** Undefined if a client of another kind holds it, or if nobody does and the key is only kept (`holdAtLeastMs`). */
   readonly holder: LockHolder | undefined;
@@ -11,10 +12,13 @@ export interface LockInfo {
   readonly waiters: number;
 }
 
+/** Who holds a key, as far as Redis knows. */
 export interface LockHolder {
   /** The lock service that has it; a process has one for each lock module. */
   readonly processId: string;
+  /** The name of its machine or container, if it has said so. */
   readonly host: string | undefined;
+  /** Its process id there, if it has said so. */
   readonly pid: number | undefined;
   /** The `label` of the call. */
   readonly label: string | undefined;

@@ -19,6 +19,7 @@ const BRAND = Symbol.for('nestjs-locked/LockError');
  * for an error made by another copy of the package.
  */
 export abstract class LockError extends Error {
+  /** Which error this is, as a text to compare with. */
   abstract readonly code: LockErrorCode;
 
   /** The key in question, where there is one. */
@@ -31,6 +32,7 @@ export abstract class LockError extends Error {
     Object.defineProperty(this, BRAND, { value: true });
   }
 
+  /** Makes `instanceof` answer by brand and `code`. @hidden */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (typeof value !== 'object' || value === null || !(BRAND in value)) return false;
     if (Object.prototype.isPrototypeOf.call(this.prototype, value)) return true;

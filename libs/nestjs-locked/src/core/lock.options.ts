@@ -46,7 +46,9 @@ export interface LockOptions {
 
 /** What `onBusy` is told when somebody else held the lock for the whole wait. */
 export interface BusyContext {
+  /** The key that was not free. */
   readonly key: string;
+  /** How long the call has waited, in milliseconds. */
   readonly waitedMs: number;
   /** Who has it, as in `LockNotAcquiredError`. */
   readonly holder: LockHolder | undefined;
@@ -62,7 +64,11 @@ export type GivenWhenBusy<Busy> = Busy extends 'skip'
     ? Awaited<Instead>
     : never;
 
-/** @typeParam Busy the kind of `onBusy`, which decides what the call may give */
+/**
+ * What `withLock` may be asked for: the options of every call, and what to do if the lock is not free in time.
+ *
+ * @typeParam Busy the kind of `onBusy`, which decides what the call may give
+ */
 export interface WithLockOptions<Busy extends OnBusy = OnBusy> extends LockOptions {
   /**
    * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work

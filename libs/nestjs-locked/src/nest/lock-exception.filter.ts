@@ -14,6 +14,7 @@ import {
 } from './requests/lock-answer.js';
 import { sendWsException } from './requests/ws-exception.js';
 
+/** What `LockExceptionFilter` may be told. */
 export interface LockExceptionFilterOptions {
   /**
    * The HTTP status of each error, from 400 to 599.

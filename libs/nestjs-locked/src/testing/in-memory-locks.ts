@@ -23,6 +23,7 @@ export interface Entry {
  * excludes nobody outside.
  */
 export class InMemoryLocks {
+  /** Tells when leases end. */
   readonly clock: Clock;
   readonly #entries = new Map<string, Entry>();
   readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
@@ -31,6 +32,7 @@ export class InMemoryLocks {
     this.clock = clock;
   }
 
+  /** What is kept of a key; a lease that has ended is gone. */
   entry(key: string): Entry {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
@@ -42,22 +44,27 @@ export class InMemoryLocks {
     return entry;
   }
 
+  /** Every key that was ever asked for. */
   keys(): string[] {
     return [...this.#entries.keys()];
   }
 
+  /** Opens the inbox of a process. */
   subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
     this.#inboxes.set(processId, inbox);
   }
 
+  /** Closes the inbox of a process. */
   unsubscribe(processId: string): void {
     this.#inboxes.delete(processId);
   }
 
+  /** Whether the process of this token has an inbox. */
   listens(token: string): boolean {
     return this.#inboxes.has(processIdOf(token) ?? '');
   }
 
+  /** Puts a message into the inbox of the process whose token it names. */
   tell(message: InboxMessage): void {
     const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
     if (inbox !== undefined) queueMicrotask(() => inbox(message));

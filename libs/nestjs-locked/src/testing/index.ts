@@ -1,3 +1,8 @@
+/**
+ * Locks in memory for tests, and the contract that every store has to keep.
+ *
+ * @module nestjs-locked/testing
+ */
 export { InMemoryLocks } from './in-memory-locks.js';
 export { inMemoryLockService } from './in-memory-lock-service.js';
 export { LockTestingModule } from './lock-testing.module.js';

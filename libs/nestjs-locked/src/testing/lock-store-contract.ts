@@ -5,11 +5,15 @@ import type { Granted, InboxMessage, LockStore, Queued } from '../core/store/loc
 
 /** Two processes on one store, both opened. The suite gives every case keys of its own. */
 export interface ContractStores {
+  /** The first process. */
   readonly a: ContractStore;
+  /** The second process. */
   readonly b: ContractStore;
 }
 
+/** One process: its store, and what has reached it. */
 export interface ContractStore {
+  /** The store under test, as this process sees it. */
   readonly store: LockStore;
   /** What has arrived in the inbox of this process, oldest first. The suite removes what it has seen. */
   readonly inbox: InboxMessage[];
@@ -17,7 +21,9 @@ export interface ContractStore {
 
 /** One rule that a store has to keep. `run` rejects if the store breaks it. */
 export interface ContractCase {
+  /** The rule, for the name of a test. */
   readonly title: string;
+  /** Tries it on two opened stores, with a key that nobody else uses. */
   readonly run: (stores: ContractStores, key: string) => Promise<void>;
 }
 

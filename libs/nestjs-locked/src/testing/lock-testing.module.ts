@@ -6,6 +6,7 @@ import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { inMemoryEngine } from './in-memory-lock-service.js';
 import type { InMemoryLocks } from './in-memory-locks.js';
 
+/** What `LockTestingModule.forRoot` takes: the options of the locks, without a connection. */
 export interface LockTestingModuleOptions extends LockServiceOptions {
   /** Stands in for the lock module of this name. @default the module without a name */
   readonly name?: string;
@@ -23,6 +24,7 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
  */
 @Module({ imports: [DiscoveryModule] })
 export class LockTestingModule {
+  /** The module to import in place of `RedisLockModule.forRoot`. */
   static forRoot({ name, locks, ...options }: LockTestingModuleOptions = {}): DynamicModule {
     return {
       module: LockTestingModule,

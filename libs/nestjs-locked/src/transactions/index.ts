@@ -1,3 +1,8 @@
+/**
+ * For transactions that no adapter opens: makes them known to the locks.
+ *
+ * @module nestjs-locked/transactions
+ */
 export {
   lockAwareTransactions,
   type RunTransaction,

@@ -1,3 +1,8 @@
+/**
+ * Makes the transactions of `@nestjs-cls/transactional` known to the locks. Its peer is nestjs-cls.
+ *
+ * @module nestjs-locked/nestjs-cls
+ */
 export { lockAware, type LockAwareOptions } from './lock-aware.js';
 export type { ErrorSource } from '../../transactions/orm/pg-clients.js';
 export type { SqlDialect } from '../../transactions/sql/session-of.js';

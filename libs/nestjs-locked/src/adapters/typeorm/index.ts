@@ -1,1 +1,6 @@
+/**
+ * Makes the transactions of a TypeORM `DataSource` known to the locks. Its peer is TypeORM.
+ *
+ * @module nestjs-locked/typeorm
+ */
 export { lockAware, type LockAwareOptions } from './lock-aware.js';

@@ -18,6 +18,7 @@ import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { watchRunner } from './watched-runner.js';
 
+/** What `lockAware` may be told about a data source. */
 export interface LockAwareOptions {
   /** Tells several data sources apart, in messages and for `fence.connections`. @default 'default' */
   readonly connectionName?: string;

@@ -3,14 +3,17 @@ import { processIdOf } from './lease-token.js';
 
 /** What the store knows about a key that is held. */
 export interface LockRecord {
+  /** Without the prefix of the store. */
   readonly key: string;
   /** The value of the lock key: a token of ours, or whatever a foreign client wrote. */
   readonly value: string;
-  /** Infinity if it has no end. */
+  /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it has no end. */
   readonly remainingMs: number;
+  /** How many other processes wait. */
   readonly waiters: number;
   /** When the lease was granted, in milliseconds since 1970 by the store's clock; undefined if it is not ours. */
   readonly since: number | undefined;
+  /** What the holder calls its work. */
   readonly label: string | undefined;
   /** What the holder's process says of itself. */
   readonly process: { readonly host: string; readonly pid: number } | undefined;

@@ -48,37 +48,49 @@ export interface Busy {
   readonly wasFree?: boolean;
 }
 
+/** Asks for the lease of a key. */
 export interface AcquireCommand {
   readonly key: string;
+  /** A new token: it is introduced by this command. */
   readonly token: string;
+  /** How long the lease is to last, in milliseconds. */
   readonly leaseMs: number;
   /** True: one try, the queue is neither joined nor overtaken. */
   readonly nowait: boolean;
   /** A place in the queue kept from an earlier attempt. */
   readonly score?: number;
 }
+/** What became of a request for a lease. */
 export type AcquireReply = Granted | Queued | Busy | Unknown;
 
+/** Looks again whether it is a waiter's turn, with a new token in the old one's place. */
 export interface RecheckCommand {
   readonly key: string;
   /** The token that waits now. */
   readonly token: string;
   /** The token that takes its place. */
   readonly newToken: string;
+  /** How long the lease is to last, in milliseconds. */
   readonly leaseMs: number;
+  /** The waiter's place in the queue. */
   readonly score: number;
 }
+/** What became of a waiter. */
 export type RecheckReply = Granted | Queued | Unknown;
 
+/** Makes a lease last longer. */
 export interface RenewCommand {
   readonly key: string;
+  /** The token that has the lease. */
   readonly token: string;
+  /** How long the lease is to last from now on, in milliseconds. */
   readonly leaseMs: number;
   /** Highest fencing token used so far. */
   readonly used: number;
   /** Whether more fencing tokens are needed. */
   readonly reserves: boolean;
 }
+/** The lease lasts longer. */
 export interface Renewed {
   readonly kind: 'renewed';
   /** Highest fencing token that may be used before the next renewal; 0 if none were asked for. */
@@ -89,34 +101,43 @@ export interface Renewed {
 export interface Lost {
   readonly kind: 'lost';
 }
+/** What became of a renewal. */
 export type RenewReply = Renewed | Lost | Unknown;
 
+/** Gives a lease up. */
 export interface ReleaseCommand {
   readonly key: string;
+  /** The token that has the lease. */
   readonly token: string;
   /** Highest fencing token used; 0 = not known, the stored bound stays. */
   readonly used: number;
   /** How long the key stays taken although nobody holds it. @default 0: the next waiter gets it */
   readonly keepMs?: number;
 }
+/** What became of a release. */
 export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
 
+/** Gives a lease up and asks for it again, in one step. */
 export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   /** Joins the end of the queue, or gets the lease again at once if nobody else waits. */
   readonly newToken: string;
+  /** How long the new lease is to last, in milliseconds. */
   readonly leaseMs: number;
 }
-/** @property wasLost the old token no longer had the lock */
+/** What became of both steps. @property wasLost the old token no longer had the lock */
 export type RequeueReply = ((Granted | Queued) & { readonly wasLost?: boolean }) | Unknown;
 
+/** Ends a wait. */
 export interface LeaveCommand {
   readonly key: string;
   /** The waiting token and, while a re-check is in flight, the one that replaces it. */
   readonly tokens: readonly [string, string?];
   /** Last try at the end of the wait: take the lease if it is ours or free. */
   readonly take: boolean;
+  /** How long a lease that is taken is to last, in milliseconds. */
   readonly leaseMs: number;
 }
+/** What became of the waiter: it is gone, unless the last try gave it the lease. */
 export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
 
 /** What reaches a process without its asking. Every message is a hint: it may be lost, late, or doubled. */
@@ -138,6 +159,7 @@ export type InboxMessage =
   /** An operator has taken the key from `token`; the next waiter enters in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
+/** What a store tells the engine that uses it. */
 export interface StoreListener {
   /** A message in the inbox of this process. */
   message(message: InboxMessage): void;
@@ -171,17 +193,22 @@ export interface LockStore {
    * @throws LockConfigError if the store refuses what we need · LockStoreError if it does not answer
    */
   open(listener: StoreListener): Promise<void>;
+  /** Asks for a lease, and joins the queue if it is not free. */
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
    * Single tries that succeed together or not at all: `granted` for every command, or `busy` for every one. If it is
    * `busy`, the holders were asked for the keys, as by a single try, and nothing else has changed.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
+  /** Looks again whether it is a waiter's turn. */
   recheck(command: RecheckCommand): Promise<RecheckReply>;
   /** One reply per command, in the same order. */
   renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]>;
+  /** Gives a lease up; the next waiter gets it. */
   release(command: ReleaseCommand): Promise<ReleaseReply>;
+  /** Gives a lease up and joins the queue again. */
   requeue(command: RequeueCommand): Promise<RequeueReply>;
+  /** Ends a wait. */
   leave(command: LeaveCommand): Promise<LeaveReply>;
   /**
    * Stops listening; closes what `open` opened.

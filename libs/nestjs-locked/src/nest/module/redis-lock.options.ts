@@ -60,5 +60,6 @@ export interface RedisLockModuleExtras {
  * }
  */
 export interface RedisLockOptionsFactory {
+  /** Called once, while the application starts. */
   createRedisLockOptions(): RedisLockModuleOptions | Promise<RedisLockModuleOptions>;
 }

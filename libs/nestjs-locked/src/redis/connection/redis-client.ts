@@ -7,6 +7,7 @@ import type { ScriptClient } from '../scripts/redis-script.js';
  * another database, not be connected at all, or be closed before the locks are.
  */
 export interface RedisClient {
+  /** The options that it was made with; these are read. */
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly connectionName?: string | null | undefined;

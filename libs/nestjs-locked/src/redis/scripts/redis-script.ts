@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 
 /** What a Redis client must offer to run a script. */
 export interface ScriptClient {
+  /** Runs a script that the server knows by this hash. */
   evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
+  /** Runs a script, and makes it known to the server. */
   eval(script: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
 }
 

@@ -1,9 +1,11 @@
 import { assertTableName } from '../../core/transaction.options.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 
+/** Which fence table is meant. */
 export interface FenceTableOptions {
+  /** Of the database that it is in: MariaDB speaks that of MySQL. */
   readonly dialect: SqlDialect;
-  /** @default 'lock_fence' */
+  /** Its name. @default 'lock_fence' */
   readonly table?: string;
 }
 

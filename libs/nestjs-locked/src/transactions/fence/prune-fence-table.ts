@@ -14,6 +14,7 @@ const PAGE = 1_000;
 /** MySQL: the row is locked, and was not released in time. */
 const LOCK_WAIT_TIMEOUT = 1205;
 
+/** Which fence table is meant, and which rows are old. */
 export interface PruneFenceTableOptions extends FenceTableOptions {
   /**
    * How long ago a key must have been claimed last, in milliseconds, at least one day. No transaction, and no process

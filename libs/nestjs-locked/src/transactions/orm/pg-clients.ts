@@ -2,6 +2,7 @@ import { knownDialect } from './known-dialect.js';
 
 /** What emits errors: a pool of node-postgres, or a client. */
 export interface ErrorSource {
+  /** Adds a listener, as `EventEmitter` does. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- every event has arguments of its own
   on(event: string, listener: (...args: any[]) => void): unknown;
 }

@@ -1,0 +1,114 @@
+/** Every page of the site and where it stands in the sidebar. Pages that are not there (yet) are left out. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** @typedef {{ text: string, items: { text: string, link: string }[] }} SidebarSection */
+
+const DOCS = fileURLToPath(new URL('../', import.meta.url));
+
+/** Section, and its pages: file without `.md`, and what the sidebar calls it. */
+const SECTIONS = [
+  [
+    'Start here',
+    [
+      ['index', 'What it is'],
+      ['quick-start', 'Quick start'],
+      ['installation', 'Installation'],
+      ['when-not-to-lock', 'When not to lock'],
+    ],
+  ],
+  [
+    'Tasks',
+    [
+      ['keys', 'Keys'],
+      ['waiting', 'Waiting and fairness'],
+      ['losing-a-lock', 'Losing a lock'],
+      ['transactions', 'Transactions'],
+      ['orms', 'ORMs'],
+      ['http', 'HTTP'],
+      ['graphql', 'GraphQL'],
+      ['microservices', 'Microservices'],
+      ['websockets', 'WebSockets'],
+      ['cron', 'Cron jobs'],
+      ['bullmq', 'BullMQ'],
+      ['streams', 'Observables and streams'],
+      ['testing', 'Testing'],
+    ],
+  ],
+  [
+    'In production',
+    [
+      ['redis', 'Connecting to Redis'],
+      ['operations', 'Operations'],
+      ['guarantees', 'Guarantees by topology'],
+      ['outages', 'Outages of Redis'],
+      ['shutdown', 'Shutdown'],
+      ['troubleshooting', 'Troubleshooting'],
+    ],
+  ],
+  [
+    'Other locks',
+    [
+      ['comparison', 'Comparison'],
+      ['migration', 'Migration'],
+      ['other-clients', 'Sharing keys with them'],
+      ['benchmarks', 'Benchmarks'],
+    ],
+  ],
+  ['Reference', [['behaviour', 'Behaviour'], ['api/index', 'API'], ...readPages('api')]],
+  [
+    'Design',
+    [
+      ['how-it-works', 'How it works'],
+      ['protocol-rules', 'What each test proves'],
+      ['lab', 'Lock lab'],
+      ['demo', 'Demo'],
+      ['adr/README', 'Decisions'],
+    ],
+  ],
+];
+
+/**
+ * The sidebar: sections that have pages, and their pages, in this order.
+ *
+ * @returns {SidebarSection[]}
+ */
+export function sidebar() {
+  return sectionsOf(SECTIONS);
+}
+
+/**
+ * The same with every decision, for the pages of decisions.
+ *
+ * @returns {SidebarSection[]}
+ */
+export function sidebarOfDecisions() {
+  return sectionsOf([...SECTIONS, ['Decisions', readPages('adr')]]);
+}
+
+function sectionsOf(sections) {
+  return sections
+    .map(([text, pages]) => ({
+      text,
+      items: pages
+        .filter(([file]) => existsSync(`${DOCS}${file}.md`))
+        .map(([file, name]) => ({
+          text: name,
+          link: `/${file.replace(/(^|\/)(?:index|README)$/, '$1')}`,
+        })),
+    }))
+    .filter(({ items }) => items.length > 0);
+}
+
+/** The pages below a folder except its first one, named by their headings. */
+function readPages(folder) {
+  if (!existsSync(`${DOCS}${folder}`)) return [];
+  return readdirSync(`${DOCS}${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md') && !/^(?:index|README)\.md$/.test(path))
+    .sort()
+    .map((path) => {
+      const file = `${folder}/${path.replaceAll('\\', '/').slice(0, -'.md'.length)}`;
+      const [, title = file] = /^# (.+)$/m.exec(readFileSync(`${DOCS}${file}.md`, 'utf8')) ?? [];
+      return [file, title.replaceAll('`', '')];
+    });
+}

@@ -1,0 +1,73 @@
+/** The API reference, from the doc comments: a part of `npm run docs`. A public symbol without a comment fails it. */
+
+/** Members whose names say everything: those of ioredis, and fields that several messages of a store share. */
+const PLAIN = {
+  'nestjs-locked.RedisClient.options.__type': [
+    ...['connectionName', 'db', 'host', 'keyPrefix', 'password', 'port', 'reconnectOnError'],
+    ...['sentinels', 'tls'],
+  ],
+  'nestjs-locked.RedisClient.options.__type.sentinels.__type': ['host', 'port'],
+  'nestjs-locked.RedisConnection': [
+    ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'options', 'ping', 'scan', 'script'],
+    ...['set', 'subscribe'],
+  ],
+  'nestjs-locked.RedisConnection.stream.__type': ['cork', 'uncork'],
+  'nestjs-locked/testing.InboxMessage.__type': [
+    ...['blockEnd', 'fence', 'key', 'kind', 'ms', 'token', 'waiters'],
+  ],
+  'nestjs-locked/testing.LockRecord.process.__type': ['host', 'pid'],
+  'nestjs-locked/testing.LeaveReply.__type': ['kind'],
+  'nestjs-locked/testing.ReleaseReply.__type': ['kind'],
+  'nestjs-locked/testing.RequeueReply.__type': ['wasLost'],
+  ...Object.fromEntries(
+    ['Acquire', 'Leave', 'Recheck', 'Release', 'Renew', 'Requeue'].map((command) => [
+      `nestjs-locked/testing.${command}Command`,
+      ['key'],
+    ]),
+  ),
+};
+
+/** @type {Partial<import('typedoc').TypeDocOptions & import('typedoc-plugin-markdown').PluginOptions>} */
+export default {
+  plugin: ['typedoc-plugin-markdown'],
+  entryPoints: [
+    'index.ts',
+    'testing/index.ts',
+    'adapters/nestjs-cls/index.ts',
+    'adapters/typeorm/index.ts',
+    'fence.ts',
+    'transactions/index.ts',
+  ].map((file) => `libs/nestjs-locked/src/${file}`),
+  tsconfig: 'libs/nestjs-locked/tsconfig.json',
+  out: 'docs/api',
+  name: 'API',
+  readme: 'none',
+  router: 'module',
+  entryFileName: 'index',
+  hideBreadcrumbs: true,
+  hidePageHeader: true,
+  disableSources: true,
+  excludeExternals: true,
+  groupOrder: ['Functions', 'Classes', 'Interfaces', 'Type Aliases', 'Variables'],
+  parametersFormat: 'table',
+  classPropertiesFormat: 'table',
+  interfacePropertiesFormat: 'table',
+  typeAliasPropertiesFormat: 'table',
+  typeDeclarationFormat: 'table',
+  tableColumnSettings: {
+    hideInherited: true,
+    hideOverrides: true,
+    hideSources: true,
+    hideModifiers: true,
+  },
+  logLevel: 'Warn',
+  validation: { notExported: false, invalidLink: true, notDocumented: true },
+  requiredToBeDocumented: [
+    ...['Class', 'Function', 'Interface', 'TypeAlias', 'Variable'],
+    ...['Accessor', 'Method', 'Property'],
+  ],
+  intentionallyNotDocumented: Object.entries(PLAIN).flatMap(([owner, members]) =>
+    members.map((member) => `${owner}.${member}`),
+  ),
+  treatWarningsAsErrors: true,
+};
