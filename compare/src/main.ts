@@ -1,0 +1,90 @@
+import { loadScenario, type NamedScenario } from './load-scenarios.js';
+import { type CompareOptions, readOptions } from './options.js';
+import { installedPackage } from './packages.js';
+import { play, playOurs } from './play.js';
+import { readResults, writePage, writeResults } from './report/files.js';
+import type { Results, ScenarioResult, SideResult } from './results.js';
+import { SCENARIO_NAMES } from './scenario-names.js';
+import { redisVersion } from './stage/redis.js';
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  process.exitCode = (await compare(options)) ? 0 : 1;
+} catch (error) {
+  console.error('The comparison could not be run:', error);
+  process.exitCode = 1;
+}
+
+/** @returns whether our side did what it should in every scenario */
+async function compare({ only, list, ours, save, page }: CompareOptions): Promise<boolean> {
+  const names = only.length > 0 ? only : SCENARIO_NAMES;
+  const scenarios = await Promise.all(names.map(loadScenario));
+  if (list) {
+    for (const { name, title } of scenarios) console.log(`${name.padEnd(34)} ${title}`);
+    return true;
+  }
+  if (page) {
+    console.log(await writePage(readResults()));
+    return true;
+  }
+  if (ours) return playAllOurs(scenarios);
+  const results: ScenarioResult[] = [];
+  for (const scenario of scenarios) {
+    const result = await play(scenario);
+    tell(result);
+    results.push(result);
+  }
+  if (save) console.log((await writeResults(await toSave(results))).join('\n'));
+  return summary(results.map((result) => [result.name, result.ours]));
+}
+
+/** A few at a time, because most of them wait most of the time. */
+async function playAllOurs(scenarios: readonly NamedScenario[]): Promise<boolean> {
+  const results: [string, SideResult][] = [];
+  const left = scenarios.filter(({ areBothNeeded = false }) => !areBothNeeded).values();
+  const playNext = async (): Promise<void> => {
+    for (const scenario of left) {
+      const side = await playOurs(scenario);
+      console.log(`${scenario.name}: ${sideLine(side)}`);
+      results.push([scenario.name, side]);
+    }
+  };
+  await Promise.all([playNext(), playNext(), playNext()]);
+  return summary(results);
+}
+
+function tell({ name, title, workload, peers, ours }: ScenarioResult): void {
+  console.log(`\n${name}: ${title}\n  ${workload}`);
+  for (const side of [...peers, ours]) {
+    console.log(`  ${side.library} ${side.version}: ${sideLine(side)}`);
+    console.log(`      ${[side.settings, side.note ?? ''].join(' ').trim()}`);
+  }
+}
+
+function sideLine({ outcome }: SideResult): string {
+  return `${outcome.holds ? '✓' : '✗'} ${outcome.figure}. ${outcome.words}`;
+}
+
+function summary(sides: readonly (readonly [name: string, side: SideResult])[]): boolean {
+  const failed = sides.filter(([, { outcome }]) => !outcome.holds).map(([name]) => name);
+  console.log(`\n${sides.length} scenarios, ${failed.length} in which our side failed`);
+  for (const name of failed) console.error(`FAILED: ${name}`);
+  return failed.length === 0;
+}
+
+/** What was not played this time stays as it was saved. */
+async function toSave(played: readonly ScenarioResult[]): Promise<Results> {
+  const isWhole = played.length === SCENARIO_NAMES.length;
+  const known = [...played, ...(isWhole ? [] : readResults().scenarios)];
+  const scenarios = SCENARIO_NAMES.flatMap((name) => {
+    const found = known.find((result) => result.name === name);
+    return found === undefined ? [] : [found];
+  });
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    node: process.versions.node,
+    redis: await redisVersion(),
+    nest: installedPackage('@nestjs/core').version,
+    scenarios,
+  };
+}

@@ -1,0 +1,33 @@
+import { parseArgs } from 'node:util';
+
+export interface CompareOptions {
+  /** Names of scenarios; empty: all. */
+  readonly only: readonly string[];
+  /** Only print the names. */
+  readonly list: boolean;
+  /** Only our sides, for which no peer has to be installed. */
+  readonly ours: boolean;
+  /** Write the page and the results: all of them, or those of `only` in the place of those that were saved. */
+  readonly save: boolean;
+  /** Only write the page again, from the saved results. */
+  readonly page: boolean;
+}
+
+/** @throws Error for an unknown option, and for `--save` without the peers */
+export function readOptions(args: readonly string[]): CompareOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      only: { type: 'string', multiple: true, default: [] },
+      list: { type: 'boolean', default: false },
+      ours: { type: 'boolean', default: false },
+      save: { type: 'boolean', default: false },
+      page: { type: 'boolean', default: false },
+    },
+  });
+  const only = values.only.flatMap((names) => names.split(','));
+  if (values.save && values.ours) {
+    throw new Error('--save writes what came out on both sides: leave --ours out');
+  }
+  return { ...values, only };
+}

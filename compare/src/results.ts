@@ -1,0 +1,27 @@
+import type { Outcome } from './scenario.js';
+
+export interface SideResult {
+  /** The name of the package. */
+  readonly library: string;
+  readonly version: string;
+  readonly settings: string;
+  readonly note?: string;
+  readonly outcome: Outcome;
+}
+
+export interface ScenarioResult {
+  readonly name: string;
+  readonly title: string;
+  readonly workload: string;
+  readonly peers: readonly SideResult[];
+  readonly ours: SideResult;
+}
+
+/** One run of all scenarios. */
+export interface Results {
+  readonly date: string;
+  readonly node: string;
+  readonly redis: string;
+  readonly nest: string;
+  readonly scenarios: readonly ScenarioResult[];
+}

@@ -1,0 +1,44 @@
+import type { Outcome, Scenario } from '../scenario.js';
+
+async function outcomeOf(load: () => Promise<object>): Promise<Outcome> {
+  try {
+    const names = Object.keys(await load());
+    return { holds: true, figure: 'loads', words: `It has ${names.length} names.` };
+  } catch (error) {
+    const { code } = error as { code?: string };
+    return {
+      holds: false,
+      figure: code ?? 'fails',
+      words: `An application that is an ES module, as those of Nest 12 are, cannot import it.`,
+    };
+  }
+}
+
+export const scenario: Scenario = {
+  title: 'Imported by an ES module',
+  workload: '`import` of the package in an application with `"type": "module"`.',
+  peers: [
+    {
+      library: '@anchan828/nest-redlock',
+      settings: 'As installed.',
+      note: '`require` works.',
+      run: () => outcomeOf(() => import('@anchan828/nest-redlock')),
+    },
+    {
+      library: 'nestjs-redlock-universal',
+      settings: 'As installed.',
+      run: () => outcomeOf(() => import('nestjs-redlock-universal')),
+    },
+    {
+      library: 'murlock',
+      settings: 'As installed.',
+      run: () => outcomeOf(() => import('murlock')),
+    },
+    {
+      library: '@nestjs-redis/lock',
+      settings: 'As installed.',
+      run: () => outcomeOf(() => import('@nestjs-redis/lock')),
+    },
+  ],
+  ours: { settings: 'As built.', run: () => outcomeOf(() => import('nestjs-locked')) },
+};

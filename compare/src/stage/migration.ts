@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Outcome, Scenario } from '../scenario.js';
+import { Inside } from './inside.js';
+import { RedisServer } from './redis.js';
+
+/** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
+export type Instance = (work: () => Promise<void>) => Promise<unknown>;
+
+/** How to get from another library to this one while instances of both versions run. */
+export interface Migration {
+  readonly library: string;
+  readonly settings: string;
+  /** The lock as it was. */
+  old(server: RedisServer): Promise<Instance>;
+  /** The release in between: ours around theirs. */
+  both(server: RedisServer): Promise<Instance>;
+  /** The lock as it will be. */
+  after(server: RedisServer): Promise<Instance>;
+  /** Theirs and ours, set so that they use one and the same key in Redis. */
+  oneKey(server: RedisServer): Promise<readonly [theirs: Instance, ours: Instance]>;
+}
+
+const CALLERS = 3;
+const PHASE_MS = 4_000;
+const WORK_MS = 10;
+
+/** The side of the peer is what happens if the new version simply replaces the old one, instance by instance. */
+export function migrationScenario(migration: Migration): Scenario {
+  const { library, settings } = migration;
+  return {
+    title: `From ${library} to ours, instance by instance`,
+    workload:
+      `Old and new instances run at the same time; ${CALLERS} callers in each want one key for ` +
+      `${PHASE_MS / 1_000} s.`,
+    limitMs: 60_000,
+    areBothNeeded: true,
+    peers: [
+      {
+        library,
+        settings: `Old and new side by side, without a release in between. ${settings}`,
+        async run() {
+          const server = await RedisServer.start();
+          const inside = new Inside();
+          const words = await phase(inside, {
+            old: await migration.old(server),
+            after: await migration.after(server),
+          });
+          return judge(inside, words);
+        },
+      },
+    ],
+    ours: {
+      settings:
+        'First old instances and those that take both locks, then those and new ones, then the two libraries on one key.',
+      async run() {
+        const server = await RedisServer.start();
+        const inside = new Inside();
+        const first = await phase(inside, {
+          old: await migration.old(server),
+          both: await migration.both(server),
+        });
+        const second = await phase(inside, {
+          both: await migration.both(server),
+          after: await migration.after(server),
+        });
+        const [theirs, ours] = await migration.oneKey(server);
+        const third = await phase(inside, { theirs, ours });
+        return judge(inside, `${first}; ${second}; on one key: ${third}`);
+      },
+    },
+  };
+}
+
+function judge(inside: Inside, words: string): Outcome {
+  return {
+    holds: inside.most === 1,
+    figure: `${inside.most} inside at once`,
+    words: `Got their turn: ${words}.`,
+  };
+}
+
+/** @returns how often which of them got its turn. @throws Error if one never did: then nothing was proven */
+async function phase(inside: Inside, instances: Record<string, Instance>): Promise<string> {
+  const end = performance.now() + PHASE_MS;
+  const turns = Object.entries(instances).map(async ([name, instance]) => {
+    let entered = 0;
+    const call = async (): Promise<void> => {
+      while (performance.now() < end) {
+        await instance(() => {
+          entered += 1;
+          return inside.work(WORK_MS);
+        }).catch(() => {}); // busy: it comes back
+        await sleep(Math.random() * 200);
+      }
+    };
+    await Promise.all(Array.from({ length: CALLERS }, call));
+    if (entered === 0) throw new Error(`'${name}' never got its turn`);
+    return `${name} ${entered}`;
+  });
+  return (await Promise.all(turns)).join(', ');
+}
