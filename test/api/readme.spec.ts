@@ -63,7 +63,7 @@ describe('TypeScript examples', () => {
     project.link('@nestjs/common', '@nestjs/core', '@nestjs/testing', 'nestjs-cls');
     project.link('@nestjs-cls/transactional', '@nestjs-cls/transactional-adapter-typeorm');
     project.link('@mikro-orm/core', '@mikro-orm/postgresql', 'kysely', 'pg', '@types/pg');
-    project.link('postgres', 'sequelize');
+    project.link('postgres', 'sequelize', '@nestjs/schedule', '@nestjs/bullmq', 'bullmq');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
       extends: join(ROOT, 'tsconfig.base.json'),
