@@ -248,6 +248,7 @@ describe.each(documents)('$path', ({ text, blocks }) => {
       'ci',
       'install',
       'pack',
+      'publish',
       'run',
       'workspaces',
       'stops',
