@@ -1,0 +1,48 @@
+/**
+ * What npm shows about the library, from what the repository shows: npm resolves no links into a repository whose
+ * package is in a folder, and no ready tool rewrites both links and the fields of package.json.
+ */
+import { format, resolveConfig } from 'prettier';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = new URL('../../', import.meta.url);
+export const PACKAGE_FILE = fileURLToPath(new URL('libs/nestjs-locked/package.json', ROOT));
+export const README_FILE = fileURLToPath(new URL('libs/nestjs-locked/README.md', ROOT));
+const SOURCE_FILE = fileURLToPath(new URL('README.md', ROOT));
+
+/**
+ * package.json with the addresses that follow from `repository.url`, the only one that is written by hand.
+ * @returns {Promise<string>}
+ */
+export async function packageJson() {
+  const manifest = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
+  const address = webAddress(manifest.repository.url);
+  manifest.homepage = `${address}#readme`;
+  manifest.bugs = `${address}/issues`;
+  return formatted(PACKAGE_FILE, JSON.stringify(manifest));
+}
+
+/**
+ * The README of the repository, with links that lead somewhere from everywhere.
+ * @returns {Promise<string>}
+ */
+export async function readme() {
+  const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
+  const address = webAddress(repository.url);
+  const absolute = readFileSync(SOURCE_FILE, 'utf8').replaceAll(
+    /(!?)\[([^\]]*)\]\((?!https?:|#)([^()\s]+)\)/g,
+    (_, image, text, path) =>
+      `${image}[${text}](${address}/${image ? 'raw' : 'blob'}/HEAD/${path})`,
+  );
+  return formatted(README_FILE, absolute);
+}
+
+/** @param {string} url `git+https://host/owner/name.git` @returns {string} */
+function webAddress(url) {
+  return url.replace(/^git\+/, '').replace(/\.git$/, '');
+}
+
+async function formatted(file, text) {
+  return format(text, { ...(await resolveConfig(file)), filepath: file });
+}

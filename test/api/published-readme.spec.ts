@@ -1,0 +1,83 @@
+import { describe, expect, it } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import {
+  PACKAGE_FILE,
+  packageJson,
+  readme,
+  README_FILE,
+} from '../../scripts/package/published-readme.mjs';
+import { runCommand, UNGUARDED } from '../support/run-command.js';
+import { LIBRARY } from './entry-points.js';
+import { readDocument, ROOT } from './markdown.js';
+
+interface Manifest {
+  readonly repository: { readonly url: string; readonly directory: string };
+  readonly homepage: string;
+  readonly bugs: string;
+  readonly publishConfig: object;
+}
+
+describe('what npm shows', () => {
+  const manifest = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8')) as Manifest;
+  const published = readFileSync(README_FILE, 'utf8');
+  const address = manifest.repository.url.replace(/^git\+|\.git$/g, '');
+
+  it('is what `npm run package:links` writes, from README.md and `repository.url`', async () => {
+    expect(published).toBe(await readme());
+    expect(readFileSync(PACKAGE_FILE, 'utf8')).toBe(await packageJson());
+    expect(manifest).toMatchObject({ homepage: `${address}#readme`, bugs: `${address}/issues` });
+  });
+
+  it('has the whole README, and no link that leads nowhere outside the repository', () => {
+    const headings = (text: string): string[] => text.match(/^#+ .+$/gm) ?? [];
+    expect(headings(published)).toEqual(headings(readDocument('README.md').text));
+
+    const links = [...published.matchAll(/\]\(([^()\s]+)\)/g)].map(([, link = '']) => link);
+    expect(links.length).toBeGreaterThan(10);
+    expect(links.filter((link) => !/^(https:\/\/|#)/.test(link))).toEqual([]);
+    const files = links.flatMap((link) => {
+      const [, path] = link.split(new RegExp(`^${address}/(?:blob|raw)/HEAD/`));
+      return path === undefined ? [] : [path.split('#')[0] ?? ''];
+    });
+    expect(files.length).toBeGreaterThan(10);
+    expect(files.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  it('names its folder in the repository, and can be published with provenance', () => {
+    expect(manifest.repository.directory).toBe('libs/nestjs-locked');
+    expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true });
+  });
+});
+
+/** Sizes grow with every change; what is compared is whether the page still gives the right idea. */
+it('docs/installation.md gives the right idea of the size', async () => {
+  const pack = ['pack', '--json', '--dry-run', '--ignore-scripts'];
+  const { stdout } = await runCommand('npm', pack, LIBRARY, UNGUARDED);
+  const [packed] = JSON.parse(stdout) as [{ size: number; unpackedSize: number }];
+  const loaded = [...loadedBy(join(LIBRARY, 'dist/index.js'), new Map()).values()].join('\n');
+
+  const { text } = readDocument('docs/installation.md');
+  const stated =
+    /([\d.]+) MB to download, ([\d.]+) MB unpacked.*?(\d+) kB of JavaScript, (\d+) kB/s;
+  const [, ...numbers] = (stated.exec(text) ?? []).map(Number);
+  const actual = [packed.size / 1e6, packed.unpackedSize / 1e6];
+  actual.push(loaded.length / 1e3, gzipSync(loaded).length / 1e3);
+  expect(numbers).toHaveLength(4);
+  for (const [n, size] of actual.entries()) {
+    const ratio = (numbers[n] ?? 0) / size;
+    expect([n, ratio > 0.7 && ratio < 1.4]).toEqual([n, true]);
+  }
+});
+
+/** The text of a module and of all that it imports from its own package. */
+function loadedBy(file: string, found: Map<string, string>): Map<string, string> {
+  if (found.has(file)) return found;
+  const text = readFileSync(file, 'utf8');
+  found.set(file, text);
+  for (const [, path = ''] of text.matchAll(/(?:from|import) ['"](\.[^'"]+)['"]/g)) {
+    loadedBy(join(dirname(file), path), found);
+  }
+  return found;
+}
