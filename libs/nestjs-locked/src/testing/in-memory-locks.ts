@@ -59,7 +59,11 @@ export class InMemoryLocks {
   }
 
   tell(message: InboxMessage): void {
-    const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
-    if (inbox !== undefined) queueMicrotask(() => inbox(message));
+    void Promise.resolve().then(() => this.tellNow(message));
+  }
+
+  /** For whoever is not inside a command of a store. */
+  tellNow(message: InboxMessage): void {
+    this.#inboxes.get(processIdOf(message.token) ?? '')?.(message);
   }
 }
