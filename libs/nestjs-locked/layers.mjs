@@ -137,8 +137,10 @@ export const ROOMS = [
     name: 'testing',
     rooms: [
       'core',
+      'core/runtime',
       'core/time',
       'core/store',
+      'core/calls',
       'core/engine',
       'nest/decorator',
       'nest',

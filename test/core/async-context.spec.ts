@@ -5,7 +5,7 @@ import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { afterTest } from '../support/after-test.js';
 import { settled } from '../support/fake-clock.js';

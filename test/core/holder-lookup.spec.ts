@@ -3,9 +3,9 @@ import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
-import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
@@ -126,7 +126,7 @@ it('is not asked by a call that gets the lock, tries once, or skips', async () =
 
 describe('the error of a wait that ended', () => {
   it.each([0, 50])('has the frames of its caller in its stack, after %i ms', async (waitMs) => {
-    const locks = inMemoryLockService({}, new InMemoryLocks());
+    const locks = new TestLocks().service();
     const held = await locks.acquire('k');
     async function checkOut(): Promise<void> {
       await locks.withLock('k', { waitMs }, () => {});
@@ -141,9 +141,9 @@ describe('the error of a wait that ended', () => {
       @Locked('k', { waitMs: 20 })
       async take(): Promise<void> {}
     }
-    const locks = inMemoryLockService({}, new InMemoryLocks());
+    const locks = new TestLocks();
     const stock = withTestLocks(new Stock(), locks);
-    const held = await locks.acquire('k');
+    const held = await locks.service().acquire('k');
     async function checkOut(): Promise<void> {
       await stock.take();
     }

@@ -5,7 +5,7 @@ import {
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
-import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 

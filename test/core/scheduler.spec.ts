@@ -43,9 +43,10 @@ describe('Scheduler', () => {
     // The second call waits 300 ms for a lock that is not released, and nothing else is left to wait for.
     const program = `
       import 'reflect-metadata';
-      import { inMemoryLockService } from 'nestjs-locked/testing';
-      const locks = inMemoryLockService({ waitMs: 60_000 });
-      for (let n = 0; n < 3; n++) await locks.withLock('a', async () => {});
+      import { inMemoryEngine } from './libs/nestjs-locked/dist/testing/in-memory-engine.js';
+      import { InMemoryLocks } from './libs/nestjs-locked/dist/testing/in-memory-locks.js';
+      const locks = inMemoryEngine({ waitMs: 60_000 }, new InMemoryLocks());
+      for (let n = 0; n < 3; n++) await locks.withLock('a', {}, async () => {});
       const lock = await locks.acquire('b');
       await locks.acquire('b', { waitMs: 300 }).catch(({ code }) => console.log(code));
       await lock.release();

@@ -23,10 +23,8 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
-import { inMemoryLockService } from '../../libs/nestjs-locked/src/testing/in-memory-lock-service.js';
-import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
-import { afterTest } from '../support/after-test.js';
 import { RecordingLocks } from './recording-locks.js';
 
 let locks: RecordingLocks;
@@ -520,12 +518,11 @@ describe('when somebody else has the lock', () => {
   }
 
   let shop: Shop;
-  beforeEach(async () => {
+  beforeEach(() => {
     inside = 0;
-    const service = inMemoryLockService({ waitMs: 0 }, new InMemoryLocks());
-    shop = withTestLocks(new Shop(), service);
-    const lock = await service.acquire('k');
-    afterTest(() => lock.release());
+    const locks = new TestLocks({ waitMs: 0 });
+    shop = withTestLocks(new Shop(), locks);
+    locks.hold('k');
   });
   const observed = (source = shop.observable()) => lastValueFrom(source.pipe(toArray()));
   const iterated = async (source: AsyncIterable<unknown> = shop.iterable()) => {

@@ -1,15 +1,21 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { InjectLockService, LockConfigError, Locked, LockService } from 'nestjs-locked';
 import {
-  InMemoryLocks,
-  inMemoryLockService,
-  LockTestingModule,
-  withTestLocks,
-} from 'nestjs-locked/testing';
+  InjectLockService,
+  type Lock,
+  LockConfigError,
+  Locked,
+  LockLostError,
+  LockNotAcquiredError,
+  LockService,
+  LockStoreError,
+} from 'nestjs-locked';
+import { LockTestingModule, TestLocks, withTestLocks } from 'nestjs-locked/testing';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ROOT } from '../api/markdown.js';
 import { afterTest } from '../support/after-test.js';
+import { runCommand } from '../support/run-command.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 @Injectable()
@@ -42,20 +48,62 @@ async function callsAtOnce(stock: StockService, id: string): Promise<number> {
   return stock.most;
 }
 
+/** Not to be left behind: a lock that is held would be renewed during other tests. */
+async function expectHeld(acquired: Promise<Lock | null> | undefined): Promise<void> {
+  const lock = await acquired;
+  expect(lock).toMatchObject({ isHeld: true });
+  await lock?.release();
+}
+
+/** Until the end of the test: what could not be cleaned up would be tried again during other tests. */
+function takeDown(locks: TestLocks): void {
+  locks.storeDown();
+  afterTest(() => locks.reset());
+}
+
+/** Work that goes on until its lock is lost. */
+function untilLost(locks: TestLocks, key: string, service?: string): Promise<unknown> {
+  return locks
+    .service(service)
+    .withLock(
+      key,
+      (lock: Lock) =>
+        new Promise((resolve) =>
+          lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)),
+        ),
+    );
+}
+
 describe('withTestLocks()', () => {
   it('lets a plain instance be called, one call at a time per key', async () => {
     const stock = withTestLocks(new StockService());
     expect(await callsAtOnce(stock, uniqueKey())).toBe(1);
   });
 
-  it('takes a lock service of the test, whose locks the test can hold itself', async () => {
-    const locks = inMemoryLockService({ waitMs: 0 }, new InMemoryLocks());
+  it('gives instances with the same locks one lock service: a nested call joins', async () => {
+    const locks = new TestLocks({ waitMs: 0 });
     const stock = withTestLocks(new StockService(), locks);
-    const id = uniqueKey();
-    const lock = await locks.acquire(`stock:${id}`);
-    await expect(stock.take(id)).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
-    await lock.release();
-    expect(await stock.take(id)).toBe(id);
+    class Orders {
+      @Locked('stock:<id>')
+      order(id: string): Promise<string> {
+        return stock.take(id);
+      }
+    }
+    expect(await withTestLocks(new Orders(), locks).order('a')).toBe('a');
+    expect(locks.calls).toEqual([
+      { by: 'Orders.order', keys: ['stock:a'], outcome: 'released' },
+      { by: 'StockService.take', keys: ['stock:a'], outcome: 'released' },
+    ]);
+  });
+
+  it('gives each method the lock service that it names', async () => {
+    const locks = new TestLocks();
+    const billing = withTestLocks(new BillingService(locks.service('billing')), locks);
+    await billing.bill('a');
+    const service = 'billing';
+    expect(locks.calls).toEqual([
+      { by: 'BillingService.bill', keys: ['bill:a'], outcome: 'released', service },
+    ]);
   });
 
   it('refuses an instance without locked methods', () => {
@@ -67,8 +115,12 @@ describe('withTestLocks()', () => {
 
 describe('LockTestingModule', () => {
   it('stands in for RedisLockModule, with and without a name', async () => {
+    const locks = new TestLocks();
     const module = await Test.createTestingModule({
-      imports: [LockTestingModule.forRoot(), LockTestingModule.forRoot({ name: 'billing' })],
+      imports: [
+        LockTestingModule.forRoot({ locks }),
+        LockTestingModule.forRoot({ name: 'billing', locks }),
+      ],
       providers: [StockService, BillingService],
     }).compile();
     afterTest(() => module.close());
@@ -77,24 +129,38 @@ describe('LockTestingModule', () => {
     expect(await callsAtOnce(module.get(StockService), uniqueKey())).toBe(1);
     expect(await module.get(BillingService).bill('a')).toBe('a');
     expect(module.get(BillingService).locks).not.toBe(module.get(LockService));
+    expect(locks.calls).toHaveLength(4);
   });
 
   it('takes locks of the test: applications that share them exclude each other, no others', async () => {
-    const start = async (locks: InMemoryLocks): Promise<LockService> => {
-      const imports = [LockTestingModule.forRoot({ locks })];
+    const start = async (locks?: TestLocks): Promise<LockService> => {
+      const imports = [LockTestingModule.forRoot(locks === undefined ? {} : { locks })];
       const module = await Test.createTestingModule({ imports }).compile();
       afterTest(() => module.close());
       return (await module.init()).get(LockService);
     };
-    const shared = new InMemoryLocks();
+    const shared = new TestLocks();
     const [one, other, elsewhere] = await Promise.all(
-      [shared, shared, new InMemoryLocks()].map(start),
+      [shared, shared, new TestLocks(), undefined, undefined].map(start),
     );
     const lock = await one?.tryAcquire('k');
     expect(await other?.tryAcquire('k')).toBeNull();
-    expect(await elsewhere?.tryAcquire('k')).toMatchObject({ isHeld: true });
+    await expectHeld(elsewhere?.tryAcquire('k'));
     await lock?.release();
-    expect(await other?.tryAcquire('k')).toMatchObject({ isHeld: true });
+    await expectHeld(other?.tryAcquire('k'));
+  });
+
+  it('without locks of the test, shares those of the process', async () => {
+    const imports = [LockTestingModule.forRoot()];
+    const module = await Test.createTestingModule({ imports }).compile();
+    afterTest(() => module.close());
+    const key = uniqueKey();
+    const stock = withTestLocks(new StockService());
+    const lock = await (await module.init()).get(LockService).acquire(`stock:${key}`);
+    const call = stock.take(key);
+    expect(await Promise.race([call, sleep(50, 'waits')])).toBe('waits');
+    await lock.release();
+    expect(await call).toBe(key);
   });
 
   it('checks options as the real module does', async () => {
@@ -115,5 +181,338 @@ describe('a mocked LockService', () => {
       'LockService is mocked; use LockTestingModule or withTestLocks',
     );
     expect(stock.most).toBe(0);
+  });
+});
+
+describe('TestLocks', () => {
+  it('checks its options as the real module does', () => {
+    expect(() => new TestLocks({ leaseMs: 1 })).toThrow('Invalid option leaseMs: 1');
+  });
+
+  describe('.calls', () => {
+    it('tell who asked for which keys, in order, and with what outcome', async () => {
+      const locks = new TestLocks({ waitMs: 0 });
+      const service = locks.service();
+      locks.hold('busy');
+      const lock = await service.acquire(['b', 'a']);
+      await service.withLock('c', async () => {
+        expect(locks.calls.at(-1)).toEqual({ by: 'withLock', keys: ['c'], outcome: 'held' });
+        await Promise.reject(new Error('of the work')).catch(() => {});
+      });
+      const failing = service.withLock('d', () => Promise.reject(new Error('of the work')));
+      await expect(failing).rejects.toThrow('of the work');
+      expect(await service.tryAcquire('busy')).toBeNull();
+      await expect(service.acquire('busy')).rejects.toThrow(LockNotAcquiredError);
+      expect(await service.withLock('busy', { onBusy: 'skip' }, () => 1)).toBeUndefined();
+      expect(await service.withLock('busy', { onBusy: () => 2 }, () => 1)).toBe(2);
+      await expect(service.acquire('busy', { waitMs: -1 })).rejects.toThrow(LockConfigError);
+      const signal = AbortSignal.abort();
+      await expect(service.acquire('e', { signal })).rejects.toMatchObject({
+        code: 'LOCK_ABORTED',
+      });
+      const waiting = service.acquire('busy', { waitMs: 10_000 });
+      expect(locks.calls).toEqual([
+        { by: 'acquire', keys: ['b', 'a'], outcome: 'held' },
+        { by: 'withLock', keys: ['c'], outcome: 'released' },
+        { by: 'withLock', keys: ['d'], outcome: 'released' },
+        { by: 'tryAcquire', keys: ['busy'], outcome: 'busy' },
+        { by: 'acquire', keys: ['busy'], outcome: 'busy' },
+        { by: 'withLock', keys: ['busy'], outcome: 'busy' },
+        { by: 'withLock', keys: ['busy'], outcome: 'busy' },
+        { by: 'acquire', keys: ['busy'], outcome: 'refused' },
+        { by: 'acquire', keys: ['e'], outcome: 'aborted' },
+        { by: 'acquire', keys: ['busy'], outcome: 'waiting' },
+      ]);
+      await lock.release();
+      expect(locks.calls[0]).toEqual({ by: 'acquire', keys: ['b', 'a'], outcome: 'released' });
+      locks.reset();
+      await (await waiting).release();
+      expect(locks.calls).toEqual([]);
+    });
+
+    it('stay as they were read', async () => {
+      const locks = new TestLocks();
+      const lock = await locks.service().acquire('a');
+      const { calls } = locks;
+      await lock.release();
+      expect(calls).toEqual([{ by: 'acquire', keys: ['a'], outcome: 'held' }]);
+    });
+  });
+
+  describe('.hold()', () => {
+    it('makes calls wait until it is released, and then lets in the one that came first', async () => {
+      const locks = new TestLocks();
+      const other = locks.hold('a');
+      const entered: number[] = [];
+      const calls = [1, 2].map((n) => locks.service().withLock('a', () => entered.push(n)));
+      await locks.untilWaiting('a');
+      expect(entered).toEqual([]);
+      other.release();
+      await Promise.all(calls);
+      expect(entered).toEqual([1, 2]);
+      other.release();
+      expect(await locks.service().inspect('a')).toBeNull();
+    });
+
+    it('makes calls busy when their time is over, and says who has the key', async () => {
+      const locks = new TestLocks();
+      locks.hold('a', { label: 'nightly import' });
+      const call = expect(locks.service().acquire('a')).rejects.toMatchObject({
+        code: 'LOCK_NOT_ACQUIRED',
+        message: expect.stringContaining('within 10000 ms: somebody else holds it'),
+        holder: { label: 'nightly import' },
+      });
+      await locks.untilWaiting('a');
+      await locks.advance(10_000);
+      await call;
+      expect(locks.calls).toMatchObject([{ outcome: 'busy' }]);
+    });
+
+    it('ends on its own after its time, like the lease of a process that has died', async () => {
+      const locks = new TestLocks();
+      locks.hold('a', { forMs: 3_000 });
+      const call = locks.service().acquire('a');
+      await locks.untilWaiting('a');
+      await locks.advance(2_000);
+      expect(locks.calls).toMatchObject([{ outcome: 'waiting' }]);
+      await locks.advance(1_100);
+      await expectHeld(call);
+    });
+
+    it('refuses a key that is held, and names the holder; a lease that lingers is given up', async () => {
+      const locks = new TestLocks({ lingerMs: 60_000 });
+      const lock = await locks.service().acquire('a');
+      expect(() => locks.hold('a')).toThrow("Cannot hold 'a' as somebody else: acquire holds it");
+      await lock.release();
+      using other = locks.hold('a');
+      expect(() => locks.hold('a')).toThrow('somebody else holds it already');
+      expect(await locks.service().tryAcquire('a')).toBeNull();
+      other.release();
+      await expectHeld(locks.service().tryAcquire('a'));
+    });
+
+    it('refuses a key that another service holds in the same place', async () => {
+      const locks = new TestLocks();
+      const lock = await locks.service('billing').acquire('a');
+      expect(() => locks.hold('a')).toThrow('acquire holds it already');
+      expect(lock.isHeld).toBe(true);
+      await locks.lose('a');
+      expect(lock.isHeld).toBe(false);
+      await lock.release();
+    });
+
+    it('refuses a lock service that is not there', () => {
+      expect(() => new TestLocks().hold('a', { service: 'billing' })).toThrow(
+        "Cannot find the lock service 'billing'",
+      );
+    });
+  });
+
+  describe('.lose()', () => {
+    it('aborts the signal of the call that holds the key, and lets the next one in', async () => {
+      const locks = new TestLocks();
+      const lost = untilLost(locks, 'a');
+      const next = locks.service().acquire('a');
+      await locks.untilHeld('a');
+      await locks.lose('a');
+      expect(await lost).toBeInstanceOf(LockLostError);
+      expect(await lost).toMatchObject({ reason: 'stolen', key: 'a' });
+      await expectHeld(next);
+      expect(locks.calls).toMatchObject([{ outcome: 'lost' }, { outcome: 'released' }]);
+    });
+
+    it('refuses a key that no call of the application holds', async () => {
+      const locks = new TestLocks();
+      await expect(locks.lose('a')).rejects.toThrow("Cannot take 'a' away: no call holds it");
+      locks.hold('a');
+      await expect(locks.lose('a')).rejects.toThrow(LockConfigError);
+    });
+  });
+
+  describe('.storeDown()', () => {
+    it('fails calls that try once at once, and those that wait at the end of their time', async () => {
+      const locks = new TestLocks();
+      takeDown(locks);
+      await expect(locks.service().tryAcquire('a')).rejects.toThrow(LockStoreError);
+      const call = expect(locks.service().acquire('a')).rejects.toThrow(
+        'the store is down: the test has called storeDown()',
+      );
+      await locks.untilWaiting('a');
+      await locks.advance(10_000);
+      await call;
+      expect(locks.calls).toMatchObject([{ outcome: 'store-failed' }, { outcome: 'store-failed' }]);
+    });
+
+    it('fails calls at once even if it was never up before', async () => {
+      const locks = new TestLocks({ waitMs: 60_000 });
+      takeDown(locks);
+      await expect(locks.service().tryAcquire('a')).rejects.toThrow(LockStoreError);
+      await locks.advance(2_000);
+      await expect(locks.service().acquire('a')).rejects.toThrow('has been away for 2');
+    });
+
+    it('lets no message through, so that calls learn of a free key when it is up', async () => {
+      const locks = new TestLocks();
+      const other = locks.hold('a');
+      const call = locks.service().acquire('a');
+      await locks.untilWaiting('a');
+      takeDown(locks);
+      other.release();
+      await locks.advance(0);
+      expect(locks.calls).toMatchObject([{ outcome: 'waiting' }]);
+      locks.storeUp();
+      await locks.advance(30); // it looks after a short random time, so that not all processes do so at once
+      expect(locks.calls).toMatchObject([{ outcome: 'held' }]);
+      await expectHeld(call);
+    });
+
+    it('fails calls at once when it has been away for failFastAfterMs, until it is up', async () => {
+      const locks = new TestLocks();
+      await locks.service().withLock('a', () => {});
+      takeDown(locks);
+      await locks.advance(2_000);
+      const failure = 'the lock store has been away for 2';
+      await expect(locks.service().acquire('a')).rejects.toThrow(failure);
+      await expect(locks.service('made later').ping()).rejects.toThrow(LockStoreError);
+      locks.storeUp();
+      await expectHeld(locks.service().acquire('a'));
+      expect(await locks.service().ping()).toBeGreaterThanOrEqual(0);
+    });
+
+    it('fails what operators ask', async () => {
+      const locks = new TestLocks();
+      const service = locks.service();
+      await service.withLock('a', () => 1);
+      takeDown(locks);
+      await expect(service.inspect('a')).rejects.toThrow(LockStoreError);
+      await expect(service.forceRelease('a')).rejects.toThrow(LockStoreError);
+      await expect(service.list()[Symbol.asyncIterator]().next()).rejects.toThrow(LockStoreError);
+    });
+
+    it('loses the locks that are held when their leases have run out', async () => {
+      const locks = new TestLocks();
+      const lost = untilLost(locks, 'a');
+      await locks.untilHeld('a');
+      takeDown(locks);
+      await locks.advance(20_000);
+      expect(locks.calls).toMatchObject([{ outcome: 'held' }]);
+      await locks.advance(10_000);
+      expect(await lost).toMatchObject({ reason: 'expired' });
+      expect(locks.calls).toMatchObject([{ outcome: 'lost' }]);
+    });
+
+    it('keeps an application from starting', async () => {
+      const locks = new TestLocks();
+      const imports = [LockTestingModule.forRoot({ locks })];
+      const module = await Test.createTestingModule({ imports }).compile();
+      afterTest(() => module.close());
+      takeDown(locks);
+      await expect(module.init()).rejects.toThrow(LockStoreError);
+    });
+
+    it('ends with storeUp(): calls that wait get their lock, what was held is still held', async () => {
+      const locks = new TestLocks();
+      const held = await locks.service().acquire('held');
+      takeDown(locks);
+      const call = locks.service().acquire('a');
+      await locks.untilWaiting('a');
+      await locks.advance(5_000);
+      locks.storeUp();
+      await expectHeld(call);
+      await locks.advance(60_000);
+      expect(held.isHeld).toBe(true);
+      expect(await held.release()).toBe(true);
+    });
+  });
+
+  describe('.advance()', () => {
+    it('renews leases meanwhile, up to maxHoldMs', async () => {
+      const locks = new TestLocks({ maxHoldMs: 120_000 });
+      const lost = untilLost(locks, 'a');
+      await locks.untilHeld('a');
+      await locks.advance(119_000);
+      expect(locks.calls).toMatchObject([{ outcome: 'held' }]);
+      await locks.advance(1_000);
+      expect(await lost).toMatchObject({ reason: 'max-hold' });
+    });
+
+    it('ends a fixed lease, and the time for which a key stays taken', async () => {
+      const locks = new TestLocks({ waitMs: 0 });
+      const service = locks.service();
+      const lock = await service.acquire('fixed', { renew: false });
+      await service.withLock('nightly', { holdAtLeastMs: 30_000 }, () => {});
+      expect(await service.tryAcquire('nightly')).toBeNull();
+      await locks.advance(30_000);
+      expect(lock.isHeld).toBe(false);
+      await expectHeld(service.tryAcquire('nightly'));
+    });
+
+    it('is not needed: time goes on by itself', async () => {
+      const locks = new TestLocks({ waitMs: 30 });
+      locks.hold('a');
+      await expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
+      const stock = withTestLocks(new StockService(), locks);
+      await locks.advance(60_000);
+      locks.hold('stock:a');
+      await expect(stock.take('a')).rejects.toThrow(LockNotAcquiredError);
+    });
+
+    it('leaves what is due later to the time that goes on by itself', async () => {
+      const locks = new TestLocks({ waitMs: 20_000 });
+      locks.hold('a');
+      const call = expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
+      await locks.advance(19_900);
+      expect(locks.calls).toMatchObject([{ outcome: 'waiting' }]);
+      await Promise.race([call, sleep(5_000, undefined, { ref: false })]);
+      expect(locks.calls).toMatchObject([{ outcome: 'busy' }]);
+    });
+
+    it.each([-1, Infinity, NaN])('refuses %p', async (ms) => {
+      await expect(new TestLocks().advance(ms)).rejects.toThrow(LockConfigError);
+    });
+
+    it("goes with the runner's own fake time", async () => {
+      jest.useFakeTimers();
+      afterTest(() => jest.useRealTimers());
+      const locks = new TestLocks();
+      locks.hold('a');
+      const call = expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
+      await jest.advanceTimersByTimeAsync(10_000);
+      await call;
+      const second = expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
+      await locks.advance(10_000);
+      await second;
+      locks.hold('b').release();
+      const other = locks.hold('b');
+      const third = locks.service().acquire('b');
+      await locks.untilWaiting('b');
+      other.release();
+      await expectHeld(third);
+    });
+
+    it('keeps the process for calls that wait, and not for locks that were forgotten', async () => {
+      const program = `
+        import 'reflect-metadata';
+        import { TestLocks } from 'nestjs-locked/testing';
+        const locks = new TestLocks({ waitMs: 300 });
+        locks.hold('a');
+        await locks.service().acquire('a').catch(({ code }) => console.log(code));
+        await locks.service().acquire('b', { leaseMs: 60_000 });
+      `;
+      const from = performance.now();
+      const args = ['--input-type=module', '--eval', program];
+      const { code, stdout } = await runCommand(process.execPath, args, ROOT);
+      expect([code, stdout]).toEqual([0, 'LOCK_NOT_ACQUIRED\n']);
+      expect(performance.now() - from).toBeLessThan(15_000); // the lease would be renewed after 20 s
+    });
+  });
+
+  it('says what came instead, if a call that is waited for does not come', async () => {
+    const locks = new TestLocks();
+    const acquired = locks.service().acquire('a');
+    await expect(locks.untilWaiting('a')).rejects.toThrow(
+      "No call for 'a' was waiting within 4 s: acquire (a): held",
+    );
+    await expectHeld(acquired);
   });
 });

@@ -29,7 +29,7 @@ export class LockService implements HasLockRunner {
   constructor(engine: object) {
     if (!(engine instanceof LockEngine)) {
       throw new LockConfigError(
-        'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call inMemoryLockService() from nestjs-locked/testing',
+        'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call new TestLocks().service() of nestjs-locked/testing',
       );
     }
     this.#engine = engine;

@@ -30,18 +30,25 @@ const LAPSED_MS = 60_000;
 /**
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
  * tokens rise only within the process.
+ *
+ * It is one file because its methods are one set of rules, of which most rest on the same few private ones.
  */
 export class InMemoryLockStore implements LockStore, LockDirectory {
   readonly directory = this;
   readonly processId = newProcessId();
   readonly commandTimeoutMs = 1_000;
-  readonly #locks: InMemoryLocks;
+  readonly #shared: InMemoryLocks | (() => InMemoryLocks);
   readonly #acceptMs: number;
   #open = false;
 
-  constructor(locks: InMemoryLocks, leaseMs: number) {
-    this.#locks = locks;
+  /** @param locks a function is called whenever they are used */
+  constructor(locks: InMemoryLocks | (() => InMemoryLocks), leaseMs: number) {
+    this.#shared = locks;
     this.#acceptMs = acceptanceLeaseMs(leaseMs);
+  }
+
+  get #locks(): InMemoryLocks {
+    return typeof this.#shared === 'function' ? this.#shared() : this.#shared;
   }
 
   get inboxReady(): boolean {

@@ -66,7 +66,11 @@ export class InMemoryLocks {
 
   /** Puts a message into the inbox of the process whose token it names. */
   tell(message: InboxMessage): void {
-    const inbox = this.#inboxes.get(processIdOf(message.token) ?? '');
-    if (inbox !== undefined) queueMicrotask(() => inbox(message));
+    void Promise.resolve().then(() => this.tellNow(message));
+  }
+
+  /** For whoever is not inside a command of a store. */
+  tellNow(message: InboxMessage): void {
+    this.#inboxes.get(processIdOf(message.token) ?? '')?.(message);
   }
 }

@@ -3,15 +3,17 @@
  *
  * @module nestjs-locked/testing
  */
-export { InMemoryLocks } from './in-memory-locks.js';
-export { inMemoryLockService } from './in-memory-lock-service.js';
 export { LockTestingModule } from './lock-testing.module.js';
 export type { LockTestingModuleOptions } from './lock-testing.module.js';
+export { overrideLocks } from './override-locks.js';
+export type { OverridableProviders, OverrideLocksOptions } from './override-locks.js';
+export type { LockCall, LockOutcome } from './recorded-calls.js';
+export { TestLocks } from './test-locks.js';
+export type { HoldOptions, OtherHolder, ServiceOfTest } from './test-locks.js';
 export { withTestLocks } from './with-test-locks.js';
 export { lockStoreContract } from './lock-store-contract.js';
 export type { ContractCase, ContractStore, ContractStores } from './lock-store-contract.js';
 // The types that a custom store needs.
-export type { CancelTimer, Clock } from '../core/time/clock.js';
 export type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 export type {
   AcquireCommand,

@@ -1,35 +1,41 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import type { LockServiceOptions } from '../core/lock.options.js';
+import { resolveServiceOptions } from '../core/resolved.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
-import { inMemoryEngine } from './in-memory-lock-service.js';
-import type { InMemoryLocks } from './in-memory-locks.js';
+import { sharedTestLocks } from './shared-test-locks.js';
+import { makeEngine, type TestLocks } from './test-locks.js';
 
-/** What `LockTestingModule.forRoot` takes: the options of the locks, without a connection. */
+/** What `LockTestingModule.forRoot` takes: the options of the real module that do not concern Redis, and these. */
 export interface LockTestingModuleOptions extends LockServiceOptions {
   /** Stands in for the lock module of this name. @default the module without a name */
   readonly name?: string;
   /**
-   * Applications made with the same object exclude each other, like instances that share one Redis; applications made
-   * with different objects do not. @default one object for the whole process
+   * What tells the test who locked what, and decides what the application meets. Applications with the same object
+   * exclude each other, like instances that share one Redis. @default one object for the whole process
    */
-  readonly locks?: InMemoryLocks;
+  readonly locks?: TestLocks;
 }
 
 /**
- * Takes the place of `RedisLockModule` in tests: the same services and the same rules, with locks in memory.
+ * Takes the place of `RedisLockModule` in a testing module that is put together by hand: the same services and the same
+ * rules, with locks in memory. For a testing module that imports the real `AppModule`, there is `overrideLocks`.
  *
  * @example Test.createTestingModule({ imports: [LockTestingModule.forRoot()], providers: [StockService] })
  */
 @Module({ imports: [DiscoveryModule] })
 export class LockTestingModule {
-  /** The module to import in place of `RedisLockModule.forRoot`. */
-  static forRoot({ name, locks, ...options }: LockTestingModuleOptions = {}): DynamicModule {
-    return {
-      module: LockTestingModule,
-      global: true,
-      ...lockProviders(name, () => new LockLifecycle(inMemoryEngine(options, locks))),
+  /** For the module without a name, and once more for each name. Wrong options are refused when it is compiled. */
+  static forRoot({
+    name,
+    locks = sharedTestLocks,
+    ...options
+  }: LockTestingModuleOptions = {}): DynamicModule {
+    const makeLocks = (): LockLifecycle => {
+      const supplies = { name, options: resolveServiceOptions(options), report: () => {} };
+      return new LockLifecycle(makeEngine(locks, { supplies }));
     };
+    return { module: LockTestingModule, global: true, ...lockProviders(name, makeLocks) };
   }
 }

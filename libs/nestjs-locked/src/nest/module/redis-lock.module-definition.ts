@@ -1,11 +1,13 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
 import { lockProviders } from './lock.providers.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
+import { ENGINE_FACTORY, type EngineFactory, redisEngine } from './redis-engine.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 import { redisLocks } from './redis-locks.js';
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 
-const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
+/** Under this, Nest keeps the options of a lock module. */
+export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
 /** Nest takes what is named here out of the options, and gives it to the function below. */
 const EXTRAS: RedisLockModuleExtras = { isGlobal: true, name: undefined };
@@ -18,13 +20,15 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
   .setExtras<RedisLockModuleExtras>(EXTRAS, (definition, { name, isGlobal = true }) => {
-    const makeLocks = (options: RedisLockModuleOptions): LockLifecycle => redisLocks(options, name);
-    const { providers, exports } = lockProviders(name, makeLocks, [OPTIONS_TOKEN]);
+    const makeLocks = (options: RedisLockModuleOptions, makeEngine: EngineFactory): LockLifecycle =>
+      redisLocks(options, makeEngine, name);
+    const locks = lockProviders(name, makeLocks, [OPTIONS_TOKEN, ENGINE_FACTORY]);
+    const engine = { provide: ENGINE_FACTORY, useValue: redisEngine };
     return {
       ...definition,
       global: isGlobal,
-      providers: [...(definition.providers ?? []), ...providers, ShutdownHooksCheck],
-      exports,
+      providers: [...(definition.providers ?? []), engine, ...locks.providers, ShutdownHooksCheck],
+      exports: locks.exports,
     };
   })
   .build();

@@ -1,50 +1,40 @@
 import { LockEngine } from '../../core/engine/lock-engine.js';
 import { invalidOption, LockConfigError } from '../../core/lock.errors.js';
+import type { LockEvent } from '../../core/lock-events.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
-import { systemClock } from '../../core/time/clock.js';
-import { openRedis } from '../../redis/connection/open-redis.js';
-import { RedisLockStore } from '../../redis/redis-lock-store.js';
 import { NOT_FROM_A_FACTORY, OF_THE_MODULE } from './known-module-options.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
+import { DEFAULT_KEY_PREFIX, type EngineFactory } from './redis-engine.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
-const DEFAULT_KEY_PREFIX = 'lock:';
-const DEFAULT_START_MS = 10_000;
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
 /** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */
-export function redisLocks(moduleOptions: RedisLockModuleOptions, name?: string): LockLifecycle {
+export function redisLocks(
+  moduleOptions: RedisLockModuleOptions,
+  makeEngine: EngineFactory,
+  name?: string,
+): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions, OF_THE_MODULE, NOT_FROM_A_FACTORY);
   const keyPrefix = moduleOptions.keyPrefix ?? DEFAULT_KEY_PREFIX;
-  const startMs = moduleOptions.startMs ?? DEFAULT_START_MS;
   const shutdownMs = moduleOptions.shutdownMs ?? DEFAULT_SHUTDOWN_MS;
   const startWithoutRedis = moduleOptions.startWithoutRedis ?? false;
   assertKeyPrefix(keyPrefix);
-  assertMilliseconds('startMs', startMs);
+  assertMilliseconds('startMs', moduleOptions.startMs ?? 0);
   if (typeof startWithoutRedis !== 'boolean') {
     throw invalidOption('startWithoutRedis', startWithoutRedis, 'must be true or false');
   }
   assertMilliseconds('shutdownMs', shutdownMs);
   assertMilliseconds('fenceKeepMs', moduleOptions.fenceKeepMs ?? 0);
-  const redis = openRedis(moduleOptions.connection);
-  const store = new RedisLockStore({
-    client: redis.client,
-    clock: systemClock,
-    keyPrefix,
-    leaseMs: options.leaseMs,
-    startMs,
-    ...(moduleOptions.fenceKeepMs === undefined ? {} : { fenceKeepMs: moduleOptions.fenceKeepMs }),
-    closeClient: () => redis.close(),
-  });
   const log = new LockLog();
-  const engine = new LockEngine({
-    store,
+  const supplies = {
     options,
     ...(name === undefined ? {} : { name }),
     ...(keyPrefix === DEFAULT_KEY_PREFIX ? {} : { keyPrefix }),
-    report: (event) => log.report(event),
-  });
+    report: (event: LockEvent) => log.report(event),
+  };
+  const engine = makeEngine(moduleOptions, supplies, LockEngine);
   return new LockLifecycle(engine, { shutdownMs, startWithoutRedis });
 }
 

@@ -1,0 +1,39 @@
+import type { LockEngine, LockEngineOptions } from '../../core/engine/lock-engine.js';
+import { systemClock } from '../../core/time/clock.js';
+import { openRedis } from '../../redis/connection/open-redis.js';
+import { RedisLockStore } from '../../redis/redis-lock-store.js';
+import type { RedisLockModuleOptions } from './redis-lock.options.js';
+
+/** Makes the engine of a lock module, without connecting to anything yet. The options have been checked. */
+export type EngineFactory = (
+  moduleOptions: RedisLockModuleOptions,
+  supplies: Omit<LockEngineOptions, 'store' | 'clock'>,
+  /** The class to make it of: of the copy of this package in which the module is. */
+  Engine: typeof LockEngine,
+) => LockEngine;
+
+/**
+ * Where every lock module gets its engine from. It is a provider of its own so that tests can override it: then nothing
+ * connects to Redis, and the options of the application stay in force.
+ */
+export const ENGINE_FACTORY = Symbol.for('nestjs-locked/EngineFactory');
+
+export const DEFAULT_KEY_PREFIX = 'lock:';
+const DEFAULT_START_MS = 10_000;
+
+/** The engine whose leases are in Redis. */
+export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
+  const { connection, fenceKeepMs } = moduleOptions;
+  const { keyPrefix = DEFAULT_KEY_PREFIX, startMs = DEFAULT_START_MS } = moduleOptions;
+  const redis = openRedis(connection);
+  const store = new RedisLockStore({
+    client: redis.client,
+    clock: systemClock,
+    keyPrefix,
+    leaseMs: supplies.options.leaseMs,
+    startMs,
+    ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
+    closeClient: () => redis.close(),
+  });
+  return new Engine({ ...supplies, store });
+};

@@ -1,0 +1,169 @@
+import { LockStoreError } from '../core/lock.errors.js';
+import type { LockDirectory } from '../core/store/lock-directory.js';
+import type {
+  AcquireCommand,
+  AcquireReply,
+  LeaveCommand,
+  LeaveReply,
+  LockStore,
+  RecheckCommand,
+  RecheckReply,
+  ReleaseCommand,
+  ReleaseReply,
+  RenewCommand,
+  RenewReply,
+  RequeueCommand,
+  RequeueReply,
+  StoreListener,
+  Unknown,
+} from '../core/store/lock-store.js';
+import type { InMemoryLockStore } from './in-memory-lock-store.js';
+
+/** The line to the store, which a test can cut. What is in the store stays there, and leases run out meanwhile. */
+export class StoreLine {
+  readonly #listeners = new Set<StoreListener>();
+  #isDown = false;
+
+  get isDown(): boolean {
+    return this.#isDown;
+  }
+
+  cut(): void {
+    if (this.#isDown) return;
+    this.#isDown = true;
+    for (const listener of this.#listeners) tellCut(listener);
+  }
+
+  mend(): void {
+    if (!this.#isDown) return;
+    this.#isDown = false;
+    for (const listener of this.#listeners) {
+      listener.storeBack();
+      listener.reconnected();
+    }
+  }
+
+  /** @returns ends the listening */
+  listen(listener: StoreListener): () => void {
+    this.#listeners.add(listener);
+    if (this.#isDown) tellCut(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+function tellCut(listener: StoreListener): void {
+  listener.inboxLost();
+  listener.storeLost(unanswered().cause);
+}
+
+/** The in-memory store behind a line. While that is cut, every command fails and no message arrives. */
+export class InterruptibleStore implements LockStore {
+  readonly processId: string;
+  readonly commandTimeoutMs: number;
+  readonly directory: LockDirectory;
+  readonly #store: InMemoryLockStore;
+  readonly #line: StoreLine;
+  readonly #opensDown: boolean;
+  #stopListening: () => void = () => {};
+
+  /** @param opensDown whether it can be opened while the line is cut */
+  constructor(store: InMemoryLockStore, line: StoreLine, opensDown: boolean) {
+    this.#store = store;
+    this.#line = line;
+    this.#opensDown = opensDown;
+    this.processId = store.processId;
+    this.commandTimeoutMs = store.commandTimeoutMs;
+    this.directory = interruptibleDirectory(store.directory, line);
+  }
+
+  get inboxReady(): boolean {
+    return this.#store.inboxReady && !this.#line.isDown;
+  }
+
+  async open(listener: StoreListener): Promise<void> {
+    if (!this.#opensDown) assertUp(this.#line);
+    const message: StoreListener['message'] = (it) => {
+      if (!this.#line.isDown) listener.message(it);
+    };
+    this.#stopListening = this.#line.listen(listener);
+    await this.#store.open({ ...silent, message });
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening();
+    await this.#store.close();
+  }
+
+  async acquire(command: AcquireCommand): Promise<AcquireReply> {
+    return this.#line.isDown ? unanswered() : this.#store.acquire(command);
+  }
+
+  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    return this.#line.isDown ? commands.map(unanswered) : this.#store.acquireTogether(commands);
+  }
+
+  async recheck(command: RecheckCommand): Promise<RecheckReply> {
+    return this.#line.isDown ? unanswered() : this.#store.recheck(command);
+  }
+
+  async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
+    return this.#line.isDown ? commands.map(unanswered) : this.#store.renew(commands);
+  }
+
+  async release(command: ReleaseCommand): Promise<ReleaseReply> {
+    return this.#line.isDown ? unanswered() : this.#store.release(command);
+  }
+
+  async requeue(command: RequeueCommand): Promise<RequeueReply> {
+    return this.#line.isDown ? unanswered() : this.#store.requeue(command);
+  }
+
+  async leave(command: LeaveCommand): Promise<LeaveReply> {
+    return this.#line.isDown ? unanswered() : this.#store.leave(command);
+  }
+}
+
+/** The store in memory has nothing else to tell than messages. */
+const silent: StoreListener = {
+  message: () => {},
+  reconnected: () => {},
+  inboxLost: () => {},
+  storeLost: () => {},
+  storeBack: () => {},
+  mayEvict: () => {},
+};
+
+function interruptibleDirectory(directory: LockDirectory, line: StoreLine): LockDirectory {
+  return {
+    async label(key, token, label) {
+      assertUp(line);
+      await directory.label(key, token, label);
+    },
+    async inspect(key) {
+      assertUp(line);
+      return directory.inspect(key);
+    },
+    async *list(pattern) {
+      assertUp(line);
+      yield* directory.list(pattern);
+    },
+    async revoke(key) {
+      assertUp(line);
+      return directory.revoke(key);
+    },
+    async ping() {
+      assertUp(line);
+      await directory.ping();
+    },
+  };
+}
+
+function assertUp(line: StoreLine): void {
+  if (line.isDown) throw unanswered().cause;
+}
+
+/** As when the connection is known to be down: the command was not sent. */
+function unanswered(): Unknown {
+  const cause = new LockStoreError('the store is down: the test has called storeDown()');
+  return { kind: 'unknown', cause, neverRan: true };
+}

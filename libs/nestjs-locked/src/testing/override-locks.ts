@@ -1,0 +1,57 @@
+import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/redis-engine.js';
+import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
+import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
+import { makeEngine, TestLocks } from './test-locks.js';
+
+/** What this needs of a `TestingModuleBuilder` of @nestjs/testing 11 and 12, on which the library does not depend. */
+export interface OverridableProviders {
+  /** As in @nestjs/testing. */
+  overrideProvider(token: symbol): { useValue(value: unknown): unknown };
+}
+
+/** What `overrideLocks` takes besides the builder. */
+export interface OverrideLocksOptions {
+  /** Applications with the same object exclude each other, like instances that share one Redis. @default a new one */
+  readonly locks?: TestLocks;
+  /**
+   * The options of every lock module, in place of those that the application gives. What the application has to make
+   * them (`useFactory`, or the method of `useClass` and `useExisting`) is then not called: for an application whose
+   * configuration is not there in a test. @default the application's own options
+   */
+  readonly options?: Omit<RedisLockModuleOptions, 'connection'>;
+}
+
+/**
+ * Runs a real application without Redis: all its lock modules keep their locks in memory, however they were imported
+ * and whatever their names are. Call it before `compile()`.
+ *
+ * Nothing connects to Redis; `connection` is not even looked at. All other options stay in force, with the checks that
+ * are made at start.
+ *
+ * @example
+ * const builder = Test.createTestingModule({ imports: [AppModule] });
+ * const locks = overrideLocks(builder);
+ * const app = (await builder.compile()).createNestApplication();
+ * @returns what tells the test who locked what, and decides what the application meets
+ */
+export function overrideLocks(
+  builder: OverridableProviders,
+  { locks = new TestLocks(), options }: OverrideLocksOptions = {},
+): TestLocks {
+  const engineInMemory: EngineFactory = ({ connection, keyPrefix = '' }, supplies, Engine) =>
+    makeEngine(locks, { supplies, Engine, place: `${serverName(connection)} ${keyPrefix}` });
+  builder.overrideProvider(ENGINE_FACTORY).useValue(engineInMemory);
+  if (options !== undefined) {
+    builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...options });
+  }
+  return locks;
+}
+
+const servers: unknown[] = [];
+
+/** The same text for the same URL or object: services exclude each other if they would do so in Redis. */
+function serverName(connection: unknown): string {
+  if (typeof connection === 'string') return connection;
+  if (!servers.includes(connection)) servers.push(connection);
+  return `#${servers.indexOf(connection)}`;
+}

@@ -1,0 +1,175 @@
+import { LockError, type LockErrorCode, LockLostError } from '../core/lock.errors.js';
+import type { Lock } from '../core/lock.js';
+import type { Keys } from '../core/lock.options.js';
+import { systemClock } from '../core/time/clock.js';
+import { settled } from './settled.js';
+
+/**
+ * What has become of a call that asked for a lock, so far.
+ *
+ * - `waiting`: it has no answer yet
+ * - `held`: it has the lock now
+ * - `released`: it had the lock until its end
+ * - `lost`: it had the lock, and lost it before its end
+ * - `busy`: somebody else had the lock, whether the call threw, skipped, gave something instead, or null
+ * - `aborted`: the wait was ended by the call's signal, or by the end of the application
+ * - `store-failed`: the store did not answer
+ * - `refused`: a key or an option is wrong, or the lock was asked for inside an open transaction; with
+ *   `insideTransaction: 'restart'`, the call that follows has the lock
+ */
+export type LockOutcome =
+  'waiting' | 'held' | 'released' | 'lost' | 'busy' | 'aborted' | 'store-failed' | 'refused';
+
+/** One call that asked for a lock. A plain object, to be compared as a whole. */
+export interface LockCall {
+  /** Who asked: `StockService.take`, `LockInterceptor('stock:<params.id>')`, `withLock`, `acquire` or `tryAcquire`. */
+  readonly by: string;
+  /** What it asked for, in its own order. */
+  readonly keys: readonly string[];
+  /** What has become of it. */
+  readonly outcome: LockOutcome;
+  /** The name of the lock service, if it has one. */
+  readonly service?: string;
+}
+
+const FAILURES: Partial<Record<LockErrorCode, LockOutcome>> = {
+  LOCK_NOT_ACQUIRED: 'busy',
+  LOCK_ABORTED: 'aborted',
+  LOCK_STORE_FAILED: 'store-failed',
+};
+
+/** How long a test waits for a call at most: less than the time limit of a test in Jest and Vitest. */
+const PATIENCE_MS = 4_000;
+
+/** A call that goes on, or has ended. */
+export class RecordedCall {
+  readonly #by: string;
+  readonly #keys: readonly string[];
+  readonly #service: string | undefined;
+  readonly #answered: () => void;
+  #lock: Lock | undefined;
+  #unlocked: LockOutcome | undefined;
+
+  constructor(by: string, keys: Keys, service: string | undefined, answered: () => void) {
+    this.#by = by;
+    this.#keys = [keys].flat();
+    this.#service = service;
+    this.#answered = answered;
+  }
+
+  locked(lock: Lock): void {
+    this.#lock = lock;
+    this.#answered();
+  }
+
+  /** The call has ended, or it is at its end if it was given a lock to release. */
+  async until<T>(result: Promise<T>): Promise<T> {
+    try {
+      const value = await result;
+      this.#unlocked = 'busy'; // unless it has locked: it has skipped its work, or given something instead
+      return value;
+    } catch (error) {
+      this.#unlocked = (error instanceof LockError && FAILURES[error.code]) || 'refused';
+      throw error;
+    } finally {
+      this.#answered();
+    }
+  }
+
+  is(outcome: LockOutcome, key: string, service: string | undefined): boolean {
+    return this.#service === service && this.#keys.includes(key) && this.#outcome === outcome;
+  }
+
+  get #outcome(): LockOutcome {
+    return this.#lock === undefined ? (this.#unlocked ?? 'waiting') : outcomeOf(this.#lock);
+  }
+
+  snapshot(): LockCall {
+    const call = { by: this.#by, keys: [...this.#keys], outcome: this.#outcome };
+    return this.#service === undefined ? call : { ...call, service: this.#service };
+  }
+}
+
+function outcomeOf(lock: Lock): LockOutcome {
+  try {
+    lock.assertHeld();
+    return 'held';
+  } catch (error) {
+    return error instanceof LockLostError && error.reason === 'released' ? 'released' : 'lost';
+  }
+}
+
+/** The calls of all lock services that belong together, in the order in which they asked. */
+export class RecordedCalls {
+  #calls: RecordedCall[] = [];
+  /** Whether calls are kept after their end. */
+  keeps = true;
+  readonly #waiting = new Set<RecordedCall>();
+  readonly #onWaiting: (isAnyWaiting: boolean) => void;
+  readonly #watchers = new Set<() => void>();
+
+  /** @param onWaiting told whenever a call begins or ceases to wait, whether any call waits now */
+  constructor(onWaiting: (isAnyWaiting: boolean) => void) {
+    this.#onWaiting = onWaiting;
+  }
+
+  asked(by: string, keys: Keys, service: string | undefined): RecordedCall {
+    const answered = (): void => {
+      this.#waiting.delete(call);
+      this.#changed();
+    };
+    const call = new RecordedCall(by, keys, service, answered);
+    if (this.keeps) this.#calls.push(call);
+    this.#waiting.add(call);
+    this.#changed();
+    return call;
+  }
+
+  forget(): void {
+    this.#calls = [];
+  }
+
+  snapshot(): LockCall[] {
+    return this.#calls.map((call) => call.snapshot());
+  }
+
+  find(outcome: LockOutcome, key: string, service: string | undefined): LockCall | undefined {
+    return this.#calls.find((call) => call.is(outcome, key, service))?.snapshot();
+  }
+
+  /** @throws Error if it takes too long, with the calls that came instead */
+  async until(outcome: LockOutcome, key: string, service: string | undefined): Promise<void> {
+    const end = systemClock.now() + PATIENCE_MS;
+    for (;;) {
+      const change = this.#nextChange(end);
+      await settled(); // the answer to a call that has just asked may be on its way
+      if (this.find(outcome, key, service) !== undefined) return change.forget();
+      if (systemClock.now() >= end) throw new Error(this.#nobody(outcome, key));
+      await change.promise;
+    }
+  }
+
+  #nextChange(end: number): { readonly promise: Promise<void>; readonly forget: () => void } {
+    let changed!: () => void;
+    const promise = new Promise<void>((resolve) => (changed = resolve));
+    const cancel = systemClock.after(Math.max(0, end - systemClock.now()), changed);
+    this.#watchers.add(changed);
+    const forget = (): void => {
+      cancel();
+      this.#watchers.delete(changed);
+    };
+    void promise.then(forget);
+    return { promise, forget };
+  }
+
+  #changed(): void {
+    this.#onWaiting(this.#waiting.size > 0);
+    for (const changed of [...this.#watchers]) changed();
+  }
+
+  #nobody(outcome: LockOutcome, key: string): string {
+    const calls = this.snapshot().map((it) => `${it.by} (${it.keys.join(', ')}): ${it.outcome}`);
+    const seen = calls.length === 0 ? 'no call has asked for a lock' : calls.join('; ');
+    return `No call for '${key}' was ${outcome} within ${PATIENCE_MS / 1_000} s: ${seen}`;
+  }
+}

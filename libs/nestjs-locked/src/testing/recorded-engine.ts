@@ -1,0 +1,54 @@
+import type { HeldLock } from '../core/calls/held-lock.js';
+import type { LockEngine, LockEngineOptions } from '../core/engine/lock-engine.js';
+import type { Lock } from '../core/lock.js';
+import type { Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type { RecordedCall, RecordedCalls } from './recorded-calls.js';
+
+/**
+ * An engine that writes down who asks it for locks, and what becomes of each call.
+ *
+ * @param Engine that of the application, which may use another copy of this package than the test does
+ */
+export function recordedEngine(
+  Engine: typeof LockEngine,
+  options: LockEngineOptions,
+  calls: RecordedCalls,
+): LockEngine {
+  const asked = (by: string, keys: Keys): RecordedCall => calls.asked(by, keys, options.name);
+
+  class RecordedEngine extends Engine {
+    override withLock<T>(
+      keys: Keys,
+      given: WithLockOptions,
+      work: (lock: Lock) => T | Promise<T>,
+      callSite?: string,
+    ): Promise<T> {
+      const call = asked(callSite ?? 'withLock', keys);
+      const recorded = (lock: Lock): T | Promise<T> => {
+        call.locked(lock);
+        return work(lock);
+      };
+      return call.until(super.withLock(keys, given, recorded, callSite));
+    }
+
+    override acquire(keys: Keys, given?: LockOptions): Promise<HeldLock> {
+      const call = asked('acquire', keys);
+      return call.until(lockedBy(call, super.acquire(keys, given)));
+    }
+
+    override tryAcquire(keys: Keys, given?: LockOptions): Promise<HeldLock | null> {
+      const call = asked('tryAcquire', keys);
+      return call.until(lockedBy(call, super.tryAcquire(keys, given)));
+    }
+  }
+  return new RecordedEngine(options);
+}
+
+async function lockedBy<T extends Lock | null>(
+  call: RecordedCall,
+  acquired: Promise<T>,
+): Promise<T> {
+  const lock = await acquired;
+  if (lock !== null) call.locked(lock);
+  return lock;
+}

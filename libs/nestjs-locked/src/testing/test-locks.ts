@@ -1,0 +1,285 @@
+import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
+import { LockConfigError } from '../core/lock.errors.js';
+import type { LockServiceOptions } from '../core/lock.options.js';
+import { resolveServiceOptions } from '../core/resolved.options.js';
+import { processIdOf } from '../core/store/lease-token.js';
+import { LockService } from '../nest/lock.service.js';
+import { InMemoryLockStore } from './in-memory-lock-store.js';
+import { InMemoryLocks } from './in-memory-locks.js';
+import { InterruptibleStore, StoreLine } from './interruptible-store.js';
+import { type LockCall, RecordedCalls } from './recorded-calls.js';
+import { recordedEngine } from './recorded-engine.js';
+import { settled } from './settled.js';
+import { TestClock } from './test-clock.js';
+
+/** How the entry points of this folder make an engine whose locks are those of the test. */
+export let makeEngine: (locks: TestLocks, wanted: WantedEngine) => LockEngine;
+
+/** Locks that nobody can ask for their calls, which would only pile up. */
+export let makeUnrecorded: () => TestLocks;
+
+/** Which lock service is meant, where an application has several. */
+export interface ServiceOfTest {
+  /** The `name` of its module. @default the service without a name */
+  readonly service?: string;
+}
+
+/** How somebody else holds a key. */
+export interface HoldOptions extends ServiceOfTest {
+  /** After this time the key is free again, in milliseconds, as after a crash. @default it is held until `release()` */
+  readonly forMs?: number;
+  /** What `LockNotAcquiredError.holder` and `inspect` show as the holder's label. @default none */
+  readonly label?: string;
+}
+
+/** Somebody else who holds a key: another process, as far as the application can tell. */
+export interface OtherHolder extends Disposable {
+  /** Gives the key back; the call that has waited longest gets it. Doing so twice, or too late, does nothing. */
+  release(): void;
+}
+
+const HERE = '';
+
+interface WantedEngine {
+  readonly supplies: Omit<LockEngineOptions, 'store' | 'clock'>;
+  /** Of the copy of this package that the application uses. @default the one that the test uses */
+  readonly Engine?: typeof LockEngine;
+  /** Where the keys of a service are: services with the same place exclude each other. @default that of unit tests */
+  readonly place?: string;
+  /** Whether the service can be used for the first time while the store is down. @default false */
+  readonly opensDown?: boolean;
+}
+
+/** How long leases of somebody else that are handed on may take to be confirmed; it does not matter in memory. */
+const OTHERS_LEASE_MS = 30_000;
+
+/**
+ * The locks of a test: they are kept in memory and really exclude, by the rules of the real ones. It tells which calls
+ * asked for which keys, and lets a test decide what the application meets: a key that somebody else holds, a lock that
+ * is lost, a store that is down, and time that passes.
+ *
+ * Services and applications that are given the same object exclude each other, like processes that share one Redis.
+ *
+ * @example
+ * const locks = new TestLocks({ waitMs: 0 });
+ * const stock = withTestLocks(new StockService(), locks);
+ * locks.hold('stock:42');
+ * await expect(stock.take('42')).rejects.toThrow(LockNotAcquiredError);
+ */
+export class TestLocks {
+  readonly #options: LockServiceOptions;
+  readonly #clock = new TestClock();
+  readonly #line = new StoreLine();
+  readonly #calls = new RecordedCalls((isWaiting) => (this.#clock.isWaitedFor = isWaiting));
+  readonly #services = new Map<string | undefined, LockService>();
+  readonly #places = new Map<string | undefined, string>();
+  readonly #locksAt = new Map<string, InMemoryLocks>();
+  readonly #processes = new Set<string>();
+  readonly #others = new Set<OtherHolder>();
+
+  /**
+   * @param options of the services of unit tests: `service()` and `withTestLocks`. Modules have options of their own
+   * @throws LockConfigError
+   */
+  constructor(options: LockServiceOptions = {}) {
+    resolveServiceOptions(options);
+    this.#options = options;
+  }
+
+  // ---- what the application has done ------------------------------------------------------------------------
+
+  /**
+   * The calls that have asked for a lock, in order, as plain objects.
+   *
+   * @example
+   * expect(locks.calls).toEqual([
+   *   { by: 'StockService.take', keys: ['stock:42'], outcome: 'released' },
+   * ]);
+   */
+  get calls(): readonly LockCall[] {
+    return this.#calls.snapshot();
+  }
+
+  /**
+   * Resolves when a call of the application holds the key.
+   * @throws Error if there is none within four seconds
+   */
+  async untilHeld(key: string, { service }: ServiceOfTest = {}): Promise<void> {
+    await this.#calls.until('held', key, service);
+  }
+
+  /**
+   * Resolves when a call of the application waits for the key.
+   * @throws Error if there is none within four seconds
+   */
+  async untilWaiting(key: string, { service }: ServiceOfTest = {}): Promise<void> {
+    await this.#calls.until('waiting', key, service);
+  }
+
+  // ---- what the application meets ---------------------------------------------------------------------------
+
+  /**
+   * Somebody else holds the key: calls for it wait, and are busy when their `waitMs` is over.
+   * @throws LockConfigError if it is held already, or if no module has provided the service
+   */
+  hold(key: string, { forMs = Infinity, label, service }: HoldOptions = {}): OtherHolder {
+    const locks = this.#locksOf(service);
+    const by = this.#holderOf(key, service)?.by;
+    if (by === undefined) this.#takeIdleLease(locks, key);
+    if (locks.entry(key).lock !== undefined) {
+      throw new LockConfigError(
+        `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already`,
+        key,
+      );
+    }
+    const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
+    const token = `${other.processId}:1`;
+    void other.acquire({ key, token, leaseMs: forMs, nowait: true });
+    if (label !== undefined) void other.label(key, token, label);
+    const release = (): void => {
+      this.#others.delete(holder);
+      void other.release({ key, token, used: 0 });
+    };
+    const holder: OtherHolder = { release, [Symbol.dispose]: release };
+    this.#others.add(holder);
+    return holder;
+  }
+
+  /**
+   * Takes the key away from the call that holds it: its `signal` aborts with a `LockLostError` ('stolen'), which has
+   * happened when this resolves. The next call that waits gets the key. For a lock that expires because it could not be
+   * renewed, call `storeDown()` and `advance(leaseMs)`.
+   * @throws LockConfigError if no call of the application holds the key
+   */
+  async lose(key: string, { service }: ServiceOfTest = {}): Promise<void> {
+    const locks = this.#locksOf(service);
+    await settled();
+    const token = locks.entry(key).lock?.token;
+    if (token === undefined || this.#holderOf(key, service) === undefined) {
+      throw new LockConfigError(
+        `Cannot take '${key}' away: no call holds it; await untilHeld('${key}') first`,
+        key,
+      );
+    }
+    this.#takeAway(locks, key, token);
+    await settled();
+  }
+
+  /**
+   * From now on the store does not answer. A single try ends in `LockStoreError` at once, a call that waits when its
+   * `waitMs` is over, and once `failFastAfterMs` have passed, every new call does so at once. Locks that are held are
+   * lost when their leases have run out. An application does not start, unless `startWithoutRedis` lets it.
+   */
+  storeDown(): void {
+    this.#line.cut();
+  }
+
+  /** The store answers again: calls that wait ask it at once, and locks that are still held are renewed. */
+  storeUp(): void {
+    this.#line.mend();
+  }
+
+  /**
+   * Lets the time of the locks jump forward, without waiting: waits end, leases are renewed or run out, whatever is due
+   * in between, in its order. The clock of the process stays what it is, and so do the timers of the application.
+   * @throws LockConfigError if it is not a number of milliseconds from 0
+   */
+  async advance(ms: number): Promise<void> {
+    if (!Number.isFinite(ms) || ms < 0) {
+      throw new LockConfigError(
+        `Cannot advance the time by ${String(ms)} ms: it must be a number of milliseconds from 0`,
+      );
+    }
+    await this.#clock.advance(ms);
+  }
+
+  /**
+   * For the next test with the same application: forgets the calls, releases what somebody else holds, and has the
+   * store answer again. Locks that the application itself holds stay.
+   */
+  reset(): void {
+    for (const other of this.#others) other.release();
+    this.storeUp();
+    this.#calls.forget();
+  }
+
+  // ---- services ---------------------------------------------------------------------------------------------
+
+  /** The lock service of unit tests, to be passed to a constructor; always the same one for the same name. */
+  service(name?: string): LockService {
+    let service = this.#services.get(name);
+    if (service === undefined) {
+      const supplies = { name, options: resolveServiceOptions(this.#options), report: () => {} };
+      service = new LockService(this.#makeEngine({ supplies, opensDown: true }));
+      this.#services.set(name, service);
+    }
+    return service;
+  }
+
+  static {
+    makeEngine = (locks, wanted) => locks.#makeEngine(wanted);
+    makeUnrecorded = () => {
+      const locks = new TestLocks();
+      locks.#calls.keeps = false;
+      return locks;
+    };
+  }
+
+  #makeEngine({
+    supplies,
+    Engine = LockEngine,
+    place,
+    opensDown = false,
+  }: WantedEngine): LockEngine {
+    const { name } = supplies;
+    this.#places.set(name, place ?? this.#places.get(name) ?? HERE);
+    const memory = new InMemoryLockStore(() => this.#locksOf(name), supplies.options.leaseMs);
+    this.#processes.add(memory.processId);
+    const store = new InterruptibleStore(memory, this.#line, opensDown);
+    return recordedEngine(Engine, { ...supplies, store, clock: this.#clock }, this.#calls);
+  }
+
+  /** Asked for when a key is used, because the service without a name may be made after the others. */
+  #locksOf(service: string | undefined): InMemoryLocks {
+    const place = this.#placeOf(service);
+    let locks = this.#locksAt.get(place);
+    if (locks === undefined) {
+      locks = new InMemoryLocks(this.#clock);
+      this.#locksAt.set(place, locks);
+    }
+    return locks;
+  }
+
+  /** The service without a name is always here, so that a test can hold its keys before the application is made. */
+  #placeOf(service: string | undefined): string {
+    if (service === undefined) return HERE;
+    const place = this.#places.get(service);
+    if (place === undefined) {
+      throw new LockConfigError(
+        `Cannot find the lock service '${service}': no lock module of this test has that name, or the module is not compiled yet`,
+      );
+    }
+    return place === this.#places.get(undefined) ? HERE : place;
+  }
+
+  /** A call that holds the key, of this service or of another that has its keys in the same place. */
+  #holderOf(key: string, service: string | undefined): LockCall | undefined {
+    const place = this.#placeOf(service);
+    return [service, undefined, ...this.#places.keys()]
+      .filter((other) => this.#placeOf(other) === place)
+      .map((other) => this.#calls.find('held', key, other))
+      .find((call) => call !== undefined);
+  }
+
+  /** A lease that is only kept for the next call (`lingerMs`) goes to whoever asks for it. */
+  #takeIdleLease(locks: InMemoryLocks, key: string): void {
+    const token = locks.entry(key).lock?.token;
+    if (token === undefined || !this.#processes.has(processIdOf(token) ?? '')) return;
+    this.#takeAway(locks, key, token);
+  }
+
+  #takeAway(locks: InMemoryLocks, key: string, token: string): void {
+    locks.tellNow({ kind: 'revoked', key, token });
+    void new InMemoryLockStore(locks, OTHERS_LEASE_MS).release({ key, token, used: 0 });
+  }
+}
