@@ -45,6 +45,7 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   'nestjs-cls': ['ClsModule'],
   typeorm: ['DataSource'],
   './stock.service.js': ['StockService'],
+  './app.module.js': ['AppModule'],
   './fixtures.js': [
     ...['Cart', 'Order', 'Stock', 'dataSource', 'id', 'loadStock', 'locks', 'sendReport'],
     'supplier',
