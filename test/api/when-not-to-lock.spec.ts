@@ -13,7 +13,7 @@ const examples = [page, readDocument('docs/losing-a-lock.md')].flatMap(({ blocks
 /** Calls each example from two sides at once. Its output is compared with what the pages say. */
 const SCRIPT = `
 import { DataSource } from 'typeorm';
-import { inMemoryLockService } from 'nestjs-locked/testing';
+import { TestLocks } from 'nestjs-locked/testing';
 import { take } from './one-update.js';
 import { pay } from './unique-index.js';
 import { save } from './version-column.js';
@@ -39,7 +39,7 @@ result.forUpdate = await both(() => reduce(db, '42', (quantity) => quantity - 4)
 const done: number[] = [];
 await Promise.all([1, 2].map(() => workOnOne(db, async (id) => void done.push(id))));
 result.jobs = [done.sort(), await workOnOne(db, async () => {})];
-const locks = inMemoryLockService();
+const locks = new TestLocks().service();
 await setPrice(db, locks, '42', 5);
 await db.query('UPDATE product SET fence = 9007199254740991');
 result.fenced = await setPrice(db, locks, '42', 6).catch((error: Error) => error.message);
