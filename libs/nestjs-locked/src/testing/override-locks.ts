@@ -6,7 +6,10 @@ import { makeEngine, TestLocks } from './test-locks.js';
 /** What this needs of a `TestingModuleBuilder` of @nestjs/testing 11 and 12, on which the library does not depend. */
 export interface OverridableProviders {
   /** As in @nestjs/testing. */
-  overrideProvider(token: symbol): { useValue(value: unknown): unknown };
+  overrideProvider(token: symbol): {
+    /** Takes the place of the provider. */
+    useValue(value: unknown): unknown;
+  };
 }
 
 /** What `overrideLocks` takes besides the builder. */
