@@ -73,8 +73,10 @@ async function start(): Promise<Started> {
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (text: Buffer) => (output += text.toString()));
   }
+  const url = `http://127.0.0.1:${port}`;
   await eventually(() => expect(output).toContain('successfully started'));
-  return { pid: child.pid, url: `http://127.0.0.1:${port}` };
+  await eventually(() => fetch(url)); // Nest says so shortly before it listens
+  return { pid: child.pid, url };
 }
 
 async function reportOf({ url }: Started, name: string) {
