@@ -43,7 +43,8 @@ describe('a holder', () => {
 
       await sleep(leaseMs / 3 - 500); // the first renewal falls into the time of errors
       await admin.replicaof('127.0.0.1', 1);
-      await eventually(() => expect(events).toHaveLength(1));
+      const types = (): string[] => events.map(({ type }) => type);
+      await eventually(() => expect(types()).toContain('renewal-unknown'));
       await sleep(500); // several tries fail
       const lowest = lock.remainingMs();
       await admin.replicaof('NO', 'ONE');
@@ -51,10 +52,9 @@ describe('a holder', () => {
       await sleep(leaseMs / 2);
 
       expect(lock.signal.aborted).toBe(false);
-      expect(events).toMatchObject([{ type: 'renewal-unknown', key }]);
+      expect(types()).toEqual(['store-lost', 'renewal-unknown', 'store-back']);
       expect(await observer.holder(key)).toBe(held);
       expect(await lock.release()).toBe(true);
-      measure('warnings', events.length);
       measure('left of the lease at the worst', lowest, 'ms');
     },
   );
