@@ -65,6 +65,19 @@ describe('while the store is away', () => {
     expect(await outer).toBe('joined');
   });
 
+  it('work that ends gives its result at once, and the release follows', async () => {
+    const { store, engine } = await startScripted();
+    const mayEnd = makeGate();
+    const work = engine.withLock(KEY, {}, () => mayEnd.opened.then(() => 'done'));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    store.listener.storeLost(cause);
+    mayEnd.open();
+    expect(await work).toBe('done');
+    expect((await store.next('release')).command.token).toBe(ask.command.token);
+  });
+
   it('is told once, with the first reason, and once that it is over', async () => {
     const { clock, store, engine, events } = await startWithout(5_000);
     store.listener.storeLost(new LockStoreError('and now the power, too'));

@@ -21,7 +21,14 @@ const store = new RedisLockStore({
   closeClient: () => redis.close(),
 });
 const ignore = () => {};
-await store.open({ message: ignore, reconnected: ignore, inboxLost: ignore, mayEvict: ignore });
+await store.open({
+  message: ignore,
+  reconnected: ignore,
+  inboxLost: ignore,
+  storeLost: ignore,
+  storeBack: ignore,
+  mayEvict: ignore,
+});
 
 let count = 0;
 function acquire() {

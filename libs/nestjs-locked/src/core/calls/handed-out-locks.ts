@@ -61,9 +61,10 @@ export class HandedOutLocks {
   };
 
   async #leave(lock: HeldLock): Promise<void> {
+    const { report, options, outage } = this.#parts;
     const settled = lock.settle();
-    if (lock.isOutlived) this.#parts.report({ type: 'outlived', key: lock.key });
-    else if (this.#parts.options.awaitRelease) await settled;
+    if (lock.isOutlived) report({ type: 'outlived', key: lock.key });
+    else if (options.awaitRelease && !outage.isKnown) await settled;
   }
 
   /** Waits until no lock is left, for `limitMs` at most. */

@@ -18,8 +18,13 @@ export class Outage {
     this.#report = report;
   }
 
+  /** Whether the store is away. */
+  get isKnown(): boolean {
+    return this.#cause !== undefined;
+  }
+
   begins(cause: LockStoreError): void {
-    const isKnown = this.#cause !== undefined;
+    const { isKnown } = this;
     this.#cause = cause;
     if (isKnown) return;
     this.#since = this.#clock.now();
