@@ -366,6 +366,15 @@ describe('an option that nobody reads', () => {
     },
   );
 
+  it('what is no object is refused, too', async () => {
+    const { a } = two();
+    for (const wrong of [null, 5, () => {}]) {
+      const options = wrong as unknown as object;
+      await expect(a.tryAcquire('k', options)).rejects.toThrow('Invalid options');
+      await expect(a.acquire('k', options)).rejects.toThrow('Invalid options');
+    }
+  });
+
   it('onBusy is none of acquire and tryAcquire', async () => {
     const { a } = two();
     const options = { onBusy: 'skip' } as object;

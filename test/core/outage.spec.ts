@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { settled } from '../support/fake-clock.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
-import { granted, unknown } from '../support/scripted-store.js';
+import { granted, ScriptedStore, unknown } from '../support/scripted-store.js';
 
 const cause = new LockStoreError('the cable is out');
 const refused = {
@@ -65,6 +67,37 @@ describe('while the store is away', () => {
     expect(await outer).toBe('joined');
   });
 
+  it('is not told if it is over in a moment, however often that happens', async () => {
+    const { clock, store, events, nothingLeft } = await startScripted();
+    for (let n = 0; n < 3; n++) {
+      store.listener.storeLost(cause);
+      await clock.advance(499);
+      store.listener.storeBack();
+      await clock.advance(2_000);
+    }
+    expect(events).toEqual([]);
+    await nothingLeft();
+  });
+
+  it('nothing goes on when the application closes in the first moment, or while it looks for the store', async () => {
+    const lost = await startWithout(0);
+    await lost.engine.close(0);
+    await lost.clock.advance(5_000);
+    expect([lost.events, lost.clock.timers]).toEqual([[], 0]);
+
+    const clock = new FakeClock();
+    const store = new ScriptedStore();
+    store.open = async () => Promise.reject(cause);
+    const options = resolveServiceOptions({});
+    const late = new LockEngine({ store, clock, options, report: () => {}, random: () => 0 });
+    late.openLater(cause);
+    await clock.advance(2_500);
+    await expect(late.inspect(KEY)).rejects.toThrow('the cable is out');
+    await expect(late.forceRelease(KEY)).rejects.toThrow('the cable is out');
+    await late.close(0);
+    expect(clock.timers).toBe(0);
+  });
+
   it('work that ends gives its result at once, and the release follows', async () => {
     const { store, engine } = await startScripted();
     const mayEnd = makeGate();
@@ -78,9 +111,11 @@ describe('while the store is away', () => {
     expect((await store.next('release')).command.token).toBe(ask.command.token);
   });
 
-  it('is told once, with the first reason, and once that it is over', async () => {
+  it('is told once for each reason, and once that it is over', async () => {
     const { clock, store, engine, events } = await startWithout(5_000);
-    store.listener.storeLost(new LockStoreError('and now the power, too'));
+    store.listener.storeLost(new LockStoreError('the cable is out'));
+    const power = new LockStoreError('and now the power, too');
+    store.listener.storeLost(power);
     await expect(engine.acquire('other')).rejects.toThrow('and now the power, too');
     await expect(engine.ping()).rejects.toThrow('and now the power, too');
     store.listener.storeBack();
@@ -88,6 +123,7 @@ describe('while the store is away', () => {
     await clock.advance(1_000);
     expect(events).toEqual([
       { type: 'store-lost', cause },
+      { type: 'store-lost', cause: power },
       { type: 'store-back', awayMs: 5_000 },
     ]);
     expect(await engine.ping()).toBe(0);

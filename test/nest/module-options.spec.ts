@@ -129,6 +129,16 @@ describe('RedisLockModule options', () => {
     );
   });
 
+  it.each([undefined, null, 'redis://localhost'])(
+    'refuses %p in the place of options',
+    (options) => {
+      expect(() => RedisLockModule.forRoot(options as never)).toThrow(
+        "RedisLockModule.forRoot needs options, such as { connection: 'redis://localhost:6379' }",
+      );
+      expect(() => RedisLockModule.forRootAsync(options as never)).toThrow(LockConfigError);
+    },
+  );
+
   it('refuses what useFactory cannot decide, and what forRootAsync() does not know', async () => {
     const useFactory = (): RedisLockModuleOptions =>
       ({ connection, name: 'billing' }) as RedisLockModuleOptions;

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import type { RedisServer } from 'dev-servers';
+import type { Redis } from 'ioredis';
 import {
   LockService,
   LockStoreError,
@@ -10,6 +11,7 @@ import {
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
+import { connectAdmin } from '../support/connect-admin.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { startRedisServer } from '../support/own-redis.js';
@@ -81,6 +83,46 @@ describe('the log of an outage', () => {
         expect.stringMatching(/^log Redis is back after \d{4,} ms$/),
       ]);
       expect(said()[0]).toMatch(reason);
+    },
+  );
+});
+
+describe('a Redis that answers, but carries nothing out', () => {
+  it.each([
+    [
+      'is a replica now',
+      (admin: Redis) => admin.replicaof('127.0.0.1', 1),
+      (admin: Redis) => admin.replicaof('NO', 'ONE'),
+    ],
+    [
+      'is paused for writes',
+      (admin: Redis) => admin.call('CLIENT', 'PAUSE', '60000', 'WRITE'),
+      (admin: Redis) => admin.call('CLIENT', 'UNPAUSE'),
+    ],
+  ])(
+    '%s: it is away until it has answered a command, and calls fail fast',
+    async (_, stop, resume) => {
+      const { locks, lines } = await start({ leaseMs: 900, failFastAfterMs: 500 });
+      const admin = connectAdmin(server.url);
+      afterTest(() => admin.disconnect());
+      await stop(admin);
+      const calls = (): Promise<unknown> =>
+        Promise.allSettled(
+          Array.from({ length: 20 }, () =>
+            locks.tryAcquire(uniqueKey()).then((lock) => lock?.release()),
+          ),
+        );
+      for (const until = performance.now() + 2_500; performance.now() < until;) {
+        await calls();
+        await sleep(20);
+      }
+      const late = await timed(locks.withLock(uniqueKey(), () => 'ran'));
+      expect(late.outcome).toBeInstanceOf(LockStoreError);
+      expect(late.ms).toBeLessThan(150);
+      expect(lines().filter((line) => line.startsWith('log Redis is back'))).toEqual([]);
+      await resume(admin);
+      await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
+      await eventually(() => expect(lines().at(-1)).toMatch(/^log Redis is back after \d{4} ms$/));
     },
   );
 });

@@ -61,11 +61,11 @@ describe('startMs', () => {
 });
 
 describe('startWithoutRedis', () => {
-  async function startWithout(...args: string[]) {
+  async function startWithout({ startMs = 50 } = {}, ...args: string[]) {
     const logger = new RecordingLogger();
     const redis = await startRedisServer(...args);
     await redis.kill();
-    const options = { connection: redis.url, startMs: 50, startWithoutRedis: true };
+    const options = { connection: redis.url, startMs, startWithoutRedis: true };
     const root = {
       module: class Root {},
       imports: [RedisLockModule.forRoot(options)],
@@ -110,9 +110,15 @@ describe('startWithoutRedis', () => {
     await lock.release();
   });
 
+  it('finds Redis later even if the start waits for no time at all', async () => {
+    const { redis, app } = await startWithout({ startMs: 0 });
+    await redis.restart();
+    await isServed(app);
+  });
+
   it('goes on looking while a right is missing, and says so', async () => {
     const withoutChannels = ['--user', 'default', 'on', 'nopass', '~*', 'resetchannels', '+@all'];
-    const { redis, app } = await startWithout(...withoutChannels);
+    const { redis, app } = await startWithout({}, ...withoutChannels);
     await redis.restart();
     const admin = connectAdmin(redis.url);
     afterTest(() => admin.disconnect());

@@ -21,7 +21,7 @@ export type LockEvent =
    * A time-out of the database would end the process: nothing listens to the clients of a connection. Told at start.
    */
   | { readonly type: 'unguarded-clients'; readonly connection: string }
-  /** The store cannot be reached. Told once, until it is back. */
+  /** The store cannot be reached. Told once, and again if the reason is another one. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }
   /** The store may drop leases: it is set to evict keys when its memory is full. */

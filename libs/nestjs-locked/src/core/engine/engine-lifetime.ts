@@ -67,6 +67,7 @@ export class EngineLifetime {
   async #openLater(cause: LockStoreError): Promise<void> {
     const { outage, store, clock } = this.#parts;
     outage.begins(cause);
+    outage.tell();
     while (this.#closed === undefined) {
       try {
         this.#opening = store.open(this.#inbox);
@@ -113,7 +114,7 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, store, scheduler } = this.#parts;
+    const { clock, cleanUp, outage, store, scheduler } = this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
@@ -123,6 +124,7 @@ export class EngineLifetime {
     this.#unregister();
     await this.#atMost(until, cleanUp.close());
     await store.close(Math.max(0, until - clock.now()));
+    outage.close();
     scheduler.close();
   }
 

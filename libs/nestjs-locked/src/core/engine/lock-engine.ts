@@ -103,7 +103,7 @@ export class LockEngine implements LockRunner {
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
   async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
-    assertNoOnBusy(options, 'acquire');
+    assertOptionsOf('acquire', options);
     const resolved = this.#resolved(options);
     const place = this.#newPlace(resolved);
     try {
@@ -117,7 +117,7 @@ export class LockEngine implements LockRunner {
 
   /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
-    assertNoOnBusy(options, 'tryAcquire');
+    assertOptionsOf('tryAcquire', options);
     const resolved = this.#resolved({ ...options, waitMs: options?.waitMs ?? 0 });
     const place = this.#newPlace(resolved);
     try {
@@ -216,7 +216,7 @@ export class LockEngine implements LockRunner {
   async ping(): Promise<number> {
     const { outage, store, clock } = this.#calls.parts;
     outage.assertNone();
-    if (!this.#lifetime.isOpen) await this.open();
+    await this.#opened();
     const askedAt = clock.now();
     await store.directory.ping();
     return clock.now() - askedAt;
@@ -230,11 +230,13 @@ export class LockEngine implements LockRunner {
   /** @returns null if nobody holds it @throws LockStoreError */
   async inspect(key: string): Promise<LockInfo | null> {
     assertLockKey(key);
+    await this.#opened();
     const record = await this.#calls.parts.store.directory.inspect(key);
     return record === undefined ? null : lockInfo(record);
   }
 
   async *list(pattern: string): AsyncIterable<LockInfo> {
+    await this.#opened();
     for await (const key of this.#calls.parts.store.directory.list(pattern)) {
       const info = await this.inspect(key);
       if (info !== null) yield info;
@@ -244,11 +246,16 @@ export class LockEngine implements LockRunner {
   /** @throws LockStoreError */
   async forceRelease(key: string): Promise<boolean> {
     assertLockKey(key);
+    await this.#opened();
     const token = await this.#calls.parts.store.directory.revoke(key);
     if (token === undefined) return false;
     // A holder of this process must know when the caller does. The message of the store may come later.
     this.#inbox.message({ kind: 'revoked', key, token });
     return true;
+  }
+
+  async #opened(): Promise<void> {
+    if (!this.#lifetime.isOpen) await this.open();
   }
 
   /** For tests: nothing may be left when no call holds a lock or waits for one. */
@@ -258,8 +265,11 @@ export class LockEngine implements LockRunner {
   }
 }
 
-/** @throws LockConfigError if there is one: it would do nothing */
-function assertNoOnBusy(options: WithLockOptions | undefined, method: string): void {
+/** @throws LockConfigError if they are none, or have an onBusy, which would do nothing */
+function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
+  if (options !== undefined && (typeof options !== 'object' || options === null)) {
+    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
+  }
   if (options?.onBusy === undefined) return;
   throw new LockConfigError(
     `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,

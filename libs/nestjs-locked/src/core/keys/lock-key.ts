@@ -50,6 +50,8 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
  */
 export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
+    // The failure of a Promise in the place of a key must not end the process, too.
+    if (key instanceof Promise) key.catch(() => {});
     throw new LockKeyError(
       `Cannot use ${describeValue(key)} as a lock key: it must be a string, for example lockKey\`stock:\${id}\``,
     );

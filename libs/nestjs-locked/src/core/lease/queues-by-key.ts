@@ -44,8 +44,6 @@ export class QueuesByKey {
 
   async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
     for (const key of keys) this.#assertFreeHere(key);
-    const refusal = this.#parts.outage.refusal(keys[0] as string);
-    if (refusal !== undefined) throw refusal;
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.

@@ -2,14 +2,21 @@ import { LockStoreError } from '../lock.errors.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { Clock } from '../time/clock.js';
 
+/** A connection that is made anew within this time was no outage that anybody should look at. */
+const REPORT_AFTER_MS = 500;
+
 /**
- * Whether the store can be reached, as far as is known. It is reported once when it is lost, and once when it is back.
+ * Whether the store can be reached, as far as is known. It is reported once when it is lost, again if the reason is
+ * another one, and once when it is back.
  */
 export class Outage {
   readonly #clock: Clock;
   readonly #failFastAfterMs: number;
   readonly #report: ReportLockEvent;
   #since = 0;
+  /** The reason that was reported last, without its numbers. */
+  #reported: string | undefined;
+  #cancelReport: () => void = () => {};
   #cause: LockStoreError | undefined;
 
   constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
@@ -26,15 +33,36 @@ export class Outage {
   begins(cause: LockStoreError): void {
     const { isKnown } = this;
     this.#cause = cause;
-    if (isKnown) return;
+    if (isKnown) {
+      if (this.#reported !== undefined) this.tell();
+      return;
+    }
     this.#since = this.#clock.now();
+    this.#cancelReport = this.#clock.after(REPORT_AFTER_MS, () => this.tell());
+  }
+
+  /** Reports it now, unless that was done. */
+  tell(): void {
+    this.#cancelReport();
+    const cause = this.#cause as LockStoreError;
+    const reason = cause.message.replace(/\d+/g, '');
+    if (reason === this.#reported) return;
+    this.#reported = reason;
     this.#report({ type: 'store-lost', cause });
   }
 
   ends(): void {
     if (this.#cause === undefined) return;
     this.#cause = undefined;
+    this.close();
+    if (this.#reported === undefined) return;
+    this.#reported = undefined;
     this.#report({ type: 'store-back', awayMs: this.#clock.now() - this.#since });
+  }
+
+  /** What is not reported yet is not reported any more. */
+  close(): void {
+    this.#cancelReport();
   }
 
   /**

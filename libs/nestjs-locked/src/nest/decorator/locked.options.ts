@@ -41,7 +41,7 @@ export function checkedLockedOptions(options: LockedOptions, where: string): Che
   if (typeof options !== 'object' || options === null) {
     refuse('the second argument must be an object, such as { waitMs: 0 }');
   }
-  if ('signal' in options) {
+  if ((options as WithLockOptions).signal !== undefined) {
     refuse('a signal would be shared by all calls; use withLock for a wait that can be cancelled');
   }
   const { service, returns, ...ofCalls } = options;

@@ -21,11 +21,18 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
  */
 @Module({ imports: [DiscoveryModule] })
 export class RedisLockModule extends ConfigurableModuleClass {
-  /** @throws LockConfigError for an option that only what the factory returns can have */
+  /** The options are checked when the application is made. @throws LockConfigError if there are none */
+  static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras): DynamicModule {
+    assertGiven('forRoot', options);
+    return super.forRoot(options);
+  }
+
+  /** @throws LockConfigError for an option that only what the factory returns can have, or if there are none */
   static override forRootAsync(
     options: ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &
       RedisLockModuleExtras,
   ): DynamicModule {
+    assertGiven('forRootAsync', options);
     for (const name in options) {
       if (Object.hasOwn(OF_FOR_ROOT_ASYNC, name)) continue;
       throw new LockConfigError(
@@ -34,4 +41,12 @@ export class RedisLockModule extends ConfigurableModuleClass {
     }
     return super.forRootAsync(options);
   }
+}
+
+function assertGiven(method: string, options: unknown): void {
+  if (typeof options === 'object' && options !== null) return;
+  const example = "{ connection: 'redis://localhost:6379' }";
+  throw new LockConfigError(
+    `RedisLockModule.${method} needs options, such as ${method === 'forRoot' ? example : `{ useFactory: () => (${example}) }`}`,
+  );
 }

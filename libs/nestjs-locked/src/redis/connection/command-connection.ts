@@ -190,7 +190,8 @@ export class CommandConnection {
     }
     this.#isAdmitted = true;
     this.#lastError = undefined;
-    this.#answers();
+    // A server that is paused for writes gets as far as this. It is back when it has answered a command.
+    this.#isSilent = false;
     this.#sendWaiting();
     this.#listener?.admitted(server);
   }
@@ -281,7 +282,8 @@ export class CommandConnection {
 
   /** The answer came too late for its command, but it shows that the server is alive. */
   #heard(connection: number): void {
-    if (connection !== this.#connections) return;
+    // What is rejected because the connection is being given up is no answer.
+    if (connection !== this.#connections || !this.#isAdmitted) return;
     this.#answers();
     this.#sendWaiting();
   }
