@@ -6,9 +6,10 @@ import { TemporaryProject } from './temporary-project.js';
 
 const page = readDocument('docs/when-not-to-lock.md');
 const statements = page.blocks.filter(({ language }) => language === 'sql');
-const examples = [page, readDocument('docs/losing-a-lock.md')].flatMap(({ blocks }) =>
-  blocks.filter(({ file }) => file !== undefined),
-);
+const examples = [
+  ...page.blocks.filter(({ file }) => file !== undefined),
+  ...readDocument('docs/losing-a-lock.md').blocks.filter(({ file }) => file === 'fenced-update.ts'),
+];
 
 /** Calls each example from two sides at once. Its output is compared with what the pages say. */
 const SCRIPT = `
