@@ -28,14 +28,20 @@ describe('torture', () => {
     expect(code).toBe(0);
   }, 120_000);
 
-  it('sees what breaks the lock on purpose: holders, tokens, a key that nobody has, a process that lives on', async () => {
-    const breaks = 'release,token,keep,warning,exit';
+  it('sees what breaks the lock on purpose: holders, tokens, a process that lives on', async () => {
+    const breaks = 'release,token,warning,exit';
     const { code, output } = await torture(...BROKEN, '--seconds', '4', '--break', breaks);
     expect(output).toMatch(/VIOLATION of exclusion: two holders of/);
     expect(output).toMatch(/VIOLATION of tokens: token of \w+ did not rise/);
-    expect(output).toMatch(/VIOLATION of waits: b was free for more than/);
     expect(output).toMatch(/VIOLATION of processes: p\d: warning MaxListenersExceededWarning/);
     expect(output).toMatch(/VIOLATION of processes: p\d lived on/);
+    expect(code).toBe(1);
+  }, 120_000);
+
+  // By itself: beside locks that are taken away all the time, few calls may be left to wait for this key.
+  it('sees a key that nobody has', async () => {
+    const { code, output } = await torture(...BROKEN, '--seconds', '4', '--break', 'keep');
+    expect(output).toMatch(/VIOLATION of waits: b was free for more than/);
     expect(code).toBe(1);
   }, 120_000);
 
