@@ -657,7 +657,7 @@ export const TABLE = [
   {
     name: 'connections on different servers left alone',
     file: `${SOURCES}redis/connection/redis-connections.ts`,
-    from: 'return older.reconnect();',
+    from: 'return older.reconnect(divided);',
     to: 'return;',
     breaks: 'commands and inbox lead to the same server',
     specs: ['test/faults/failover.spec.ts'],

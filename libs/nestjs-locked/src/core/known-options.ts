@@ -34,18 +34,25 @@ export type KnownOptions = Readonly<Record<string, true>>;
 /** Edits that still count as a slip of the finger. */
 const MOST_EDITS = 2;
 
+/** @throws LockConfigError if it cannot have options */
+export function assertIsObject(options: unknown): asserts options is object {
+  if (typeof options === 'object' && options !== null) return;
+  throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
+}
+
 /**
  * Refuses an option that nothing would read: its author believes that it does something.
  *
- * @param options an object, checked before
  * @param elsewhere known names that belong somewhere else, with where that is
- * @throws LockConfigError that names the option and, if it can be guessed, the one that was meant
+ * @throws LockConfigError that names the option and, if it can be guessed, the one that was meant; also if they are no
+ * object
  */
 export function assertKnownOptions(
-  options: object,
+  options: unknown,
   known: KnownOptions,
   elsewhere: Readonly<Record<string, string>> = {},
 ): void {
+  assertIsObject(options);
   for (const name in options) {
     if (Object.hasOwn(known, name)) continue;
     throw new LockConfigError(`Unknown option '${name}': ${adviceFor(name, known, elsewhere)}`);

@@ -1,5 +1,5 @@
 import { assertKnownOptions, type KnownOptions } from './known-options.js';
-import { invalidOption, LockConfigError } from './lock.errors.js';
+import { invalidOption } from './lock.errors.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
 import {
   assertInsideTransaction,
@@ -121,9 +121,6 @@ export function resolveServiceOptions(
   alsoKnown: KnownOptions = {},
   elsewhere: Readonly<Record<string, string>> = {},
 ): ResolvedServiceOptions {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
-  }
   const known = { ...KNOWN_TO_SERVICES, ...alsoKnown };
   assertKnownOptions(options, known, { ...NOT_FOR_SERVICES, ...elsewhere });
   const resolved = {
@@ -141,9 +138,6 @@ export function resolveServiceOptions(
 }
 
 function assertLockOptions(options: WithLockOptions): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
-  }
   assertKnownOptions(options, KNOWN_TO_CALLS, NOT_FOR_CALLS);
   for (const name of CALL_NUMBERS) {
     const value = options[name];

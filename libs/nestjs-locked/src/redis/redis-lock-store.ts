@@ -19,12 +19,12 @@ import type {
   StoreListener,
   Unknown,
 } from '../core/store/lock-store.js';
+import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { RedisClient, RedisConnection } from './connection/redis-client.js';
 import type { CommandOutcome } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
 import type { ServerInfo } from './connection/server-info.js';
-import { withinLimit } from './connection/time-limit.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
@@ -159,7 +159,7 @@ export class RedisLockStore implements LockStore {
       await commands.idle();
       await this.directory.leave();
     };
-    await withinLimit(clock, limitMs, 'close', inGoodOrder).catch(() => {}); // then without what was not answered
+    await atMost(clock, limitMs, inGoodOrder()); // then without what was not answered
     this.#connections.close();
     await this.directory.leave();
     await this.#options.closeClient();

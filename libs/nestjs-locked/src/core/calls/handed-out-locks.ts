@@ -1,6 +1,7 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
+import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
 import type { TransactionalLocks } from './open-transaction.js';
@@ -70,12 +71,7 @@ export class HandedOutLocks {
   /** Waits until no lock is left, for `limitMs` at most. */
   async idle(limitMs: number): Promise<void> {
     if (this.#locks === 0) return;
-    await new Promise<void>((resolve) => {
-      const cancel = this.#parts.clock.after(limitMs, resolve);
-      this.#onIdle = () => {
-        cancel();
-        resolve();
-      };
-    });
+    const isIdle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await atMost(this.#parts.clock, limitMs, isIdle);
   }
 }

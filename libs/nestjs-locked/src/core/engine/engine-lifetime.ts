@@ -5,6 +5,7 @@ import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockAbortedError, LockError, LockStoreError } from '../lock.errors.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { atMost } from '../time/at-most.js';
 import type { EngineInbox } from './engine-inbox.js';
 
 /** How long to wait before the store is looked for again. */
@@ -76,17 +77,11 @@ export class EngineLifetime {
         await this.open();
         return outage.ends();
       } catch (error) {
-        this.#isLate = true;
         // A right that is missing can be granted later, so even that is tried again.
         if (error instanceof LockError) outage.begins(asStoreError(error));
         if (this.#closed !== undefined) return;
-        await new Promise<void>((resolve) => {
-          const cancel = clock.after(RETRY_MS, resolve);
-          this.#endPause = () => {
-            cancel();
-            resolve();
-          };
-        });
+        const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
+        await atMost(clock, RETRY_MS, ended);
       }
     }
   }
@@ -122,19 +117,11 @@ export class EngineLifetime {
     this.#queues.close(); // calls that came because their work held another lock
     for (const lease of this.#queues.leases()) lease.abandonHold();
     this.#unregister();
-    await this.#atMost(until, cleanUp.close());
-    await store.close(Math.max(0, until - clock.now()));
+    const leftMs = (): number => Math.max(0, until - clock.now());
+    await atMost(clock, leftMs(), cleanUp.close());
+    await store.close(leftMs());
     outage.close();
     scheduler.close();
-  }
-
-  async #atMost(until: number, done: Promise<void>): Promise<void> {
-    const { clock } = this.#parts;
-    let cancel = (): void => {};
-    const tooLate = new Promise<void>((resolve) => {
-      cancel = clock.after(Math.max(0, until - clock.now()), resolve);
-    });
-    await Promise.race([done, tooLate]).finally(cancel);
   }
 }
 

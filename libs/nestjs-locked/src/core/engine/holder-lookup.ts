@@ -1,5 +1,6 @@
 import type { LockHolder } from '../lock-info.js';
 import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
+import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
 
 /** How long an error may be delayed to find out who has the lock. */
@@ -24,7 +25,7 @@ export class HolderLookup {
    * another kind has the key
    */
   holderOf(key: string): Promise<LockHolder | undefined> {
-    return this.#withinLimit(this.#lookUp(key));
+    return atMost(this.#clock, LIMIT_MS, this.#lookUp(key));
   }
 
   #lookUp(key: string): Promise<LockHolder | undefined> {
@@ -43,16 +44,6 @@ export class HolderLookup {
     } catch {
       return undefined; // the lock is busy all the same
     }
-  }
-
-  #withinLimit(asked: Promise<LockHolder | undefined>): Promise<LockHolder | undefined> {
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(LIMIT_MS, () => resolve(undefined));
-      void asked.then((holder) => {
-        cancel();
-        resolve(holder);
-      });
-    });
   }
 }
 

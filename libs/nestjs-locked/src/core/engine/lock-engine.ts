@@ -7,6 +7,7 @@ import type { Section } from '../calls/section.js';
 import { currentTransaction, keptSections } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
 import { assertLockKey } from '../keys/lock-key.js';
+import { assertIsObject } from '../known-options.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
@@ -267,9 +268,7 @@ export class LockEngine implements LockRunner {
 
 /** @throws LockConfigError if they are none, or have an onBusy, which would do nothing */
 function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
-  if (options !== undefined && (typeof options !== 'object' || options === null)) {
-    throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
-  }
+  if (options !== undefined) assertIsObject(options);
   if (options?.onBusy === undefined) return;
   throw new LockConfigError(
     `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,

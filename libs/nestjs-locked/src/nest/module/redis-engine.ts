@@ -19,19 +19,17 @@ export type EngineFactory = (
 export const ENGINE_FACTORY = Symbol.for('nestjs-locked/EngineFactory');
 
 export const DEFAULT_KEY_PREFIX = 'lock:';
-const DEFAULT_START_MS = 10_000;
 
 /** The engine whose leases are in Redis. */
 export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
-  const { connection, fenceKeepMs } = moduleOptions;
-  const { keyPrefix = DEFAULT_KEY_PREFIX, startMs = DEFAULT_START_MS } = moduleOptions;
+  const { connection, keyPrefix = DEFAULT_KEY_PREFIX, startMs, fenceKeepMs } = moduleOptions;
   const redis = openRedis(connection);
   const store = new RedisLockStore({
     client: redis.client,
     clock: systemClock,
     keyPrefix,
     leaseMs: supplies.options.leaseMs,
-    startMs,
+    ...(startMs === undefined ? {} : { startMs }),
     ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
     closeClient: () => redis.close(),
   });

@@ -141,8 +141,8 @@ export class CommandConnection {
   }
 
   /** Makes a new connection, on which the commands that are on their way are sent again. */
-  reconnect(): void {
-    this.#lose();
+  reconnect(because: Error): void {
+    this.#lose(because);
     this.#connection?.reconnect();
   }
 

@@ -5,10 +5,8 @@ import type { Clock } from '../../core/time/clock.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import { CommandConnection } from './command-connection.js';
-import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
 import { InboxProof, type InboxProofOutcome } from './inbox-proof.js';
-import { neededRights } from './needed-rights.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
@@ -44,6 +42,8 @@ export interface RedisConnectionsListener {
 /** When Redis could not say whether messages arrive, it is asked again after this time. */
 const PROOF_RETRY_MS = 1_000;
 
+const DIVIDED = 'what is published on one connection does not arrive on another one';
+
 /**
  * The two connections of a lock service, both its own: one for commands, one for the inbox. Whenever one of them is
  * new, it is proved that both lead to the same server. They may not, if an address has moved and only one of them has
@@ -78,9 +78,7 @@ export class RedisConnections {
    */
   async open(listener: RedisConnectionsListener, limitMs: number): Promise<ServerInfo> {
     const { client, clock, keys } = this.#options;
-    const rights = neededRights(client, keys);
-    const server = describedServer(client);
-    const handshake = new RedisHandshake({ clock, rights, server, limitMs });
+    const handshake = new RedisHandshake({ client, clock, keys, limitMs });
     this.#handshake = handshake;
     this.#openCommands(handshake);
     this.#openInbox(handshake, listener);
@@ -150,11 +148,11 @@ export class RedisConnections {
           commands.proved();
           inbox.proved();
           return this.#handshake?.proved();
-        case 'missing':
-          this.#handshake?.failed(
-            new Error('what is published on one connection does not arrive on another one'),
-          );
-          return older.reconnect();
+        case 'missing': {
+          const divided = new Error(DIVIDED);
+          this.#handshake?.failed(divided);
+          return older.reconnect(divided);
+        }
         case 'failed':
           this.#handshake?.failed(outcome.cause.cause ?? outcome.cause);
           return this.#proveLater(older);

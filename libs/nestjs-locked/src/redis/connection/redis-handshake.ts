@@ -1,15 +1,19 @@
 import { LockAbortedError, LockConfigError, LockStoreError } from '../../core/lock.errors.js';
+import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
+import type { RedisKeys } from '../scripts/redis-keys.js';
 import { isFromCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
+import { describedServer } from './described-server.js';
+import { neededRights } from './needed-rights.js';
 import { reasonOf } from './reason-of.js';
+import type { RedisClient } from './redis-client.js';
 import { clusterError, type ServerInfo } from './server-info.js';
 
 export interface RedisHandshakeOptions {
+  /** Says where the connections lead, and what its user needs. */
+  readonly client: RedisClient;
   readonly clock: Clock;
-  /** What the Redis user needs, in the words of ACL SETUSER. */
-  readonly rights: string;
-  /** Where the connections lead, for messages. */
-  readonly server: string;
+  readonly keys: RedisKeys;
   /** How long all of it may take, in milliseconds. */
   readonly limitMs: number;
 }
@@ -65,31 +69,30 @@ export class RedisHandshake {
   async step<T>(action: string, done: Promise<T>): Promise<T> {
     const { clock, limitMs } = this.#options;
     const leftMs = Math.max(0, Math.ceil(this.#startedAt + limitMs - clock.now()));
-    let cancel = (): void => {};
-    const tooLate = new Promise<Failure>((resolve) => {
-      cancel = clock.after(leftMs, () =>
-        resolve({ cause: this.#lastError ?? new Error(`Redis did not answer${this.#hint}`) }),
-      );
-    });
     const success = done.then((value) => ({ value }));
-    const outcome = await Promise.race([success, this.#refused, tooLate]).finally(cancel);
+    const outcome =
+      (await atMost(clock, leftMs, Promise.race([success, this.#refused]))) ?? this.#tooLate;
     if ('cause' in outcome) throw this.#explained(action, outcome.cause);
     return outcome.value;
   }
 
+  get #tooLate(): Failure {
+    return { cause: this.#lastError ?? new Error(`Redis did not answer${this.#hint}`) };
+  }
+
   /** A server that does not speak TLS waits for the rest of what it takes for a command. */
   get #hint(): string {
-    return this.#options.server.startsWith('rediss:') ? ' (does this port speak TLS?)' : '';
+    return this.#options.client.options.tls ? ' (does this port speak TLS?)' : '';
   }
 
   #explained(action: string, cause: unknown): Error {
     if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
-    const { clock, rights, server } = this.#options;
+    const { client, clock, keys } = this.#options;
     if (isFromCluster(cause)) return clusterError(cause);
     if (lacksRights(cause)) {
       return new LockConfigError(
-        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${rights}`,
+        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${neededRights(client, keys)}`,
         undefined,
         { cause },
       );
@@ -102,7 +105,7 @@ export class RedisHandshake {
       );
     }
     return new LockStoreError(
-      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; check the address in 'connection', and that Redis runs`,
+      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${describedServer(client)}: ${reason}; check the address in 'connection', and that Redis runs`,
       undefined,
       { cause },
     );
