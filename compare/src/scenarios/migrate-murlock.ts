@@ -1,13 +1,8 @@
-import { Injectable, type Type } from '@nestjs/common';
-import { Locked, RedisLockModule } from 'nestjs-locked';
+import { Injectable } from '@nestjs/common';
+import { Locked } from 'nestjs-locked';
 import { startApplication } from '../stage/application.js';
-import { type Instance, migrationScenario } from '../stage/migration.js';
+import { type Instance, instanceOf, migrationScenario } from '../stage/migration.js';
 import { murlockModule, SETTINGS } from '../stage/peer-modules.js';
-import type { RedisServer } from '../stage/redis.js';
-
-interface Service {
-  take(id: string, work: () => Promise<void>): Promise<void>;
-}
 
 export const scenario = migrationScenario({
   library: 'murlock',
@@ -22,7 +17,7 @@ export const scenario = migrationScenario({
         if (id) await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await murlockModule(server));
   },
 
   async both(server) {
@@ -35,7 +30,7 @@ export const scenario = migrationScenario({
         if (id) await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await murlockModule(server));
   },
 
   async after(server) {
@@ -46,7 +41,7 @@ export const scenario = migrationScenario({
         if (id) await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await murlockModule(server));
   },
 
   async oneKey(server) {
@@ -57,11 +52,3 @@ export const scenario = migrationScenario({
     return [theirs, await this.after(server)];
   },
 });
-
-async function start(server: RedisServer, service: Type<Service>): Promise<Instance> {
-  const app = await startApplication({
-    imports: [RedisLockModule.forRoot({ connection: server.url }), await murlockModule(server)],
-    providers: [service],
-  });
-  return (work) => app.get(service).take('42', work);
-}

@@ -1,13 +1,7 @@
-import { Injectable, type Type } from '@nestjs/common';
-import { Locked, RedisLockModule } from 'nestjs-locked';
-import { startApplication } from '../stage/application.js';
-import { type Instance, migrationScenario } from '../stage/migration.js';
+import { Injectable } from '@nestjs/common';
+import { Locked } from 'nestjs-locked';
+import { instanceOf, migrationScenario } from '../stage/migration.js';
 import { SETTINGS, universalModule } from '../stage/peer-modules.js';
-import type { RedisServer } from '../stage/redis.js';
-
-interface Service {
-  take(id: string, work: () => Promise<void>): Promise<void>;
-}
 
 export const scenario = migrationScenario({
   library: 'nestjs-redlock-universal',
@@ -22,7 +16,7 @@ export const scenario = migrationScenario({
         await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await universalModule(server));
   },
 
   async both(server) {
@@ -35,7 +29,7 @@ export const scenario = migrationScenario({
         await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await universalModule(server));
   },
 
   async after(server) {
@@ -46,7 +40,7 @@ export const scenario = migrationScenario({
         if (id) await work();
       }
     }
-    return start(server, StockService);
+    return instanceOf(StockService, server, await universalModule(server));
   },
 
   async oneKey(server) {
@@ -58,14 +52,9 @@ export const scenario = migrationScenario({
         await work();
       }
     }
-    return [await start(server, StockService), await this.after(server)];
+    return [
+      await instanceOf(StockService, server, await universalModule(server)),
+      await this.after(server),
+    ];
   },
 });
-
-async function start(server: RedisServer, service: Type<Service>): Promise<Instance> {
-  const app = await startApplication({
-    imports: [RedisLockModule.forRoot({ connection: server.url }), await universalModule(server)],
-    providers: [service],
-  });
-  return (work) => app.get(service).take('42', work);
-}

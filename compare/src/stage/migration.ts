@@ -1,10 +1,31 @@
+import type { DynamicModule, Type } from '@nestjs/common';
+import { RedisLockModule } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outcome, Scenario } from '../scenario.js';
+import { startApplication } from './application.js';
 import { Inside } from './inside.js';
 import { RedisServer } from './redis.js';
 
 /** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
 export type Instance = (work: () => Promise<void>) => Promise<unknown>;
+
+/** A service whose method does the work under a lock. */
+interface LockedService {
+  take(id: string, work: () => Promise<void>): Promise<void>;
+}
+
+/** An instance with the modules of both libraries, so that the service may have the decorators of either. */
+export async function instanceOf(
+  service: Type<LockedService>,
+  server: RedisServer,
+  peer: DynamicModule,
+): Promise<Instance> {
+  const app = await startApplication({
+    imports: [RedisLockModule.forRoot({ connection: server.url }), peer],
+    providers: [service],
+  });
+  return (work) => app.get(service).take('42', work);
+}
 
 /** How to get from another library to this one while instances of both versions run. */
 export interface Migration {
