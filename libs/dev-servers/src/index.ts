@@ -1,6 +1,7 @@
 export { provideRedis, type ProvidedRedis } from './provide-redis.js';
 export { RedisServer, type RedisServerOptions } from './redis-server.js';
 export { RedisReplicaSet, type RedisReplicaSetOptions } from './redis-replica-set.js';
+export { RedisCluster, type RedisClusterOptions } from './redis-cluster.js';
 export { providePostgres, type ProvidedPostgres } from './provide-postgres.js';
 export { PostgresServer, type PostgresServerOptions } from './postgres-server.js';
 export { hasMariaDb, provideMariaDb, type ProvidedMariaDb } from './provide-mariadb.js';

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { askRedis } from './ask-redis.js';
 import { RedisSentinel } from './redis-sentinel.js';
 import { RedisServer } from './redis-server.js';
+import { until } from './until.js';
 
 export interface RedisReplicaSetOptions {
   /** A server that has not answered the sentinels for this long is considered down. Default: 2,000. */
@@ -10,8 +10,6 @@ export interface RedisReplicaSetOptions {
 
 const SENTINELS = 3;
 const QUORUM = 2;
-/** Sentinels find each other by messages that each of them sends every two seconds. */
-const SETTLE_LIMIT_MS = 30_000;
 
 /** A master, its replica, and three sentinels that watch both, all on 127.0.0.1. */
 export class RedisReplicaSet {
@@ -53,6 +51,7 @@ export class RedisReplicaSet {
         Array.from({ length: SENTINELS }, () => noteStart(RedisSentinel.start(options))),
       );
       const set = new RedisReplicaSet([master, replica], sentinels);
+      // They find each other by messages that each of them sends every two seconds.
       await until('the sentinels know each other', () => set.#isComplete());
       return set;
     } catch (error) {
@@ -112,13 +111,5 @@ export class RedisReplicaSet {
       return numberOf('num-slaves') === 1 && numberOf('num-other-sentinels') === SENTINELS - 1;
     };
     return (await Promise.all(this.watchers.map(knows))).every(Boolean);
-  }
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + SETTLE_LIMIT_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`It took too long until ${what}`);
-    await sleep(50);
   }
 }

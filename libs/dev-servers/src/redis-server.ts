@@ -13,6 +13,8 @@ export interface RedisServerOptions {
   port?: number;
   /** The data folder. It still belongs to the caller and is never emptied. Default: a temporary one. */
   dir?: string;
+  /** Files of the temporary folder that `restart()` leaves there. Default: none. */
+  keepFiles?: readonly string[];
 }
 
 const START_LIMIT_MS = 10_000;
@@ -24,6 +26,7 @@ export class RedisServer {
     private process: ServerProcess,
     private readonly launch: () => ServerProcess,
     private readonly temporary: TemporaryFolder,
+    private readonly keptFiles: readonly string[],
   ) {}
 
   /**
@@ -38,7 +41,7 @@ export class RedisServer {
       const launch = (): ServerProcess => launchRedis(program, port, temporary.path, options);
       const server = launch();
       await waitUntilReady(server, port);
-      return new RedisServer(port, server, launch, temporary);
+      return new RedisServer(port, server, launch, temporary, options.keepFiles ?? []);
     };
     try {
       return await (options.port === undefined ? startOnFreePort(startOn) : startOn(options.port));
@@ -81,7 +84,7 @@ export class RedisServer {
    */
   async restart(): Promise<void> {
     await this.process.end();
-    await empty(this.temporary.path);
+    await empty(this.temporary.path, this.keptFiles);
     this.process = this.launch();
     await waitUntilReady(this.process, this.port);
   }
@@ -121,8 +124,9 @@ async function waitUntilReady(server: ServerProcess, port: number): Promise<void
   );
 }
 
-async function empty(folder: string): Promise<void> {
+async function empty(folder: string, keptFiles: readonly string[]): Promise<void> {
   for (const name of await readdir(folder)) {
+    if (keptFiles.includes(name)) continue;
     await rm(join(folder, name), { recursive: true, force: true });
   }
 }
