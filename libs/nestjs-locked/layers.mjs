@@ -52,8 +52,21 @@ export const ROOMS = [
     packages: ['ioredis'],
   },
   {
+    name: 'redis/cluster',
+    rooms: ['core', 'core/runtime', 'core/time', 'redis/connection'],
+    packages: [],
+  },
+  {
     name: 'redis',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'redis/scripts', 'redis/connection'],
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/time',
+      'core/store',
+      'redis/scripts',
+      'redis/connection',
+      'redis/cluster',
+    ],
     packages: [],
   },
 

@@ -169,7 +169,7 @@ describe('Lease, waiting', () => {
   it('re-checks every 250 ms while the inbox is down, and at once when it is back', async () => {
     const { clock, store, waiting } = await start();
     await waiting();
-    store.inboxReady = false;
+    store.isListening = false;
     store.listener.inboxLost();
     await clock.advance(1);
     let recheck = await store.next('recheck');
@@ -177,7 +177,7 @@ describe('Lease, waiting', () => {
     await clock.advance(252);
     recheck = await store.next('recheck');
     recheck.reply(queued(recheck.command.newToken));
-    store.inboxReady = true;
+    store.isListening = true;
     store.listener.reconnected();
     await clock.advance(26);
     expect(await store.unanswered()).toEqual(['recheck']);

@@ -31,6 +31,7 @@ const LIMIT_MS = 500;
 const MOST = 1_000;
 /** Those of a store with these settings. */
 const scripts = new LockScripts({
+  inCluster: false,
   inboxPrefix: 'lock:inbox:',
   acceptMs: acceptanceLeaseMs(LEASE_MS),
   fenceKeepMs: FENCE_KEEP_MS,
@@ -307,7 +308,7 @@ describe('scripts', () => {
       expect(await admin.info('commandstats')).toMatch(/cmdstat_evalsha:.*failed_calls=0/);
       if (round === 2) break;
       await own.restart();
-      await eventually(() => expect(peer.store.inboxReady).toBe(true));
+      await eventually(() => expect(peer.store.listensFor('any')).toBe(true));
     }
   });
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { Cluster } from 'ioredis';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { afterTest } from '../support/after-test.js';
@@ -86,14 +85,6 @@ describe('openRedis', () => {
   it.each([
     ['a list of servers', () => [server.url]],
     ['a client of another library', () => new (class OtherClient {})()],
-    [
-      'a cluster',
-      () => {
-        const cluster = new Cluster([{ port: server.port }], { lazyConnect: true });
-        afterTest(() => cluster.disconnect());
-        return cluster;
-      },
-    ],
   ])('refuses %s, which it cannot use, instead of connecting to localhost', (_what, connection) => {
     expect(() => {
       const opened = openRedis(connection());

@@ -39,7 +39,7 @@ async function openStore(connection: string | RedisOptions) {
 
 describe('a node of a Redis Cluster', () => {
   const REFUSED =
-    /^The server in 'connection' is a node of a Redis Cluster.*not supported yet; name a server with cluster-enabled no, or sentinels$/;
+    /^The server in 'connection' is a node of a Redis Cluster.*pass a Cluster of ioredis, or \{ cluster: \[\{ host, port \}\] \}$/;
 
   it('is refused at the start', async () => {
     const node = await startRedisServer('--cluster-enabled', 'yes');
@@ -110,11 +110,11 @@ describe('readServerInfo', () => {
     ['maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n', 'allkeys-lru'],
     ['redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n', undefined],
   ])('of %j gives the policy %s', (info, evictionPolicy) => {
-    expect(readServerInfo(info)).toEqual({ evictionPolicy });
+    expect(readServerInfo(info, false)).toEqual({ evictionPolicy });
   });
 
   it('does not take a replica for a mistake in the options: it may be promoted', () => {
-    const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n');
+    const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n', false);
     expect(read).toThrow('is a READONLY replica, and locks need the master');
     expect(read).not.toThrow(LockConfigError);
   });

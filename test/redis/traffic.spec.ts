@@ -20,6 +20,7 @@ import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const { all: scripts } = new LockScripts({
+  inCluster: false,
   inboxPrefix: 'lock:inbox:',
   acceptMs: 3_000,
   fenceKeepMs: FENCE_KEEP_MS,

@@ -4,7 +4,10 @@ import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import {
+  openRedis,
+  type RedisConnectionOptions,
+} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';
@@ -13,15 +16,23 @@ export interface OpenedLocks {
   readonly engine: LockEngine;
   /** What the engine reported, in order. */
   readonly events: readonly LockEvent[];
+  readonly store: RedisLockStore;
 }
 
+export type OpenOptions = LockServiceOptions & { readonly clock?: Clock };
+
 /** A lock service as the module makes it, without Nest, that tells what it would log. Closed after the test. */
-export async function openLocks(
-  url: string,
-  { clock = systemClock, ...options }: LockServiceOptions & { readonly clock?: Clock } = {},
+export function openLocks(url: string, options?: OpenOptions): Promise<OpenedLocks> {
+  return openLocksOn(url, options);
+}
+
+/** The same on any kind of connection. */
+export async function openLocksOn(
+  connection: RedisConnectionOptions,
+  { clock = systemClock, ...options }: OpenOptions = {},
 ): Promise<OpenedLocks> {
   const resolved = resolveServiceOptions(options);
-  const redis = openRedis(url);
+  const redis = openRedis(connection);
   const events: LockEvent[] = [];
   const store = new RedisLockStore({
     client: redis.client,
@@ -32,9 +43,9 @@ export async function openLocks(
   });
   const report = (event: LockEvent): void => void events.push(event);
   const engine = new LockEngine({ store, options: resolved, report, clock });
-  await engine.open();
   afterTest(() => engine.close(0));
-  return { engine, events };
+  await engine.open();
+  return { engine, events, store };
 }
 
 /** A connection for looking on and for meddling. Closed after the test. */

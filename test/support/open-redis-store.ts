@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { CountingClock } from './counting-clock.js';
@@ -15,7 +16,7 @@ export interface StoreOptions {
 }
 
 /** The store of one process, with what it tells. Not opened yet; closed after the test. */
-export function newRedisStore(client: RedisClient, options: StoreOptions = {}) {
+export function newRedisStore(client: RedisClient | RedisCluster, options: StoreOptions = {}) {
   const { leaseMs = LEASE_MS, keyPrefix = `${uniqueKey('store')}:` } = options;
   const clock = options.clock ?? new CountingClock();
   const store = new RedisLockStore({
@@ -42,7 +43,7 @@ export function newRedisStore(client: RedisClient, options: StoreOptions = {}) {
 }
 
 /** The same, opened. */
-export async function openRedisStore(client: RedisClient, options?: StoreOptions) {
+export async function openRedisStore(client: RedisClient | RedisCluster, options?: StoreOptions) {
   const peer = newRedisStore(client, options);
   await peer.store.open(peer.events);
   return peer;

@@ -33,6 +33,7 @@ export class ScriptBench {
     this.lapsed = `${this.lock}:lapsed`;
     this.inboxPrefix = `${prefix}inbox:`;
     this.scripts = new LockScripts({
+      inCluster: false,
       inboxPrefix: this.inboxPrefix,
       acceptMs: ACCEPT_MS,
       fenceKeepMs: FENCE_KEEP_MS,

@@ -36,7 +36,8 @@ export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
   directory = noDirectory;
-  inboxReady = true;
+  isListening = true;
+  readonly listensFor = (): boolean => this.isListening;
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
 

@@ -69,9 +69,7 @@ export class StallingProcess {
       processId: store.processId,
       directory: store.directory,
       commandTimeoutMs: store.commandTimeoutMs,
-      get inboxReady() {
-        return store.inboxReady;
-      },
+      listensFor: (key) => store.listensFor(key),
       open: (listener) =>
         store.open({
           message: (message) => receive(() => listener.message(message)),

@@ -43,8 +43,8 @@ export class UnreliableStore implements LockStore {
     this.directory = inner.directory;
   }
 
-  get inboxReady(): boolean {
-    return this.#inner.inboxReady;
+  listensFor(key: string): boolean {
+    return this.#inner.listensFor(key);
   }
 
   async open(listener: StoreListener): Promise<void> {

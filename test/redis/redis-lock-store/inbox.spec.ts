@@ -17,15 +17,15 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
   it('is ready after open, and after close neither ready nor connected nor waiting for a timer', async () => {
     const client = connectTo(connect, server.url);
     const peer = newRedisStore(client);
-    expect(peer.store.inboxReady).toBe(false);
+    expect(peer.store.listensFor('any')).toBe(false);
 
     await peer.store.open(peer.events);
-    expect(peer.store.inboxReady).toBe(true);
+    expect(peer.store.listensFor('any')).toBe(true);
     expect(await server.admin.pubsub('NUMSUB', peer.channel)).toEqual([peer.channel, 1]);
     expect(await connectionsNamed(peer.channel, server.admin)).toHaveLength(1);
 
     await peer.store.close();
-    expect(peer.store.inboxReady).toBe(false);
+    expect(peer.store.listensFor('any')).toBe(false);
     expect(peer.clock.timers).toBe(0);
     await eventually(async () =>
       expect(await connectionsNamed(peer.channel, server.admin)).toEqual([]),
@@ -49,7 +49,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
       expect(await peer.events.next()).toBe('inboxLost');
       expect(await peer.events.next()).toBe('reconnected');
       expect(await subscribers).toEqual([peer.channel, 1]);
-      expect(peer.store.inboxReady).toBe(true);
+      expect(peer.store.listensFor('any')).toBe(true);
       await server.admin.publish(peer.channel, `w ${round} x`);
       expect(await peer.events.next()).toEqual({ kind: 'wanted', token: String(round), key: 'x' });
     }
@@ -61,10 +61,10 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
 
     await own.kill();
     expect(await peer.events.next()).toBe('inboxLost');
-    expect(peer.store.inboxReady).toBe(false);
+    expect(peer.store.listensFor('any')).toBe(false);
     await own.restart();
 
-    await eventually(() => expect(peer.store.inboxReady).toBe(true));
+    await eventually(() => expect(peer.store.listensFor('any')).toBe(true));
     const token = peer.token();
     await eventually(async () =>
       expect(
@@ -80,7 +80,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     await server.admin.client('KILL', 'ID', id);
 
     expect(await peer.events.next()).toBe('reconnected');
-    expect(peer.store.inboxReady).toBe(true);
+    expect(peer.store.listensFor('any')).toBe(true);
   });
 
   it.each([
@@ -93,7 +93,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     const peer = await openRedisStore(
       {
         options: client.options,
-        duplicate: (options) => duplicate({ ...options, ...override }),
+        duplicate: (options: object) => duplicate({ ...options, ...override }),
       },
       { leaseMs: 1_500 },
     );

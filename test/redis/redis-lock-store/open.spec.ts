@@ -32,7 +32,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
       (reason: unknown) => reason as Error,
     );
     await store.close().catch(() => {});
-    expect({ closed: closings > 0, ready: store.inboxReady }).toEqual({
+    expect({ closed: closings > 0, ready: store.listensFor('any') }).toEqual({
       closed: true,
       ready: false,
     });

@@ -75,7 +75,7 @@ describe('without the right to publish', () => {
   it('probe is refused, and leaves nothing', async () => {
     const bench = newBench();
     const keys = [bench.lock, bench.queue, bench.fence];
-    const probe = runScript(await muted(), probeScript, keys, [`${bench.inboxPrefix}x`, 'probe']);
+    const probe = runScript(await muted(), bench.scripts.probe, keys, [`${bench.inboxPrefix}x`, 'probe']);
 
     await expect(probe).rejects.toThrow(/channel/);
     expect(await bench.redis.exists(...keys)).toBe(0);

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
 import { runScript } from '../../support/run-script.js';
 import { useScripts } from '../../support/use-scripts.js';
 
@@ -12,7 +11,7 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     for (const attempt of ['first', 'repeated']) {
-      const reply = await runScript(bench.redis, probeScript, keys, [peer.channel, 'probe']);
+      const reply = await runScript(bench.redis, bench.scripts.probe, keys, [peer.channel, 'probe']);
 
       expect([attempt, reply]).toEqual([attempt, 1]);
       expect(await peer.heard()).toEqual(['probe']);
@@ -25,7 +24,7 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     expect(
-      await runScript(bench.redis, probeScript, keys, [`${bench.inboxPrefix}x`, 'probe']),
+      await runScript(bench.redis, bench.scripts.probe, keys, [`${bench.inboxPrefix}x`, 'probe']),
     ).toBe(0);
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockScripts } from '../../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 
 const scripts = new LockScripts({
+  inCluster: false,
   inboxPrefix: 'lock:inbox:',
   acceptMs: 3_000,
   fenceKeepMs: 600_000,

@@ -3,15 +3,16 @@ import { hostname } from 'node:os';
 import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import type { Clock } from '../core/time/clock.js';
-import type { CommandConnection } from './connection/command-connection.js';
+import type { CommandRunner, LockServers } from './connection/lock-servers.js';
 import type { RedisConnection } from './connection/redis-client.js';
+import type { RedisCommand } from './connection/redis-command.js';
 import type { LockScripts } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
 import { readInspectReply } from './scripts/script-replies.js';
 
 export interface RedisLockDirectoryOptions {
-  readonly commands: CommandConnection;
+  readonly servers: LockServers;
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly scripts: LockScripts;
@@ -50,28 +51,27 @@ export class RedisLockDirectory implements LockDirectory {
     this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
     this.#isPresent = true;
     const self = JSON.stringify({ host: hostname(), pid: process.pid });
-    await this.#run('introduce this process', (redis) =>
-      redis.set(keys.processOf(processId), self, 'PX', KEPT_MS),
-    );
+    const own = keys.processOf(processId);
+    await this.#run('introduce this process', own, (redis) => redis.set(own, self, 'PX', KEPT_MS));
   }
 
   async leave(): Promise<void> {
     this.#hasLeft = true;
     if (!this.#isPresent) return;
     this.#isPresent = false;
-    const { commands, keys, processId } = this.#options;
+    const { servers, keys, processId } = this.#options;
     this.#cancelRefresh();
     // If that is not possible now, the entry expires on its own.
-    if (!commands.isReady) return;
-    await this.#run('forget this process', (redis) => redis.del(keys.processOf(processId))).catch(
-      () => {},
-    );
+    if (!servers.isReady) return;
+    const own = keys.processOf(processId);
+    await this.#run('forget this process', own, (redis) => redis.del(own)).catch(() => {});
   }
 
   async label(key: string, token: string, label: string): Promise<void> {
     const { keys } = this.#options;
-    await this.#run(`label '${key}'`, (redis) =>
-      redis.set(keys.labelOf(key), `${token} ${label}`, 'PX', KEPT_MS),
+    const labelKey = keys.labelOf(key);
+    await this.#run(`label '${key}'`, labelKey, (redis) =>
+      redis.set(labelKey, `${token} ${label}`, 'PX', KEPT_MS),
     );
   }
 
@@ -82,37 +82,51 @@ export class RedisLockDirectory implements LockDirectory {
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
     const processId = processIdOf(found.value);
-    const text =
-      processId === undefined
-        ? null
-        : await this.#run(`inspect '${key}'`, (redis) => redis.get(keys.processOf(processId)));
+    const text = processId === undefined ? null : await this.#recordOf(processId, key);
     return { key, ...found, process: processRecord(text) };
   }
 
+  #recordOf(processId: string, key: string): Promise<string | null> {
+    const record = this.#options.keys.processOf(processId);
+    return this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
+  }
+
   async *list(pattern: string): AsyncIterable<string> {
+    const seen = new Set<string>();
+    for (const server of await this.#options.servers.each()) {
+      for await (const key of this.#listOn(server, pattern)) {
+        if (seen.has(key)) continue; // SCAN may give a key twice, and a key may move to another server meanwhile
+        seen.add(key);
+        yield key;
+      }
+    }
+  }
+
+  async *#listOn(server: CommandRunner, pattern: string): AsyncIterable<string> {
     const { keys, connectionPrefix } = this.#options;
     // ioredis puts its own prefix before the keys of commands, but not before a pattern, and does not remove it from
     // results.
     const match = `${escaped(connectionPrefix + keys.prefix)}{${pattern}}`;
-    const seen = new Set<string>();
     let cursor = '0';
     do {
       const from = cursor;
-      const [next, page] = await this.#run('list locks', (redis) =>
-        redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE),
-      );
+      const send = (redis: RedisConnection): Promise<[string, string[]]> =>
+        redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE);
+      const [next, page] = await runOn(server, { action: 'list locks', keys: [], send });
       for (const found of page) {
         const key = keys.keyOf(found.slice(connectionPrefix.length));
-        if (key === undefined || seen.has(key)) continue;
-        seen.add(key); // SCAN may give a key twice
-        yield key;
+        if (key !== undefined) yield key;
       }
       cursor = next;
     } while (cursor !== '0');
   }
 
   async ping(): Promise<void> {
-    await this.#run('reach Redis', (redis) => redis.ping());
+    const send = (redis: RedisConnection): Promise<unknown> => redis.ping();
+    const servers = await this.#options.servers.each();
+    await Promise.all(
+      servers.map((server) => runOn(server, { action: 'reach Redis', keys: [], send })),
+    );
   }
 
   async revoke(key: string): Promise<string | undefined> {
@@ -131,6 +145,7 @@ export class RedisLockDirectory implements LockDirectory {
   ): Promise<unknown> {
     return this.#run<unknown>(
       `${script.name} '${key}'`,
+      redisKeys[0] as string,
       (redis, whole) => script.send(redis, redisKeys, args, whole),
       isRepeatable,
     );
@@ -139,14 +154,24 @@ export class RedisLockDirectory implements LockDirectory {
   /** @throws LockStoreError */
   async #run<T>(
     action: string,
+    redisKey: string,
     send: (redis: RedisConnection, whole: boolean) => Promise<T>,
     isRepeatable = true,
   ): Promise<T> {
-    const command = { action, keys: [], send, isRepeatable };
-    const outcome = await this.#options.commands.run(command, (ended) => ended);
-    if (outcome.kind === 'failed') throw outcome.cause;
-    return outcome.reply as T;
+    const command = { action, keys: [], redisKey, send, isRepeatable };
+    return runOn(this.#options.servers, command);
   }
+}
+
+type CommandOf<T> = RedisCommand & {
+  send(redis: RedisConnection, whole: boolean): Promise<T>;
+};
+
+/** @throws LockStoreError */
+async function runOn<T>(server: CommandRunner, command: CommandOf<T>): Promise<T> {
+  const outcome = await server.run(command, (ended) => ended);
+  if (outcome.kind === 'failed') throw outcome.cause;
+  return outcome.reply as T;
 }
 
 function processRecord(text: string | null): LockRecord['process'] {

@@ -1,4 +1,3 @@
-import { LockStoreError } from '../core/lock.errors.js';
 import { quotedList } from '../core/runtime/quoted.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
 import { newProcessId } from '../core/store/lease-token.js';
@@ -21,10 +20,15 @@ import type {
 } from '../core/store/lock-store.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
+import { acquireInTurn } from './acquire-in-turn.js';
+import { ClusterConnections } from './cluster/cluster-connections.js';
+import type { LockServers } from './connection/lock-servers.js';
 import type { RedisClient, RedisConnection } from './connection/redis-client.js';
-import type { CommandOutcome } from './connection/redis-command.js';
+import { isCluster, type RedisCluster } from './connection/redis-cluster.js';
+import type { RedisCommand, WhileMoving } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
 import type { ServerInfo } from './connection/server-info.js';
+import { isUnknown, readOutcome, type ReadReply } from './read-outcome.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
@@ -42,7 +46,7 @@ import {
 
 export interface RedisLockStoreOptions {
   /** The client whose options our own connections are made from. */
-  readonly client: RedisClient;
+  readonly client: RedisClient | RedisCluster;
   readonly clock: Clock;
   /** Precedes every key and channel, e.g. `lock:`. */
   readonly keyPrefix: string;
@@ -60,8 +64,16 @@ export interface RedisLockStoreOptions {
 const START_MS = 10_000;
 
 /**
- * Leases in one Redis server. There is a script for each command, one connection for all commands, and another one for
- * the inbox. Both connections are our own; of the client, only the options are used.
+ * For how long the whole of a release is tried, or of a renewal that is to reserve fencing numbers, while the key is on
+ * its way to another node. Then it is done without a hand-over, or without the numbers.
+ */
+const WHOLE_FOR_MS = 1_000;
+
+/**
+ * Leases in one Redis server, or in a Redis Cluster. There is a script for each command; each server has one connection
+ * for all commands, and another one for the inbox. All connections are our own; of the client, only options are used.
+ *
+ * It is one file because it is one translation: of each command of the port into a script, and of its answer.
  */
 export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
@@ -71,18 +83,20 @@ export class RedisLockStore implements LockStore {
   readonly #fenceKeepMs: number;
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
-  readonly #connections: RedisConnections;
+  readonly #servers: LockServers;
   /** Whether `open` was called before. */
   #isRepeated = false;
-  /** The policy that the listener was told last. */
-  #evictionPolicy: string | undefined;
+  /** For each server the policy that the listener was told last. */
+  readonly #evictionPolicies = new Map<string, string | undefined>();
 
   constructor(options: RedisLockStoreOptions) {
     const { client, clock, keyPrefix, leaseMs } = options;
     this.#options = options;
     this.#keys = new RedisKeys(keyPrefix);
     this.#fenceKeepMs = options.fenceKeepMs ?? FENCE_KEEP_MS;
+    const inCluster = isCluster(client);
     this.#scripts = new LockScripts({
+      inCluster,
       inboxPrefix: this.#keys.inboxPrefix,
       acceptMs: acceptanceLeaseMs(leaseMs),
       fenceKeepMs: this.#fenceKeepMs,
@@ -90,17 +104,20 @@ export class RedisLockStore implements LockStore {
     this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
     const { processId } = this;
     const keys = this.#keys;
-    this.#connections = new RedisConnections({
-      client,
+    const connectionOptions = {
       clock,
       keys,
       processId,
       scripts: this.#scripts.all,
+      probe: this.#scripts.probe,
       timeLimitMs: this.commandTimeoutMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
-    });
+    };
+    this.#servers = isCluster(client)
+      ? new ClusterConnections(client, connectionOptions)
+      : new RedisConnections(client, connectionOptions);
     this.directory = new RedisLockDirectory({
-      commands: this.#connections.commands,
+      servers: this.#servers,
       clock,
       keys,
       scripts: this.#scripts,
@@ -109,8 +126,12 @@ export class RedisLockStore implements LockStore {
     });
   }
 
-  get inboxReady(): boolean {
-    return this.#connections.inboxReady;
+  listensFor(key: string): boolean {
+    return this.#servers.listensFor(key);
+  }
+
+  partOf(key: string): string {
+    return this.#servers.partOf(key);
   }
 
   /** May be called again after it has failed. */
@@ -120,47 +141,46 @@ export class RedisLockStore implements LockStore {
     const limitMs = this.#isRepeated ? Math.max(startMs, START_MS) : startMs;
     this.#isRepeated = true;
     try {
-      const server = await this.#connections.open(
+      const servers = await this.#servers.open(
         {
           message: (message) => listener.message(message),
-          subscribed: () => listener.reconnected(),
-          inboxLost: () => listener.inboxLost(),
-          lost: (cause) => listener.storeLost(cause),
-          back: () => listener.storeBack(),
-          connected: (newServer) => {
-            listener.reconnected();
-            this.#tellEviction(newServer, listener);
+          subscribed: (part) => listener.reconnected(part),
+          inboxLost: (part) => listener.inboxLost(part),
+          lost: (cause, part) => listener.storeLost(cause, part),
+          back: (part) => listener.storeBack(part),
+          connected: (server, part) => {
+            listener.reconnected(part);
+            this.#tellEviction(server, part, listener);
             this.directory.present().catch(() => {}); // perhaps to another server; only people read it
           },
         },
         limitMs,
       );
       await this.directory.enter();
-      this.#tellEviction(server, listener);
+      for (const [part, server] of servers) this.#tellEviction(server, part, listener);
     } catch (error) {
       await this.directory.leave();
-      this.#connections.close();
+      this.#servers.close();
       await this.#options.closeClient();
       throw error;
     }
   }
 
-  #tellEviction({ evictionPolicy }: ServerInfo, listener: StoreListener): void {
-    if (evictionPolicy === this.#evictionPolicy) return;
-    this.#evictionPolicy = evictionPolicy;
+  #tellEviction({ evictionPolicy }: ServerInfo, part: string, listener: StoreListener): void {
+    if (evictionPolicy === this.#evictionPolicies.get(part)) return;
+    this.#evictionPolicies.set(part, evictionPolicy);
     if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 
   /** Waits for the commands on their way, because what they acquire must be released. */
   async close(limitMs = this.commandTimeoutMs): Promise<void> {
-    const { commands } = this.#connections;
     const { clock } = this.#options;
     const inGoodOrder = async (): Promise<void> => {
-      await commands.idle();
+      await this.#servers.idle();
       await this.directory.leave();
     };
     await atMost(clock, limitMs, inGoodOrder()); // then without what was not answered
-    this.#connections.close();
+    this.#servers.close();
     await this.directory.leave();
     await this.#options.closeClient();
   }
@@ -181,7 +201,15 @@ export class RedisLockStore implements LockStore {
     );
   }
 
-  async acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+  acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
+    const { slotOf } = this.#servers;
+    const [{ key: first }] = commands as [AcquireCommand];
+    const isOneSlot =
+      slotOf === undefined || commands.every(({ key }) => slotOf(key) === slotOf(first));
+    return isOneSlot ? this.#acquireAtOnce(commands) : acquireInTurn(this, commands);
+  }
+
+  async #acquireAtOnce(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
     const tokens = commands.map(({ token }) => token);
     const leaseMs = Math.max(...commands.map((command) => command.leaseMs));
     const keys = commands.map(({ key }) => key);
@@ -200,11 +228,18 @@ export class RedisLockStore implements LockStore {
     const args: (string | number)[] = [token];
     if (keepMs > 0) args.push(used, '', 0, keepMs);
     else if (used > 0) args.push(used);
-    return this.#run(this.#scripts.release, key, args, (reply, mayHaveRunBefore) => {
-      const released = readReleaseReply(reply);
-      // The answer "not yours" may only mean that the first of two runs succeeded.
-      return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
-    });
+    const { shortRelease } = this.#scripts;
+    return this.#run(
+      this.#scripts.release,
+      key,
+      args,
+      (reply, mayHaveRunBefore) => {
+        const released = readReleaseReply(reply);
+        // The answer "not yours" may only mean that the first of two runs succeeded.
+        return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
+      },
+      this.#whileMoving(WHOLE_FOR_MS, shortRelease, key, [token, keepMs]),
+    );
   }
 
   requeue(command: RequeueCommand): Promise<RequeueReply> {
@@ -226,6 +261,13 @@ export class RedisLockStore implements LockStore {
   }
 
   async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
+    if (this.#servers.slotOf === undefined) return this.#renewTogether(commands);
+    // Few leases share a slot, and each may need the short script.
+    const replies = await Promise.all(commands.map((command) => this.#renewTogether([command])));
+    return replies.flat();
+  }
+
+  async #renewTogether(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
     const keys = commands.map(({ key }) => key);
     const args = commands.flatMap(({ token, leaseMs, used, reserves }) => [
       token,
@@ -234,7 +276,11 @@ export class RedisLockStore implements LockStore {
       reserves ? 1 : 0,
     ]);
     const action = keys.length === 1 ? `renew '${keys[0]}'` : `renew ${keys.length} leases`;
-    const replies = await this.#send(this.#scripts.renew, keys, args, action, readRenewReply);
+    const [{ key, token, leaseMs, reserves }] = commands as [RenewCommand];
+    const afterMs = reserves ? WHOLE_FOR_MS : 0;
+    const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
+    const { renew } = this.#scripts;
+    const replies = await this.#send(renew, keys, args, action, readRenewReply, short);
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
@@ -243,8 +289,21 @@ export class RedisLockStore implements LockStore {
     key: string,
     args: readonly (string | number)[],
     readReply: ReadReply<Reply>,
+    whileMoving?: WhileMoving,
   ): Promise<Reply | Unknown> {
-    return this.#send(script, [key], args, `${script.name} '${key}'`, readReply);
+    return this.#send(script, [key], args, `${script.name} '${key}'`, readReply, whileMoving);
+  }
+
+  /** In a cluster, what to send for one key as long as its slot is on its way. */
+  #whileMoving(
+    afterMs: number,
+    script: RedisScript,
+    key: string,
+    args: readonly (string | number)[],
+  ): WhileMoving | undefined {
+    if (this.#servers.slotOf === undefined) return undefined;
+    const [lock] = this.#keys.of(key);
+    return { afterMs, send: (redis, whole) => script.send(redis, [lock], args, whole) };
   }
 
   #send<Reply>(
@@ -253,47 +312,19 @@ export class RedisLockStore implements LockStore {
     args: readonly (string | number)[],
     action: string,
     readReply: ReadReply<Reply>,
+    whileMoving?: WhileMoving,
   ): Promise<Reply | Unknown> {
     const [only = ''] = keys;
     const redisKeys =
       keys.length === 1 ? this.#keys.of(only) : keys.flatMap((key) => this.#keys.of(key));
-    const command = {
+    const command: RedisCommand = {
       action,
       keys,
+      redisKey: redisKeys[0] as string,
+      ...(whileMoving === undefined ? undefined : { whileMoving }),
       send: (redis: RedisConnection, whole: boolean) => script.send(redis, redisKeys, args, whole),
       isUnfinished,
     };
-    return this.#connections.commands.run(command, (outcome) => read(outcome, readReply));
+    return this.#servers.run(command, (outcome) => readOutcome(outcome, readReply));
   }
-}
-
-/** @param mayHaveRunBefore the command may have been carried out twice */
-type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
-
-/** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
-function read<Reply>(outcome: CommandOutcome, readReply: ReadReply<Reply>): Reply | Unknown {
-  if (outcome.kind === 'failed') {
-    const { cause, neverRan } = outcome;
-    if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
-    return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
-  }
-  try {
-    return readReply(outcome.reply, outcome.mayHaveRunBefore);
-  } catch (cause) {
-    const message = `Cannot read the answer of Redis: ${String(cause)}`;
-    return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };
-  }
-}
-
-function wrongType(cause: LockStoreError): Unknown {
-  const message = `${cause.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another key or keyPrefix`;
-  return {
-    kind: 'unknown',
-    cause: new LockStoreError(message, undefined, { cause }),
-    isLasting: true,
-  };
-}
-
-function isUnknown<T extends object>(replies: T | Unknown): replies is Unknown {
-  return 'kind' in replies;
 }

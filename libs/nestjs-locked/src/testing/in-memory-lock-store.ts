@@ -51,7 +51,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return typeof this.#shared === 'function' ? this.#shared() : this.#shared;
   }
 
-  get inboxReady(): boolean {
+  listensFor(_key: string): boolean {
     return this.#open;
   }
 

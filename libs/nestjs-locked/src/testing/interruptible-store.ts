@@ -76,8 +76,8 @@ export class InterruptibleStore implements LockStore {
     this.directory = interruptibleDirectory(store.directory, line);
   }
 
-  get inboxReady(): boolean {
-    return this.#store.inboxReady && !this.#line.isDown;
+  listensFor(key: string): boolean {
+    return this.#store.listensFor(key) && !this.#line.isDown;
   }
 
   async open(listener: StoreListener): Promise<void> {

@@ -62,10 +62,10 @@ export class HandedOutLocks {
   };
 
   async #leave(lock: HeldLock): Promise<void> {
-    const { report, options, outage } = this.#parts;
+    const { report, options, outages } = this.#parts;
     const settled = lock.settle();
     if (lock.isOutlived) report({ type: 'outlived', key: lock.key });
-    else if (options.awaitRelease && !outage.isKnown) await settled;
+    else if (options.awaitRelease && !outages.concern(lock.keys)) await settled;
   }
 
   /** Waits until no lock is left, for `limitMs` at most. */

@@ -5,7 +5,7 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
-import { Outage } from '../store/outage.js';
+import { Outages } from '../store/outages.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
 import { LoopTurn } from '../time/loop-turn.js';
@@ -43,7 +43,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     scheduler,
     loopTurn: new LoopTurn(),
     watchdog,
-    outage: new Outage(clock, options.failFastAfterMs, report),
+    outages: new Outages(store, clock, options.failFastAfterMs, report),
     report,
     cleanUp: new CleanUp(store, clock, scheduler),
     tokens: new TokenRegistry(store.processId),

@@ -31,23 +31,23 @@ export class EngineInbox implements StoreListener {
     }
   }
 
-  reconnected(): void {
+  reconnected(part?: string): void {
     inNeutralContext(() => {
       this.#parts.cleanUp.lookAgain();
-      this.#queues.lookAgain();
+      this.#queues.lookAgain(part);
     });
   }
 
-  inboxLost(): void {
-    inNeutralContext(() => this.#queues.lookAgain());
+  inboxLost(part?: string): void {
+    inNeutralContext(() => this.#queues.lookAgain(part));
   }
 
-  storeLost(cause: LockStoreError): void {
-    inNeutralContext(() => this.#parts.outage.begins(cause));
+  storeLost(cause: LockStoreError, part?: string): void {
+    inNeutralContext(() => this.#parts.outages.begins(cause, part));
   }
 
-  storeBack(): void {
-    inNeutralContext(() => this.#parts.outage.ends());
+  storeBack(part?: string): void {
+    inNeutralContext(() => this.#parts.outages.ends(part));
   }
 
   mayEvict(policy: string): void {

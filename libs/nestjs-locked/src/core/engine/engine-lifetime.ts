@@ -50,7 +50,7 @@ export class EngineLifetime {
   /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
   async open(): Promise<void> {
     this.#assertNotClosed();
-    if (this.#isLate) this.#parts.outage.assertNone();
+    if (this.#isLate) this.#parts.outages.assertNone();
     this.#opening ??= inNeutralContext(() => this.#parts.store.open(this.#inbox));
     await this.#opening;
     this.#assertNotClosed();
@@ -66,19 +66,19 @@ export class EngineLifetime {
   }
 
   async #openLater(cause: LockStoreError): Promise<void> {
-    const { outage, store, clock } = this.#parts;
-    outage.begins(cause);
-    outage.tell();
+    const { outages, store, clock } = this.#parts;
+    outages.begins(cause);
+    outages.tell();
     while (this.#closed === undefined) {
       try {
         this.#opening = store.open(this.#inbox);
         await this.#opening;
         this.#isLate = false;
         await this.open();
-        return outage.ends();
+        return outages.ends();
       } catch (error) {
         // A right that is missing can be granted later, so even that is tried again.
-        if (error instanceof LockError) outage.begins(asStoreError(error));
+        if (error instanceof LockError) outages.begins(asStoreError(error));
         if (this.#closed !== undefined) return;
         const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
         await atMost(clock, RETRY_MS, ended);
@@ -109,7 +109,7 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, outage, store, scheduler } = this.#parts;
+    const { clock, cleanUp, outages, store, scheduler } = this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
@@ -120,7 +120,7 @@ export class EngineLifetime {
     const leftMs = (): number => Math.max(0, until - clock.now());
     await atMost(clock, leftMs(), cleanUp.close());
     await store.close(leftMs());
-    outage.close();
+    outages.close();
     scheduler.close();
   }
 }

@@ -215,8 +215,8 @@ export class LockEngine implements LockRunner {
    * @throws LockStoreError
    */
   async ping(): Promise<number> {
-    const { outage, store, clock } = this.#calls.parts;
-    outage.assertNone();
+    const { outages, store, clock } = this.#calls.parts;
+    outages.assertNone();
     await this.#opened();
     const askedAt = clock.now();
     await store.directory.ping();

@@ -2,7 +2,7 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import type { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
-import type { Outage } from '../store/outage.js';
+import type { Outages } from '../store/outages.js';
 import type { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
 import type { LoopTurn } from '../time/loop-turn.js';
@@ -19,7 +19,7 @@ export interface EngineParts {
   readonly watchdog: Watchdog;
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
-  readonly outage: Outage;
+  readonly outages: Outages;
   readonly report: ReportLockEvent;
   /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;

@@ -65,7 +65,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#key = key;
     this.#user = user;
     this.leaseMs = leaseMs;
-    this.#recheck = new RecheckTimer(parts);
+    this.#recheck = new RecheckTimer(parts, key);
     // The token is known here before its command is sent, because a grant may overtake the reply.
     this.#asked = this.#introduce();
   }

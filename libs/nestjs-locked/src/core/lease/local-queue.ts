@@ -81,7 +81,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#proceed(); // this call does not stay, so the queue may be empty
       return Promise.reject(abortedError(this.key, signal));
     }
-    const refusal = this.#lease === undefined ? this.#parts.outage.refusal(this.key) : undefined;
+    const refusal = this.#lease === undefined ? this.#parts.outages.refusal(this.key) : undefined;
     if (refusal !== undefined) {
       this.#proceed();
       return Promise.reject(refusal);

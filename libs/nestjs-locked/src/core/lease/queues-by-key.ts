@@ -68,9 +68,14 @@ export class QueuesByKey {
     return [...this.#queues.values()].flatMap(({ lease }) => lease ?? []);
   }
 
-  /** Messages may have been lost, or the server may be another one. */
-  lookAgain(): void {
-    for (const queue of this.#queues.values()) queue.lookAgain();
+  /**
+   * Messages may have been lost, or the server may be another one.
+   * @param part of the store: only its keys are concerned. @default all keys
+   */
+  lookAgain(part?: string): void {
+    const { store } = this.#parts;
+    for (const queue of this.#queues.values())
+      if (part === undefined || store.partOf?.(queue.key) === part) queue.lookAgain();
     this.#parts.scheduler.catchUp();
   }
 

@@ -18,14 +18,16 @@ const FOREIGN_SLOWEST_MS = 500;
  */
 export class RecheckTimer {
   readonly #parts: EngineParts;
+  readonly #key: string;
   #dueAt = Infinity;
   #lastSentAt = -Infinity;
   #foreignMs = FOREIGN_FIRST_MS;
   /** The latest moment to look, from a notice that overtook the reply it belongs to. */
   #notLaterThan = Infinity;
 
-  constructor(parts: EngineParts) {
+  constructor(parts: EngineParts, key: string) {
     this.#parts = parts;
+    this.#key = key;
   }
 
   get dueAt(): number {
@@ -35,7 +37,7 @@ export class RecheckTimer {
   queued({ remainingMs, foreign }: Queued): void {
     const { clock, store, options } = this.#parts;
     let intervalMs = Math.min(remainingMs, safetyIntervalMs(options.leaseMs));
-    if (!store.inboxReady) intervalMs = Math.min(intervalMs, INBOX_DOWN_INTERVAL_MS);
+    if (!store.listensFor(this.#key)) intervalMs = Math.min(intervalMs, INBOX_DOWN_INTERVAL_MS);
     if (foreign) {
       intervalMs = Math.min(intervalMs, this.#foreignMs);
       this.#foreignMs = Math.min(this.#foreignMs * 2, FOREIGN_SLOWEST_MS);

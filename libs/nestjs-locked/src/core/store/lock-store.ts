@@ -159,18 +159,21 @@ export type InboxMessage =
   /** An operator has taken the key from `token`; the next waiter enters in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
-/** What a store tells the engine that uses it. */
+/**
+ * What a store tells the engine that uses it. `part` names the part of the store that it concerns, for a store that has
+ * several; each has keys of its own (`LockStore.partOf`).
+ */
 export interface StoreListener {
   /** A message in the inbox of this process. */
   message(message: InboxMessage): void;
   /** The inbox was subscribed (again), or the command connection is ready (again): messages may have been lost. */
-  reconnected(): void;
+  reconnected(part?: string): void;
   /** The inbox is down: no message will arrive until `reconnected`. */
-  inboxLost(): void;
+  inboxLost(part?: string): void;
   /** The store cannot be reached, or has fallen silent. */
-  storeLost(cause: LockStoreError): void;
-  /** It answers again. */
-  storeBack(): void;
+  storeLost(cause: LockStoreError, part?: string): void;
+  /** It answers again, or its keys are elsewhere now. */
+  storeBack(part?: string): void;
   /** The store is set to drop keys when its memory is full: leases as well as others. */
   mayEvict(policy: string): void;
 }
@@ -182,8 +185,10 @@ export interface StoreListener {
 export interface LockStore {
   /** Unique for this process and store, 32 hex digits: the part of a token before the colon, and its inbox. */
   readonly processId: string;
-  /** True while messages can arrive. Waiters look more often while it is false. */
-  readonly inboxReady: boolean;
+  /** Whether messages about this key can arrive now. If not, those who wait for it look more often. */
+  listensFor(key: string): boolean;
+  /** The part of the store that has this key now. @default the store has one part only, without a name */
+  partOf?(key: string): string;
   /** For operators: who holds what. It is never needed to hold a lock. */
   readonly directory: LockDirectory;
   /** How long a command may take before its reply is `unknown`. */

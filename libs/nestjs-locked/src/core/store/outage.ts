@@ -6,8 +6,8 @@ import type { Clock } from '../time/clock.js';
 const REPORT_AFTER_MS = 500;
 
 /**
- * Whether the store can be reached, as far as is known. It is reported once when it is lost, again if the reason is
- * another one, and once when it is back.
+ * A time during which a part of the store cannot be reached, as far as is known. It is reported once when it begins,
+ * again if the reason is another one, and once when it ends.
  */
 export class Outage {
   readonly #clock: Clock;
@@ -25,13 +25,8 @@ export class Outage {
     this.#report = report;
   }
 
-  /** Whether the store is away. */
-  get isKnown(): boolean {
-    return this.#cause !== undefined;
-  }
-
   begins(cause: LockStoreError): void {
-    const { isKnown } = this;
+    const isKnown = this.#cause !== undefined;
     this.#cause = cause;
     if (isKnown) {
       if (this.#reported !== undefined) this.tell();
@@ -52,11 +47,8 @@ export class Outage {
   }
 
   ends(): void {
-    if (this.#cause === undefined) return;
-    this.#cause = undefined;
     this.close();
     if (this.#reported === undefined) return;
-    this.#reported = undefined;
     this.#report({ type: 'store-back', awayMs: this.#clock.now() - this.#since });
   }
 
@@ -70,15 +62,13 @@ export class Outage {
    * so short a time that it may be back in a moment.
    */
   refusal(key: string): LockStoreError | undefined {
-    if (this.#cause === undefined) return undefined;
     const awayMs = this.#clock.now() - this.#since;
     if (awayMs < this.#failFastAfterMs) return undefined;
     return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
   }
 
-  /** @throws LockStoreError if the store is away, however short the time is */
-  assertNone(): void {
-    if (this.#cause === undefined) return;
+  /** @throws LockStoreError however short the time is */
+  assertGone(): never {
     throw this.#error('The lock store has been away for', this.#clock.now() - this.#since);
   }
 

@@ -1,15 +1,15 @@
 import type { LockServiceOptions } from '../../core/lock.options.js';
-import type { RedisOptions } from '../../redis/connection/open-redis.js';
-import type { RedisClient } from '../../redis/connection/redis-client.js';
+import type { RedisConnectionOptions } from '../../redis/connection/open-redis.js';
 
 /** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {
   /**
-   * Where Redis is: a URL, options as ioredis takes them, or an ioredis 5 or 6 client. The locks open two connections
-   * of their own. A client stays yours: nothing is set on it, and you close it when you like, even before the locks are
-   * closed.
+   * Where Redis is: a URL, options as ioredis takes them, or an ioredis 5 or 6 client. For a Redis Cluster a `Cluster`
+   * of ioredis, or its options with some of its nodes: `{ cluster: [{ host, port }] }`. The locks open two connections
+   * of their own to the server, or to each master. A client stays yours: nothing is set on it, and you may close it at
+   * any time, even before the locks are closed.
    */
-  readonly connection: string | RedisOptions | RedisClient;
+  readonly connection: RedisConnectionOptions;
   /** Precedes every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
   readonly keyPrefix?: string;
   /**

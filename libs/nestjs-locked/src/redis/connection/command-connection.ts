@@ -4,6 +4,7 @@ import { LinkedList } from '../../core/runtime/linked-list.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import {
+  isFromCluster,
   isFromReplica,
   isReplyError,
   isUnknownScript,
@@ -22,6 +23,8 @@ export interface CommandConnectionOptions {
   readonly timeLimitMs: number;
   /** Loaded into every server before it is sent a command. */
   readonly scripts: readonly RedisScript[];
+  /** Whether the server is to be a node of a Redis Cluster. */
+  readonly inCluster: boolean;
 }
 
 export interface CommandConnectionListener {
@@ -115,8 +118,11 @@ export class CommandConnection {
     return this.#connections;
   }
 
-  /** @param read makes the result of what became of the command; neither of them ever throws or rejects */
-  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
+  /**
+   * @param read makes the result of what became of the command; neither of them ever throws or rejects
+   * @param dueAt when the command's time is over, if it has used a part of it elsewhere. @default after the time limit
+   */
+  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T, dueAt?: number): Promise<T> {
     return new Promise((resolve) => {
       const end = (outcome: CommandOutcome): void => resolve(read(outcome));
       if (this.#connection === undefined) {
@@ -127,7 +133,8 @@ export class CommandConnection {
         return end(this.#refused(command, `${reason}${this.#because}`));
       }
       const { clock, timeLimitMs } = this.#options;
-      const open = new OpenCommand(command, clock.now() + timeLimitMs, end);
+      const open = new OpenCommand(command, dueAt ?? clock.now() + timeLimitMs, end);
+      if (dueAt !== undefined) this.#watchOwnLimit(open);
       const connection = this.#waiting.size === 0 ? this.#usable : undefined;
       if (connection === undefined) this.#waiting.add(open);
       else this.#send(open, connection);
@@ -155,15 +162,17 @@ export class CommandConnection {
   }
 
   /** Commands that have not ended fail now. */
-  close(): void {
+  close(reason = 'the locks are being closed'): void {
     this.#connections++;
     this.#isAdmitted = false;
     this.#isSilent = false;
     this.#isLost = false;
     this.#connection?.close();
     this.#connection = undefined;
-    for (const open of [...this.#unanswered, ...this.#waiting])
-      this.#end(open, this.#failure(open.command, undefined, 'the locks are being closed'));
+    for (const open of [...this.#unanswered, ...this.#waiting]) {
+      const neverRan = this.#waiting.has(open) && !open.mayHaveRun;
+      this.#end(open, { ...this.#failure(open.command, undefined, reason), neverRan });
+    }
     this.#cancelLimit?.();
     this.#cancelLimit = undefined;
   }
@@ -181,7 +190,7 @@ export class CommandConnection {
         ),
       ]);
       if (connection !== this.#connections) return;
-      server = readServerInfo(info);
+      server = readServerInfo(info, this.#options.inCluster);
     } catch (error) {
       if (connection !== this.#connections) return;
       this.#failed(error);
@@ -312,7 +321,8 @@ export class CommandConnection {
     if (isReplyError(error) && !isFromReplica(error)) {
       this.#answers();
       this.#refuseOvertaken(open);
-      return this.#end(open, this.#failure(open.command, error, error.message));
+      const failure = this.#failure(open.command, error, error.message);
+      return this.#end(open, { ...failure, neverRan: isFromCluster(error) && !open.mayHaveRun });
     }
     const hadRun = open.mayHaveRun;
     this.#lose(error);
@@ -333,6 +343,16 @@ export class CommandConnection {
       this.#expireAll(clock.now());
       this.#watchLimit();
     });
+  }
+
+  /** A command that came with less than the usual time may end before older ones. That says nothing of the server. */
+  #watchOwnLimit(open: OpenCommand): void {
+    const { clock } = this.#options;
+    const cancel = clock.after(Math.max(0, open.dueAt - clock.now()), () => {
+      const failure = this.#failure(open.command, this.#lastError, 'there was no time left');
+      this.#end(open, { ...failure, neverRan: open.sending === 0 && !open.mayHaveRun });
+    });
+    open.onEnd = cancel;
   }
 
   /** Commands that wait are younger than those that were sent: they are sent in the order of the calls. */
@@ -366,6 +386,7 @@ export class CommandConnection {
     this.#forgotten.get(open)?.(false);
     this.#forgotten.delete(open);
     this.#repeating.delete(open);
+    open.onEnd?.();
     open.end(outcome);
     this.#repeatForgotten();
     this.#sendWaiting();

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/time/clock.js';
-import { probeScript } from '../scripts/probe.lua.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
+import type { RedisScript } from '../scripts/redis-script.js';
 import type { CommandConnection } from './command-connection.js';
 import type { CommandFailure, RedisCommand } from './redis-command.js';
 import { withinLimit } from './time-limit.js';
@@ -18,6 +18,9 @@ export interface InboxProofOptions {
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly processId: string;
+  readonly script: RedisScript;
+  /** The lock that the script tries. A node of a cluster has only some; undefined if it has none at all. */
+  readonly probedKey: () => string | undefined;
   readonly timeLimitMs: number;
 }
 
@@ -36,15 +39,17 @@ export class InboxProof {
 
   /** Never rejects. */
   async run(): Promise<InboxProofOutcome> {
-    const { commands, clock, keys, processId, timeLimitMs } = this.#options;
+    const { commands, clock, keys, processId, script, timeLimitMs } = this.#options;
     const id = String(++this.#count);
     const arrival = new Promise<void>((resolve) => this.#arrivals.set(id, resolve));
     try {
+      const probed = this.#options.probedKey();
+      const redisKeys = probed === undefined ? [] : keys.of(probed);
       const args = [keys.inboxPrefix + processId, `probe ${id}`];
       const command: RedisCommand = {
         action: 'prove the scripts',
         keys: [],
-        send: (redis, whole) => probeScript.send(redis, keys.of(`probe:${processId}`), args, whole),
+        send: (redis, whole) => script.send(redis, redisKeys, args, whole),
       };
       const outcome = await commands.run(command, (ended) => ended);
       if (outcome.kind === 'failed') return outcome;

@@ -9,6 +9,8 @@ export class OpenCommand implements Linked<OpenCommand> {
   /** The number of the latest sending. An answer to an earlier one is too late. */
   sending = 0;
   mayHaveRun = false;
+  /** Ends what was armed for this command alone. */
+  onEnd: (() => void) | undefined;
 
   /** @param dueAt when its time is over, on the monotonic clock */
   constructor(

@@ -1,12 +1,29 @@
-import { Redis, type RedisOptions as AnyRedisOptions } from 'ioredis';
+import {
+  Cluster,
+  type ClusterNode,
+  type ClusterOptions,
+  Redis,
+  type RedisOptions as AnyRedisOptions,
+} from 'ioredis';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { RedisClient } from './redis-client.js';
+import type { RedisCluster } from './redis-cluster.js';
 
 /** The reply mapping of ioredis 6 makes no difference to us, and ioredis 5 has none. */
 export type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 
+/** A Redis Cluster: some of its nodes, and options of ioredis' `Cluster`. */
+export interface RedisClusterOptions extends ClusterOptions {
+  /** Nodes to ask for all the others; one that answers is enough. */
+  readonly cluster: readonly ClusterNode[];
+}
+
+/** Where Redis is. */
+export type RedisConnectionOptions =
+  string | RedisOptions | RedisClient | RedisCluster | RedisClusterOptions;
+
 export interface OpenedRedis {
-  readonly client: RedisClient;
+  readonly client: RedisClient | RedisCluster;
   /** Closes what was opened here. A client that somebody else made is left alone. */
   close(): Promise<void>;
 }
@@ -14,12 +31,24 @@ export interface OpenedRedis {
 /**
  * The client whose options the connections of the locks are made from. A client that is made here never connects
  * itself.
- * @throws LockConfigError if `connection` is none of the three
+ * @throws LockConfigError if `connection` is nothing of the kind
  */
-export function openRedis(connection: string | RedisOptions | RedisClient): OpenedRedis {
-  if (isClient(connection)) return { client: connection, close: async () => {} };
-  const client = newClient(connection);
+export function openRedis(connection: RedisConnectionOptions): OpenedRedis {
+  if (isClient(connection) || isClusterClient(connection))
+    return { client: connection, close: async () => {} };
+  const client = isClusterOptions(connection) ? newCluster(connection) : newClient(connection);
   return { client, close: async () => client.disconnect() };
+}
+
+function newCluster({ cluster, ...options }: RedisClusterOptions): Cluster {
+  if (!Array.isArray(cluster) || cluster.length === 0) {
+    throw new LockConfigError(
+      `Invalid option connection: cluster must be a list of nodes, such as [{ host: 'redis-1', port: 6379 }]`,
+    );
+  }
+  const nodes = [...(cluster as readonly ClusterNode[])];
+  const own = { ...options, lazyConnect: true } as ConstructorParameters<typeof Cluster>[1];
+  return new Cluster(nodes, own);
 }
 
 function newClient(connection: string | RedisOptions): Redis {
@@ -41,7 +70,6 @@ function newClient(connection: string | RedisOptions): Redis {
 function kindOf(connection: unknown): string | undefined {
   if (typeof connection !== 'object' || connection === null) return undefined;
   const has = (name: string): boolean => name in connection;
-  if (has('isCluster')) return 'a Cluster of ioredis (not supported yet)';
   if (has('customCommand')) return 'a client of Valkey GLIDE';
   if (has('masters') || has('rootNodes')) return 'a cluster client of node-redis';
   if (has('sendCommand') || has('executeIsolated')) return 'a client of node-redis';
@@ -55,12 +83,27 @@ function isPlainObject(value: unknown): value is RedisOptions {
   return prototype === Object.prototype || prototype === null;
 }
 
-function isClient(connection: unknown): connection is RedisClient {
+function isClient(connection: RedisConnectionOptions): connection is RedisClient {
   const methods = ['evalsha', 'eval', 'duplicate', 'on', 'info'];
+  return hasMethods(connection, methods) && !isNamedCluster(connection);
+}
+
+function isClusterClient(connection: RedisConnectionOptions): connection is RedisCluster {
+  return hasMethods(connection, ['nodes', 'duplicate', 'on']) && isNamedCluster(connection);
+}
+
+function isClusterOptions(connection: RedisConnectionOptions): connection is RedisClusterOptions {
+  return isPlainObject(connection) && 'cluster' in connection;
+}
+
+function isNamedCluster(connection: object): boolean {
+  return 'isCluster' in connection && connection.isCluster === true;
+}
+
+function hasMethods(value: unknown, names: readonly string[]): value is object {
   return (
-    typeof connection === 'object' &&
-    connection !== null &&
-    !('isCluster' in connection && connection.isCluster === true) &&
-    methods.every((name) => typeof (connection as Record<string, unknown>)[name] === 'function')
+    typeof value === 'object' &&
+    value !== null &&
+    names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
   );
 }

@@ -52,6 +52,9 @@ export interface RedisConnection extends ScriptClient {
     size: number,
   ): Promise<[cursor: string, keys: string[]]>;
   subscribe(channel: string): Promise<unknown>;
+  cluster(subcommand: 'MYID'): Promise<unknown>;
+  /** The next command on this connection is about a slot that is on its way to this server. */
+  asking(): Promise<unknown>;
   ping(): Promise<unknown>;
   on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;

@@ -6,6 +6,13 @@ export interface RedisCommand {
   readonly action: string;
   /** The locks that the command concerns. For each lock, commands run in the order of the calls. */
   readonly keys: readonly string[];
+  /** One of its keys in Redis, as it is sent. A cluster finds by it where to send the command. */
+  readonly redisKey?: string;
+  /**
+   * In a cluster, what does the most urgent part of the work with one key, while only some of the command's keys have
+   * arrived on their new server, so that the whole cannot be done.
+   */
+  readonly whileMoving?: WhileMoving;
   /**
    * False if a second run could do harm. If its connection breaks, it is not sent again, and its outcome is unknown.
    * @default true
@@ -15,6 +22,13 @@ export interface RedisCommand {
   send(redis: RedisConnection, whole: boolean): Promise<unknown>;
   /** Whether this answer means that the command must be sent again before its work is done. @default never */
   isUnfinished?(reply: unknown): boolean;
+}
+
+export interface WhileMoving {
+  /** For how long the whole command is tried first, in milliseconds. */
+  readonly afterMs: number;
+  /** As `RedisCommand.send`. The answer is read in the same way. */
+  send(redis: RedisConnection, whole: boolean): Promise<unknown>;
 }
 
 export type CommandOutcome =

@@ -1,42 +1,40 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
-import type { InboxMessage } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import { CommandConnection } from './command-connection.js';
+import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
 import { InboxProof, type InboxProofOutcome } from './inbox-proof.js';
-import type { RedisClient } from './redis-client.js';
+import type { CommandRunner, LockServers, LockServersListener } from './lock-servers.js';
+import { neededRights } from './needed-rights.js';
+import type { RedisClient, RedisConnection } from './redis-client.js';
+import type { CommandOutcome, RedisCommand } from './redis-command.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
 import type { ServerInfo } from './server-info.js';
 
 export interface RedisConnectionsOptions {
-  /** The client whose options both connections are made from. */
-  readonly client: RedisClient;
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly processId: string;
+  /** Loaded into every server before it is sent a command. */
   readonly scripts: readonly RedisScript[];
+  /** Proves that what scripts publish arrives in our inbox; one of `scripts`. */
+  readonly probe: RedisScript;
   /** How long a command may take. */
   readonly timeLimitMs: number;
   /** How often the inbox is checked. */
   readonly pingEveryMs: number;
 }
 
-/** Apart from messages, nothing is reported before `open` has succeeded. */
-export interface RedisConnectionsListener {
-  message(message: InboxMessage): void;
-  /** The inbox is subscribed again. */
-  subscribed(): void;
-  inboxLost(): void;
-  /** Commands are not answered any more. */
-  lost(cause: LockStoreError): void;
-  /** Commands are answered again. */
-  back(): void;
-  /** Commands now use a new connection, perhaps to another server. */
-  connected(server: ServerInfo): void;
+/** What is different if the server is a node of a Redis Cluster. */
+export interface ClusterNodeTerms {
+  /** `host:port` */
+  readonly address: string;
+  /** A key that this node has; undefined if it has none. */
+  readonly someKey: () => string | undefined;
 }
 
 /** When Redis could not say whether messages arrive, it is asked again after this time. */
@@ -45,40 +43,86 @@ const PROOF_RETRY_MS = 1_000;
 const DIVIDED = 'what is published on one connection does not arrive on another one';
 
 /**
- * The two connections of a lock service, both its own: one for commands, one for the inbox. Whenever one of them is
+ * The two connections to one server, both our own: one for commands, one for the inbox. Whenever one of them is
  * new, it is proved that both lead to the same server. They may not, if an address has moved and only one of them has
  * followed. Then the older one is replaced, because waiters whose inbox is elsewhere would be passed over.
  */
-export class RedisConnections {
+export class RedisConnections implements LockServers {
   readonly commands: CommandConnection;
+  readonly #client: RedisClient;
   readonly #options: RedisConnectionsOptions;
+  readonly #node: ClusterNodeTerms | undefined;
+  readonly #part: string;
   readonly #proof: InboxProof;
   #handshake: RedisHandshake | undefined;
   #inbox: RedisInbox | undefined;
-  #listener: RedisConnectionsListener | undefined;
+  #listener: LockServersListener | undefined;
   #server: ServerInfo | undefined;
   #cancelProof: () => void = () => {};
 
-  constructor(options: RedisConnectionsOptions) {
-    const { client, clock, keys, processId, scripts, timeLimitMs } = options;
+  /** @param client both connections are made from its options */
+  constructor(client: RedisClient, options: RedisConnectionsOptions, node?: ClusterNodeTerms) {
+    const { clock, keys, processId, probe, scripts, timeLimitMs } = options;
     const name = client.options.connectionName ?? `${keys.prefix}commands:${processId}`;
-    const commands = new CommandConnection({ name, clock, timeLimitMs, scripts });
+    const inCluster = node !== undefined;
+    const commands = new CommandConnection({ name, clock, timeLimitMs, scripts, inCluster });
+    const probedKey = node?.someKey ?? (() => `probe:${processId}`);
+    this.#client = client;
     this.#options = options;
+    this.#node = node;
+    this.#part = node?.address ?? '';
     this.commands = commands;
-    this.#proof = new InboxProof({ commands, clock, keys, processId, timeLimitMs });
+    const script = probe;
+    this.#proof = new InboxProof({
+      commands,
+      clock,
+      keys,
+      processId,
+      script,
+      probedKey,
+      timeLimitMs,
+    });
   }
 
-  get inboxReady(): boolean {
+  partOf(): string {
+    return this.#part;
+  }
+
+  listensFor(): boolean {
     return this.#inbox?.ready ?? false;
   }
 
-  /**
-   * May be called again after it has failed and `close` was called.
-   * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer within `limitMs`
-   */
-  async open(listener: RedisConnectionsListener, limitMs: number): Promise<ServerInfo> {
-    const { client, clock, keys } = this.#options;
-    const handshake = new RedisHandshake({ client, clock, keys, limitMs });
+  get isReady(): boolean {
+    return this.commands.isReady;
+  }
+
+  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
+    return this.commands.run(command, read);
+  }
+
+  each(): Promise<readonly CommandRunner[]> {
+    return Promise.resolve([this.commands]);
+  }
+
+  idle(): Promise<void> {
+    return this.commands.idle();
+  }
+
+  async open(
+    listener: LockServersListener,
+    limitMs: number,
+  ): Promise<ReadonlyMap<string, ServerInfo>> {
+    const { clock, keys } = this.#options;
+    const client = this.#client;
+    const inCluster = this.#node !== undefined;
+    const handshake = new RedisHandshake({
+      clock,
+      server: describedServer(client),
+      rights: () => neededRights(client, keys, inCluster),
+      usesTls: Boolean(client.options.tls),
+      inCluster,
+      limitMs,
+    });
     this.#handshake = handshake;
     this.#openCommands(handshake);
     this.#openInbox(handshake, listener);
@@ -86,45 +130,48 @@ export class RedisConnections {
     await handshake.step('subscribe to the inbox', handshake.isSubscribed);
     await handshake.step('receive a message in the inbox', handshake.isProved);
     this.#listener = listener;
-    return this.#server ?? info;
+    return new Map([[this.#part, this.#server ?? info]]);
   }
 
-  close(): void {
+  /** @param reason why commands that have not ended fail */
+  close(reason?: string): void {
     this.#handshake?.closed();
+    this.#listener = undefined;
     this.#cancelProof();
     this.#proof.close();
-    this.commands.close();
+    this.commands.close(reason);
     this.#inbox?.close();
     this.#inbox = undefined;
   }
 
   #openCommands(handshake: RedisHandshake): void {
-    this.commands.open(this.#options.client, {
+    this.commands.open(this.#client, {
       admitted: (server) => {
         this.#server = server;
         handshake.connected(server);
         if (this.#inbox !== undefined) this.#prove(this.#inbox);
-        this.#listener?.connected(server);
+        this.#listener?.connected(server, this.#part);
       },
       failed: (error) => handshake.failed(error),
-      lost: (cause) => this.#listener?.lost(cause),
-      back: () => this.#listener?.back(),
+      lost: (cause: LockStoreError) => this.#listener?.lost(cause, this.#part),
+      back: () => this.#listener?.back(this.#part),
     });
   }
 
-  #openInbox(handshake: RedisHandshake, listener: RedisConnectionsListener): void {
-    const { client, clock, keys, processId, timeLimitMs, pingEveryMs } = this.#options;
-    const channel = keys.inboxPrefix + processId;
+  #openInbox(handshake: RedisHandshake, listener: LockServersListener): void {
+    const { clock, timeLimitMs, pingEveryMs, keys, processId } = this.#options;
+    const name = keys.inboxPrefix + processId;
+    const channel = this.#node === undefined ? async () => name : channelOnNode(name);
     this.#inbox = new RedisInbox(
-      client,
-      { channel, clock, timeLimitMs, pingEveryMs },
+      this.#client,
+      { name, channel, clock, timeLimitMs, pingEveryMs },
       {
         subscribed: () => {
           handshake.subscribed();
           this.#prove(this.commands);
-          this.#listener?.subscribed();
+          this.#listener?.subscribed(this.#part);
         },
-        lost: () => this.#listener?.inboxLost(),
+        lost: () => this.#listener?.inboxLost(this.#part),
         failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
@@ -167,4 +214,9 @@ export class RedisConnections {
     this.#cancelProof();
     this.#cancelProof = this.#options.clock.after(PROOF_RETRY_MS, () => this.#prove(older));
   }
+}
+
+/** Each node of a cluster has a channel of its own for us, because what one node publishes reaches all of them. */
+function channelOnNode(name: string): (redis: RedisConnection) => Promise<string> {
+  return async (redis) => `${name}@${String(await redis.cluster('MYID'))}`;
 }

@@ -1,19 +1,19 @@
 import { LockAbortedError, LockConfigError, LockStoreError } from '../../core/lock.errors.js';
 import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import { isFromCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
-import { describedServer } from './described-server.js';
-import { neededRights } from './needed-rights.js';
+import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
-import type { RedisClient } from './redis-client.js';
-import { clusterError, type ServerInfo } from './server-info.js';
+import { clusterError, noClusterError, type ServerInfo } from './server-info.js';
 
 export interface RedisHandshakeOptions {
-  /** Says where the connections lead, and what its user needs. */
-  readonly client: RedisClient;
   readonly clock: Clock;
-  readonly keys: RedisKeys;
+  /** Where the connections lead, for messages. */
+  readonly server: string;
+  /** What the Redis user needs, in the words of ACL SETUSER. */
+  readonly rights: () => string;
+  readonly usesTls: boolean;
+  /** Whether the server is to be a node of a Redis Cluster. */
+  readonly inCluster: boolean;
   /** How long all of it may take, in milliseconds. */
   readonly limitMs: number;
 }
@@ -54,7 +54,7 @@ export class RedisHandshake {
   /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
   failed(error: unknown): void {
     this.#lastError = error;
-    if (isRefusal(error)) this.#refuse({ cause: error });
+    if (this.#isRefusal(error)) this.#refuse({ cause: error });
   }
 
   /** The locks are closed before they were open, so nobody waits for Redis any more. */
@@ -82,17 +82,18 @@ export class RedisHandshake {
 
   /** A server that does not speak TLS waits for the rest of what it takes for a command. */
   get #hint(): string {
-    return this.#options.client.options.tls ? ' (does this port speak TLS?)' : '';
+    return this.#options.usesTls ? ' (does this port speak TLS?)' : '';
   }
 
   #explained(action: string, cause: unknown): Error {
     if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
-    const { client, clock, keys } = this.#options;
-    if (isFromCluster(cause)) return clusterError(cause);
+    const { clock, server, rights } = this.#options;
+    if (this.#isUnexpectedNode(cause)) return clusterError(cause);
+    if (isNotInCluster(cause)) return noClusterError(cause);
     if (lacksRights(cause)) {
       return new LockConfigError(
-        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${neededRights(client, keys)}`,
+        `Cannot ${action}: the Redis user lacks rights: ${reason}; it needs these keys, channels and commands: ACL SETUSER <user> ${rights()}`,
         undefined,
         { cause },
       );
@@ -105,20 +106,25 @@ export class RedisHandshake {
       );
     }
     return new LockStoreError(
-      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${describedServer(client)}: ${reason}; check the address in 'connection', and that Redis runs`,
+      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; check the address in 'connection', and that Redis runs`,
       undefined,
       { cause },
     );
   }
-}
 
-/** Whether trying again is of no use, because the answer would be the same. */
-function isRefusal(error: unknown): boolean {
-  return (
-    error instanceof LockConfigError ||
-    error instanceof LockAbortedError ||
-    lacksRights(error) ||
-    refusesUser(error) ||
-    isFromCluster(error)
-  );
+  /** Whether trying again is of no use, because the answer would be the same. */
+  #isRefusal(error: unknown): boolean {
+    return (
+      error instanceof LockConfigError ||
+      error instanceof LockAbortedError ||
+      lacksRights(error) ||
+      refusesUser(error) ||
+      isNotInCluster(error) ||
+      this.#isUnexpectedNode(error)
+    );
+  }
+
+  #isUnexpectedNode(error: unknown): boolean {
+    return !this.#options.inCluster && isFromCluster(error);
+  }
 }

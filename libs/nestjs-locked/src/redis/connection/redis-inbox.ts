@@ -1,10 +1,13 @@
 import type { Clock } from '../../core/time/clock.js';
 import { OwnConnection } from './own-connection.js';
-import type { RedisClient } from './redis-client.js';
+import type { RedisClient, RedisConnection } from './redis-client.js';
 import { withinLimit } from './time-limit.js';
 
 export interface RedisInboxOptions {
-  readonly channel: string;
+  /** Shown by CLIENT LIST. */
+  readonly name: string;
+  /** Finds out the name of the channel, on a connection that is new. */
+  readonly channel: (redis: RedisConnection) => Promise<string>;
   readonly clock: Clock;
   readonly timeLimitMs: number;
   /** How often the connection is checked. Without a check, a half-open connection would be silent for ever. */
@@ -31,17 +34,18 @@ export class RedisInbox {
   readonly #listener: RedisInboxListener;
   readonly #connection: OwnConnection;
   #ready = false;
+  #channel: string | undefined;
   #closed = false;
   #cancelTimer: () => void = () => {};
   #connections = 0;
 
   constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
-    const { channel, clock, timeLimitMs } = options;
+    const { name, clock, timeLimitMs } = options;
     this.#options = options;
     this.#listener = listener;
     this.#connection = new OwnConnection(
       client,
-      { name: channel, clock, timeLimitMs },
+      { name, clock, timeLimitMs },
       {
         ready: () => void this.#subscribe(++this.#connections).catch(() => {}), // a listener's error, not ours
         closed: () => {
@@ -52,7 +56,7 @@ export class RedisInbox {
       },
     );
     this.#connection.redis.on('message', (from, message) => {
-      if (from === channel) listener.message(message);
+      if (from === this.#channel) listener.message(message);
     });
   }
 
@@ -86,9 +90,11 @@ export class RedisInbox {
   async #subscribe(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
     try {
-      await this.#limited('subscribe to the inbox', () =>
-        this.#connection.redis.subscribe(this.#options.channel),
-      );
+      const { redis } = this.#connection;
+      await this.#limited('subscribe to the inbox', async () => {
+        this.#channel = await this.#options.channel(redis);
+        await redis.subscribe(this.#channel);
+      });
       if (!isCurrent()) return;
       this.#ready = true;
       this.#armPing();

@@ -11,11 +11,12 @@ export interface ServerInfo {
 
 /**
  * @param info the answer to INFO; '' if the user may not ask for it
+ * @param inCluster whether the server is to be a node of a Redis Cluster
  * @throws LockConfigError if this kind of server is not supported · Error if it is a replica, which may pass
  */
-export function readServerInfo(info: string): ServerInfo {
+export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
-  if (/^cluster_enabled:1/m.test(info)) throw clusterError();
+  if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
   }
@@ -27,9 +28,17 @@ export function readServerInfo(info: string): ServerInfo {
 
 export function clusterError(cause?: unknown): LockConfigError {
   return new LockConfigError(
-    `The server in 'connection' is a node of a Redis Cluster, and has only a part of the keys: Cluster is not supported yet; name a server with cluster-enabled no, or sentinels`,
+    `The server in 'connection' is a node of a Redis Cluster, and has only a part of the keys: pass a Cluster of ioredis, or { cluster: [{ host, port }] }`,
     undefined,
     cause === undefined ? undefined : { cause },
+  );
+}
+
+export function noClusterError(cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' is not a node of a Redis Cluster (cluster-enabled no): pass its URL, or a Redis client instead of a Cluster`,
+    undefined,
+    { cause },
   );
 }
 

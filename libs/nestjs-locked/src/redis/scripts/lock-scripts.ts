@@ -9,6 +9,8 @@ import type { RedisScript } from './redis-script.js';
 import { releaseScript } from './release.lua.js';
 import { renewScript } from './renew.lua.js';
 import { revokeScript } from './revoke.lua.js';
+import { shortReleaseScript } from './short-release.lua.js';
+import { shortRenewScript } from './short-renew.lua.js';
 
 /** The scripts of one lock service, with its settings written into them. */
 export class LockScripts {
@@ -20,9 +22,14 @@ export class LockScripts {
   readonly leave: RedisScript;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
-  readonly probe = probeScript;
+  /** Only a cluster needs the short ones. */
+  readonly shortRenew = shortRenewScript;
+  readonly shortRelease = shortReleaseScript;
+  readonly #inCluster: boolean;
+  readonly probe: RedisScript;
 
   constructor(settings: ScriptSettings) {
+    this.#inCluster = settings.inCluster;
     this.acquire = acquireScript(settings);
     this.acquireTogether = acquireTogetherScript(settings);
     this.recheck = recheckScript(settings);
@@ -30,9 +37,12 @@ export class LockScripts {
     this.release = releaseScript(settings);
     this.leave = leaveScript(settings);
     this.revoke = revokeScript(settings);
+    this.probe = probeScript(settings);
   }
 
   get all(): readonly RedisScript[] {
-    return Object.values(this) as RedisScript[];
+    const { shortRenew, shortRelease, ...others } = this;
+    const everywhere = Object.values(others) as RedisScript[];
+    return this.#inCluster ? [...everywhere, shortRenew, shortRelease] : everywhere;
   }
 }

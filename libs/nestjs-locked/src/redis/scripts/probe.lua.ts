@@ -1,30 +1,36 @@
+import type { ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
  * Does once, on a key of its own, everything that the other scripts need the right to do, and publishes to our own
  * inbox.
  */
-export const probeScript = new RedisScript(
-  'probe',
-  `
--- KEYS lock, queue, fence of a key that nobody else uses · ARGV[1] own inbox channel · ARGV[2] message
+export const probeScript = ({ inCluster }: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'probe',
+    `
+-- KEYS lock, queue, fence of a key that nobody else uses; none if a node of a cluster has no slots
+-- ARGV[1] own inbox channel · ARGV[2] message
 -- returns the number of listeners
-redis.call('TIME')
-redis.call('SET', KEYS[1], '1', 'PX', 1000)
-redis.call('PEXPIRE', KEYS[1], 1000)
-redis.call('PTTL', KEYS[1])
-redis.call('GET', KEYS[3])
-redis.call('SET', KEYS[3], '1', 'PX', 1000, 'GET')
-redis.call('DEL', KEYS[3])
-redis.call('EXISTS', KEYS[1], KEYS[2])
-redis.call('ZADD', KEYS[2], 1, '1', 2, '2')
-redis.call('ZSCORE', KEYS[2], '1')
-redis.call('ZCARD', KEYS[2])
-redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-redis.call('ZREM', KEYS[2], '1', '2')
-redis.call('DEL', KEYS[1])
-redis.call('PUBLISH', ARGV[1], ARGV[2])
-return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]
+local inbox = ARGV[1]${inCluster ? " .. '@' .. redis.call('CLUSTER', 'MYID')" : ''}
+if KEYS[1] then
+  redis.call('TIME')
+  redis.call('SET', KEYS[1], '1', 'PX', 1000)
+  redis.call('PEXPIRE', KEYS[1], 1000)
+  redis.call('PTTL', KEYS[1])
+  redis.call('GET', KEYS[3])
+  redis.call('SET', KEYS[3], '1', 'PX', 1000, 'GET')
+  redis.call('DEL', KEYS[3])
+  redis.call('EXISTS', KEYS[1], KEYS[2])
+  redis.call('ZADD', KEYS[2], 1, '1', 2, '2')
+  redis.call('ZSCORE', KEYS[2], '1')
+  redis.call('ZCARD', KEYS[2])
+  redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  redis.call('ZREM', KEYS[2], '1', '2')
+  redis.call('DEL', KEYS[1])
+end
+redis.call('PUBLISH', inbox, ARGV[2])
+return redis.call('PUBSUB', 'NUMSUB', inbox)[2]
 `,
-);
+  );

@@ -9,6 +9,12 @@ export interface ScriptSettings {
   readonly acceptMs: number;
   /** How far the server's clock may be set back without a fencing token being given out twice. */
   readonly fenceKeepMs: number;
+  /**
+   * Whether the server is a node of a Redis Cluster. A process then has an inbox on each node, whose name ends with the
+   * id of the node. A message reaches every node, but only one of them has a listener of that name. So a script that
+   * counts the listeners of its own node counts them all.
+   */
+  readonly inCluster: boolean;
 }
 
 /**
@@ -82,7 +88,8 @@ local function mint(leaseMs, above)
   return text(first), text(first + BLOCK)
 end
 
-local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS}) end
+${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
+local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS})${settings.inCluster ? ' .. node' : ''} end
 
 local function isOurs(value) return string.find(value, '^%x+:%d+$') ~= nil and string.find(value, ':', 1, true) == 33 end
 

@@ -17,9 +17,15 @@ export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
-/** Only a node of a Cluster answers like this. */
+/** Only a node of a Cluster answers like this, and it has not run the command. */
 export function isFromCluster(error: unknown): boolean {
-  return error instanceof Error && /^(MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/.test(error.message);
+  return (
+    error instanceof Error && /^(MOVED|ASK|TRYAGAIN|CLUSTERDOWN|CROSSSLOT)\b/.test(error.message)
+  );
+}
+
+export function isNotInCluster(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('cluster support disabled');
 }
 
 export function lacksRights(error: unknown): boolean {

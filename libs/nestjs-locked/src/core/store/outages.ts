@@ -1,0 +1,63 @@
+import type { LockStoreError } from '../lock.errors.js';
+import type { ReportLockEvent } from '../lock-events.js';
+import type { Clock } from '../time/clock.js';
+import type { LockStore } from './lock-store.js';
+import { Outage } from './outage.js';
+
+/** The name of the only part of most stores. */
+const WHOLE = '';
+
+/** Which parts of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
+export class Outages {
+  readonly #store: LockStore;
+  readonly #makeOutage: () => Outage;
+  readonly #byPart = new Map<string, Outage>();
+
+  constructor(store: LockStore, clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
+    this.#store = store;
+    this.#makeOutage = () => new Outage(clock, failFastAfterMs, report);
+  }
+
+  begins(cause: LockStoreError, part = WHOLE): void {
+    const outage = this.#byPart.get(part) ?? this.#makeOutage();
+    this.#byPart.set(part, outage);
+    outage.begins(cause);
+  }
+
+  /** Reports it now, unless that was done. */
+  tell(part = WHOLE): void {
+    this.#byPart.get(part)?.tell();
+  }
+
+  ends(part = WHOLE): void {
+    this.#byPart.get(part)?.ends();
+    this.#byPart.delete(part);
+  }
+
+  /** Whether one of these keys cannot be reached. */
+  concern(keys: readonly string[]): boolean {
+    return this.#byPart.size > 0 && keys.some((key) => this.#of(key) !== undefined);
+  }
+
+  /**
+   * The error for a call that would have to wait for the store: undefined if the store is there, or has been away for
+   * so short a time that it may be back in a moment.
+   */
+  refusal(key: string): LockStoreError | undefined {
+    return this.#byPart.size === 0 ? undefined : this.#of(key)?.refusal(key);
+  }
+
+  /** @throws LockStoreError if a part of the store is away, however short the time is */
+  assertNone(): void {
+    for (const outage of this.#byPart.values()) outage.assertGone();
+  }
+
+  /** What is not reported yet is not reported any more. */
+  close(): void {
+    for (const outage of this.#byPart.values()) outage.close();
+  }
+
+  #of(key: string): Outage | undefined {
+    return this.#byPart.get(this.#store.partOf?.(key) ?? WHOLE);
+  }
+}

@@ -1,0 +1,190 @@
+import { setImmediate as immediate } from 'node:timers/promises';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { unreachable } from '../../core/runtime/unreachable.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { CommandRunner } from '../connection/lock-servers.js';
+import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import type { ClusterNode } from './cluster-node.js';
+import type { ClusterNodes } from './cluster-nodes.js';
+import { redirectionOf } from './redirection.js';
+
+/** How long to wait before a command is tried again that cannot be carried out yet; half of it is random. */
+const PAUSE_MS = 100;
+
+/** So many times in a row a command is sent on at once to where a node says that it belongs. */
+const MOST_AT_ONCE = 3;
+
+/** A command that was sent to the wrong node, or could not be carried out there yet. */
+interface Detour {
+  readonly command: RedisCommand;
+  readonly slot: number;
+  readonly startedAt: number;
+  /** When the command's time is over. */
+  readonly dueAt: number;
+  /** What is sent: the command, or what can be done in its place while its keys are moving. */
+  form: RedisCommand;
+  /** How often a node has said that it belongs elsewhere. */
+  sentOn: number;
+}
+
+interface Next {
+  readonly node: ClusterNode;
+  readonly command: RedisCommand;
+}
+
+/**
+ * Sends each command to the node that has its key. A node that is not the right one, or not yet, says so and has done
+ * nothing. The command is then sent on, within its own time limit.
+ *
+ * While a command is on such a detour, later commands for the same key wait for it, so that they are carried out in the
+ * order of the calls. Renewals do not wait: they can be carried out when nothing else can.
+ */
+export class ClusterCommands implements CommandRunner {
+  readonly #nodes: ClusterNodes;
+  readonly #clock: Clock;
+  readonly #timeLimitMs: number;
+  /** For each key the last command on a detour. */
+  readonly #detours = new Map<string, Promise<unknown>>();
+  #running = 0;
+  #onIdle: (() => void)[] = [];
+
+  constructor(nodes: ClusterNodes, clock: Clock, timeLimitMs: number) {
+    this.#nodes = nodes;
+    this.#clock = clock;
+    this.#timeLimitMs = timeLimitMs;
+  }
+
+  async run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
+    this.#running++;
+    const outcome = await this.#run(command);
+    this.#running--;
+    if (this.#running === 0) for (const tell of this.#onIdle.splice(0)) tell();
+    return read(outcome);
+  }
+
+  /** Waits until every command has ended, including those that the answers give rise to. */
+  async idle(): Promise<void> {
+    while (this.#running > 0) {
+      await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+      await immediate();
+    }
+  }
+
+  /** The first sending is synchronous: so the order of the calls is kept. */
+  async #run(command: RedisCommand): Promise<CommandOutcome> {
+    const slot = this.#nodes.slotOf(command.redisKey ?? '');
+    const startedAt = this.#clock.now();
+    const dueAt = startedAt + this.#timeLimitMs;
+    const detour = (): Detour => ({ command, slot, startedAt, dueAt, form: command, sentOn: 0 });
+    const node = this.#mustWait(command) ? undefined : this.#nodes.ofSlot(slot);
+    if (node === undefined) return this.#inTurn(detour(), undefined);
+    const outcome = await node.connections.run(command, unchanged);
+    const isOver = outcome.kind === 'answered' || !this.#goesOn(outcome, node, command);
+    return isOver ? outcome : this.#inTurn(detour(), outcome);
+  }
+
+  // ---- detours ----------------------------------------------------------------------------------------------
+
+  #mustWait({ keys, whileMoving }: RedisCommand): boolean {
+    return whileMoving?.afterMs !== 0 && keys.some((key) => this.#detours.has(key));
+  }
+
+  /** Follows a command after those for the same key that are on a detour already. */
+  async #inTurn(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
+    const { keys, whileMoving } = detour.command;
+    const [key] = keys;
+    if (key === undefined || whileMoving?.afterMs === 0) return this.#follow(detour, failure);
+    const ahead = this.#detours.get(key) ?? Promise.resolve();
+    const followed = ahead.then(() => this.#follow(detour, failure));
+    this.#detours.set(key, followed);
+    const outcome = await followed;
+    if (this.#detours.get(key) === followed) this.#detours.delete(key);
+    return outcome;
+  }
+
+  /**
+   * Sends a command on until it is carried out, or its time is over.
+   * @param failure what the first node said; undefined if the command has not been sent yet
+   */
+  async #follow(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
+    const { command, slot, dueAt } = detour;
+    let mayHaveRun = failure?.neverRan === false;
+    let last = failure ?? noNode(command, slot);
+    for (;;) {
+      const next = await this.#next(detour, last);
+      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun };
+      if (next === undefined) continue;
+      const outcome = await next.node.connections.commands.run(next.command, unchanged, dueAt);
+      if (outcome.kind === 'answered')
+        return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
+      mayHaveRun ||= !outcome.neverRan;
+      last = outcome;
+      if (!this.#goesOn(outcome, next.node, command)) return { ...outcome, neverRan: !mayHaveRun };
+    }
+  }
+
+  /** What to send next, and where; undefined if no node is known. It waits if nothing has a chance right now. */
+  async #next(detour: Detour, failure: CommandFailure): Promise<Next | undefined> {
+    const { command, slot, dueAt } = detour;
+    const redirection = redirectionOf(failure);
+    switch (redirection?.kind) {
+      case 'moved':
+        this.#nodes.moved(redirection.slot, redirection.address);
+        if (++detour.sentOn > MOST_AT_ONCE) await this.#pause(dueAt);
+        break;
+      case 'ask':
+        return { node: this.#nodes.at(redirection.address), command: afterAsking(detour.form) };
+      case 'again': {
+        const { form } = detour;
+        const { whileMoving } = command;
+        const isTime = this.#clock.now() - detour.startedAt >= (whileMoving?.afterMs ?? Infinity);
+        if (whileMoving === undefined || !isTime || form !== command) await this.#pause(dueAt);
+        else detour.form = { ...command, send: whileMoving.send.bind(whileMoving) };
+        break;
+      }
+      case 'down':
+        this.#nodes.lookSoon();
+        await this.#pause(dueAt);
+        break;
+      case undefined: // its node has gone, or none is known
+        if (this.#nodes.ofSlot(slot) !== undefined) break;
+        this.#nodes.lookSoon();
+        await this.#nodes.changed(dueAt - this.#clock.now());
+        break;
+      default:
+        return unreachable(redirection);
+    }
+    const node = this.#nodes.ofSlot(slot);
+    return node === undefined ? undefined : { node, command: detour.form };
+  }
+
+  /** Whether the failure only means that the command must go elsewhere. */
+  #goesOn(failure: CommandFailure, node: ClusterNode, { isRepeatable }: RedisCommand): boolean {
+    if (redirectionOf(failure) !== undefined) return true;
+    return node.isGone && !this.#nodes.isClosed && (failure.neverRan || isRepeatable !== false);
+  }
+
+  #pause(dueAt: number): Promise<void> {
+    const ms = PAUSE_MS * (0.5 + Math.random() / 2);
+    const leftMs = Math.max(0, dueAt - this.#clock.now());
+    return new Promise((resolve) => void this.#clock.after(Math.min(ms, leftMs), resolve));
+  }
+}
+
+const unchanged = (outcome: CommandOutcome): CommandOutcome => outcome;
+
+/** The node that a slot is on its way to carries a command out only if it is told that we know that. */
+function afterAsking(command: RedisCommand): RedisCommand {
+  return {
+    ...command,
+    send: (redis, whole) => {
+      redis.asking().catch(() => {}); // the command itself fails then, too
+      return command.send(redis, whole);
+    },
+  };
+}
+
+function noNode({ action }: RedisCommand, slot: number): CommandFailure {
+  const message = `Cannot ${action}: no master of the cluster is known for slot ${slot}`;
+  return { kind: 'failed', cause: new LockStoreError(message), neverRan: true };
+}

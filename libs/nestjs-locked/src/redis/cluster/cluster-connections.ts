@@ -1,0 +1,94 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import type {
+  CommandRunner,
+  LockServers,
+  LockServersListener,
+} from '../connection/lock-servers.js';
+import { neededRights } from '../connection/needed-rights.js';
+import { reasonOf } from '../connection/reason-of.js';
+import type { RedisCluster } from '../connection/redis-cluster.js';
+import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
+import { RedisHandshake } from '../connection/redis-handshake.js';
+import type { ServerInfo } from '../connection/server-info.js';
+import { slotIn } from './cluster-address.js';
+import { ClusterCommands } from './cluster-commands.js';
+import { ClusterNodes } from './cluster-nodes.js';
+
+/** The masters of a Redis Cluster as the servers of a lock service: two connections of our own to each of them. */
+export class ClusterConnections implements LockServers {
+  readonly #client: RedisCluster;
+  readonly #options: RedisConnectionsOptions;
+  #nodes: ClusterNodes | undefined;
+  #commands: ClusterCommands | undefined;
+  #handshake: RedisHandshake | undefined;
+
+  constructor(client: RedisCluster, options: RedisConnectionsOptions) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  async open(
+    listener: LockServersListener,
+    limitMs: number,
+  ): Promise<ReadonlyMap<string, ServerInfo>> {
+    const { clock, keys, timeLimitMs } = this.#options;
+    const { options } = this.#client;
+    const nodes = new ClusterNodes(this.#client, this.#options, listener);
+    const handshake = new RedisHandshake({
+      clock,
+      server: 'the Redis Cluster',
+      rights: () => neededRights({ options: { keyPrefix: options.keyPrefix } }, keys, true),
+      usesTls: options.redisOptions?.tls !== undefined,
+      inCluster: true,
+      limitMs,
+    });
+    this.#handshake = handshake;
+    this.#nodes = nodes;
+    this.#commands = new ClusterCommands(nodes, clock, timeLimitMs);
+    return nodes.open(handshake, limitMs);
+  }
+
+  partOf(key: string): string {
+    return this.#nodes?.ofSlot(this.slotOf(key))?.address ?? '';
+  }
+
+  readonly slotOf = (key: string): number => slotIn(this.#client, this.#options.keys.of(key)[0]);
+
+  listensFor(key: string): boolean {
+    return this.#nodes?.ofSlot(this.slotOf(key))?.connections.listensFor() ?? false;
+  }
+
+  get isReady(): boolean {
+    return this.#nodes?.all.every(({ connections }) => connections.isReady) ?? false;
+  }
+
+  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
+    return this.#commands?.run(command, read) ?? Promise.resolve(read(notOpen(command)));
+  }
+
+  /** @throws LockStoreError if it cannot be found out which masters there are */
+  async each(): Promise<readonly CommandRunner[]> {
+    const nodes = this.#nodes;
+    if (nodes === undefined) return [];
+    await nodes.look().catch((cause: unknown) => {
+      const message = `Cannot find the masters of the cluster: ${reasonOf(cause)}`;
+      throw new LockStoreError(message, undefined, { cause });
+    });
+    return nodes.all.map(({ connections }) => connections);
+  }
+
+  async idle(): Promise<void> {
+    await this.#commands?.idle();
+  }
+
+  close(): void {
+    this.#handshake?.closed();
+    this.#nodes?.close();
+  }
+}
+
+function notOpen({ action }: RedisCommand): CommandFailure {
+  const cause = new LockStoreError(`Cannot ${action}: the locks are not open`);
+  return { kind: 'failed', cause, neverRan: true };
+}

@@ -1,0 +1,80 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import { atMost } from '../../core/time/at-most.js';
+import type { LockServersListener } from '../connection/lock-servers.js';
+import { reasonOf } from '../connection/reason-of.js';
+import type { RedisClient } from '../connection/redis-client.js';
+import { RedisConnections, type RedisConnectionsOptions } from '../connection/redis-connections.js';
+import type { ServerInfo } from '../connection/server-info.js';
+
+/** How long to wait before a node is tried again that has refused us. */
+const REFUSED_MS = 1_000;
+
+/** A master of the cluster, as far as we know, and our connections to it. */
+export class ClusterNode {
+  /** `host:port`, as we reach it. */
+  readonly address: string;
+  readonly connections: RedisConnections;
+  /** It is kept until then, even if it has no slots. */
+  guestUntil = 0;
+  readonly #options: RedisConnectionsOptions;
+  readonly #listener: LockServersListener;
+  #isGone = false;
+  #endPause: () => void = () => {};
+
+  /** @param someKey finds a key that this node has, if it has one */
+  constructor(
+    address: string,
+    client: RedisClient,
+    options: RedisConnectionsOptions,
+    listener: LockServersListener,
+    someKey: () => string | undefined,
+  ) {
+    this.address = address;
+    this.#options = options;
+    this.#listener = listener;
+    this.connections = new RedisConnections(client, options, { address, someKey });
+  }
+
+  /** No slots belong to it any more, and its connections are closed. */
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** @throws LockConfigError · LockStoreError · LockAbortedError if it has gone meanwhile */
+  async open(limitMs: number): Promise<ServerInfo> {
+    const servers = await this.connections.open(this.#listener, limitMs);
+    return servers.get(this.address) as ServerInfo;
+  }
+
+  /** Opens a node that was found while the locks were open: until it succeeds, or until the node has gone. */
+  async openLater(): Promise<void> {
+    const { clock, timeLimitMs } = this.#options;
+    const away = `master ${this.address} of the cluster cannot be reached`;
+    const tellAway = (): void => this.#listener.lost(new LockStoreError(away), this.address);
+    const cancel = clock.after(timeLimitMs, tellAway);
+    while (!this.#isGone) {
+      try {
+        const server = await this.open(Infinity);
+        this.#listener.back(this.address);
+        this.#listener.subscribed(this.address);
+        this.#listener.connected(server, this.address);
+        break;
+      } catch (cause) {
+        if (this.#isGone) break;
+        this.connections.close();
+        const refused = new LockStoreError(`${away}: ${reasonOf(cause)}`, undefined, { cause });
+        this.#listener.lost(refused, this.address);
+        const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
+        await atMost(clock, REFUSED_MS, ended);
+      }
+    }
+    cancel();
+  }
+
+  /** @param reason why the commands fail that have not ended */
+  close(reason?: string): void {
+    this.#isGone = true;
+    this.connections.close(reason);
+    this.#endPause();
+  }
+}

@@ -1,0 +1,246 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import type { LockServersListener } from '../connection/lock-servers.js';
+import type { RedisClient } from '../connection/redis-client.js';
+import type { RedisCluster } from '../connection/redis-cluster.js';
+import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
+import type { RedisHandshake } from '../connection/redis-handshake.js';
+import type { ServerInfo } from '../connection/server-info.js';
+import { hostAndPort, reachableAddress, slotIn } from './cluster-address.js';
+import { ClusterNode } from './cluster-node.js';
+import { type ClusterView, lookAtCluster } from './cluster-view.js';
+
+/** How long to wait before the cluster is looked at, or looked at again. */
+const LOOK_AFTER_MS = 250;
+
+/** How long a look may take altogether. */
+const LOOK_LIMIT_MS = 5_000;
+
+/** For how long a node is kept that has no slots, after a command was sent there. */
+const GUEST_MS = 60_000;
+
+/**
+ * The masters of a cluster, and who of them has which slots. What is known here is only good enough to begin with: a
+ * node that is asked for a slot that it does not have names the right one. The cluster is looked at when that happens,
+ * and when a connection is lost, again and again until every master can be reached.
+ */
+export class ClusterNodes {
+  readonly #client: RedisCluster;
+  readonly #options: RedisConnectionsOptions;
+  readonly #listener: LockServersListener;
+  readonly #nodes = new Map<string, ClusterNode>();
+  #slots: (string | undefined)[] = [];
+  /** The client of some node, for connections to a node that is known by its address only. */
+  #template: RedisClient | undefined;
+  /** Nodes that are found from now on are opened without anybody waiting for them. */
+  #isOpen = false;
+  #isClosed = false;
+  #looking: Promise<void> | undefined;
+  #cancelLook: (() => void) | undefined;
+  #onChange: (() => void)[] = [];
+
+  constructor(
+    client: RedisCluster,
+    options: RedisConnectionsOptions,
+    listener: LockServersListener,
+  ) {
+    this.#client = client;
+    this.#options = options;
+    this.#listener = {
+      ...listener,
+      lost: (cause, part) => {
+        const message = `master ${part} of the cluster: ${cause.message}`;
+        listener.lost(new LockStoreError(message, undefined, { cause }), part);
+        this.lookSoon();
+      },
+      inboxLost: (part) => {
+        listener.inboxLost(part);
+        this.lookSoon();
+      },
+    };
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  get all(): readonly ClusterNode[] {
+    return [...this.#nodes.values()];
+  }
+
+  /** @param redisKey without the prefix that the connection puts before it */
+  slotOf(redisKey: string): number {
+    return slotIn(this.#client, redisKey);
+  }
+
+  /** The node to which commands for this slot go; undefined if none is known. */
+  ofSlot(slot: number): ClusterNode | undefined {
+    const address = this.#slots[slot];
+    return address === undefined ? undefined : this.#nodes.get(address);
+  }
+
+  /**
+   * Finds the masters, and opens connections to all of them.
+   * @throws LockConfigError · LockStoreError · LockAbortedError
+   */
+  async open(handshake: RedisHandshake, limitMs: number): Promise<ReadonlyMap<string, ServerInfo>> {
+    const { clock } = this.#options;
+    const until = clock.now() + limitMs;
+    await handshake.step('find the masters of the cluster', this.#firstLook(handshake));
+    const servers = new Map<string, ServerInfo>();
+    for (;;) {
+      const missing = this.all.filter(({ address }) => !servers.has(address));
+      if (missing.length === 0) break;
+      const opening = missing.map(async (node) => {
+        servers.set(node.address, await node.open(Math.max(0, until - clock.now())));
+      });
+      const outcomes = await Promise.allSettled(opening);
+      outcomes.forEach((outcome, i) => {
+        // A replica may have taken over while we waited for its master.
+        if (outcome.status === 'rejected' && missing[i]?.isGone === false) throw outcome.reason;
+      });
+    }
+    this.#isOpen = true;
+    return servers;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelLook?.();
+    for (const node of this.all) node.close();
+    this.#changed();
+  }
+
+  // ---- corrections ------------------------------------------------------------------------------------------
+
+  /** A node has said that this slot belongs to another one. */
+  moved(slot: number, named: string): void {
+    this.#slots[slot] = this.at(named).address;
+    this.lookSoon();
+  }
+
+  /** The node at an address that another node has named. */
+  at(named: string): ClusterNode {
+    const address = reachableAddress(this.#client, named);
+    const node = this.#nodes.get(address) ?? this.#add(address, this.#clientAt(address));
+    node.guestUntil = this.#options.clock.now() + GUEST_MS;
+    return node;
+  }
+
+  /** What is known may be wrong. */
+  lookSoon(): void {
+    if (this.#cancelLook !== undefined || this.#isClosed) return;
+    this.#cancelLook = this.#options.clock.after(LOOK_AFTER_MS, () => {
+      this.#cancelLook = undefined;
+      this.look().catch(() => this.lookSoon());
+    });
+  }
+
+  /** Settles when more is known, or after this time. */
+  changed(limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(limitMs, resolve);
+      this.#onChange.push(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  /** @throws Error of the node that was asked last, if none answers */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const reachable = this.all.filter(({ connections }) => connections.isReady);
+    const view = await this.#view(reachable.map(({ address }) => address));
+    if (!this.#isClosed) this.#learn(view);
+  }
+
+  /** Whoever is there knows best; if none of them answers, the client's own addresses are tried. */
+  async #view(from: readonly string[]): Promise<ClusterView> {
+    const lookAt = (nodes: readonly string[]): Promise<ClusterView> =>
+      lookAtCluster(this.#client, nodes, this.#options.clock, LOOK_LIMIT_MS);
+    return from.length === 0 ? lookAt([]) : lookAt(from).catch(() => lookAt([]));
+  }
+
+  async #firstLook(handshake: RedisHandshake): Promise<void> {
+    while (!this.#isClosed) {
+      try {
+        return await this.look();
+      } catch (error) {
+        handshake.failed(error);
+        await this.changed(LOOK_AFTER_MS);
+      }
+    }
+  }
+
+  #learn({ masters, slots }: ClusterView): void {
+    const now = this.#options.clock.now();
+    this.#slots = [...slots];
+    for (const [address, client] of masters) {
+      this.#template = client;
+      if (!this.#nodes.has(address)) this.#add(address, client);
+    }
+    for (const node of this.all)
+      if (!masters.has(node.address) && node.guestUntil <= now) this.#drop(node);
+    if (this.all.some(({ connections }) => !connections.isReady)) this.lookSoon();
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const tell of this.#onChange.splice(0)) tell();
+  }
+
+  // ---- nodes ------------------------------------------------------------------------------------------------
+
+  #add(address: string, client: RedisClient): ClusterNode {
+    const someKey = (): string | undefined => this.#someKeyOf(address);
+    const ours = this.#withClusterOptions(client);
+    const node = new ClusterNode(address, ours, this.#options, this.#listener, someKey);
+    this.#nodes.set(address, node);
+    if (this.#isOpen) void node.openLater();
+    return node;
+  }
+
+  #drop(node: ClusterNode): void {
+    this.#nodes.delete(node.address);
+    node.close(`${node.address} is not a master of the cluster any more`);
+    this.#listener.back(node.address);
+  }
+
+  /** A key that this node has, for a script that tries everything; undefined if it has no slots. */
+  #someKeyOf(address: string): string | undefined {
+    if (!this.#slots.includes(address)) return undefined;
+    const { keys, processId } = this.#options;
+    for (let i = 0; ; i++) {
+      const key = `probe:${processId}:${i}`;
+      if (this.#slots[this.slotOf(keys.of(key)[0])] === address) return key;
+    }
+  }
+
+  /** As the options of the cluster would have it; a password that was changed there is meant for every node. */
+  #withClusterOptions(node: RedisClient): RedisClient {
+    const { options } = this.#client;
+    const keyPrefix = options.keyPrefix ?? '';
+    return {
+      get options() {
+        const { username, password } = options.redisOptions ?? {};
+        const user = password === undefined ? {} : { username, password };
+        return { ...node.options, ...user, keyPrefix };
+      },
+      duplicate: (override) => node.duplicate({ keyPrefix, ...override }),
+    };
+  }
+
+  /** A node without slots is not in the view of the cluster. */
+  #clientAt(address: string): RedisClient {
+    const like = this.#template as RedisClient; // somebody has named the address, so there is a node
+    const there = hostAndPort(address);
+    return {
+      options: { ...like.options, ...there },
+      duplicate: (override) => like.duplicate({ ...there, ...override }),
+    };
+  }
+}

@@ -1,0 +1,63 @@
+import type { Clock } from '../../core/time/clock.js';
+import type { RedisClient } from '../connection/redis-client.js';
+import type { RedisCluster } from '../connection/redis-cluster.js';
+import { withinLimit } from '../connection/time-limit.js';
+import { hostAndPort } from './cluster-address.js';
+
+/** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */
+export interface ClusterView {
+  /** A client for each master that has slots; never connected, its options say how to reach the master. */
+  readonly masters: ReadonlyMap<string, RedisClient>;
+  /** The master of each slot. */
+  readonly slots: readonly (string | undefined)[];
+}
+
+/** How long one node may take to say what it knows, before the next one is asked. */
+const NODE_LIMIT_MS = 1_000;
+
+/**
+ * Asks the cluster who serves what, through a duplicate of the user's client that is closed again: so the addresses,
+ * their names and their translation are ioredis' affair.
+ *
+ * @param from addresses to ask; if there are none, those that the client was made with
+ * @throws the error of the node that was asked last
+ */
+export async function lookAtCluster(
+  client: RedisCluster,
+  from: readonly string[],
+  clock: Clock,
+  limitMs: number,
+): Promise<ClusterView> {
+  const eyes = client.duplicate(from.map(hostAndPort), {
+    lazyConnect: true,
+    enableReadyCheck: false, // a cluster that lacks a master is worth looking at, too
+    enableOfflineQueue: false,
+    enableAutoPipelining: false,
+    clusterRetryStrategy: () => null,
+    slotsRefreshTimeout: NODE_LIMIT_MS,
+    slotsRefreshInterval: undefined,
+    shardedSubscribers: false,
+    scripts: undefined,
+    himportFieldsets: undefined,
+  });
+  let reason: unknown;
+  eyes.on('error', (error) => (reason = lastNodeError(error) ?? error));
+  try {
+    await withinLimit(clock, limitMs, 'find the masters of the cluster', () => eyes.connect());
+    const masters = eyes.nodes('master').map((node) => [addressOf(node), node] as const);
+    return { masters: new Map(masters), slots: eyes.slots.map(([master]) => master) };
+  } catch (error) {
+    throw reason ?? error;
+  } finally {
+    eyes.disconnect();
+  }
+}
+
+function addressOf({ options: { host, port } }: RedisClient): string {
+  return `${host}:${port}`;
+}
+
+/** ioredis says of all nodes together only that they have failed. */
+function lastNodeError(error: Error): unknown {
+  return 'lastNodeError' in error ? error.lastNodeError : undefined;
+}

@@ -1,0 +1,31 @@
+import type { CommandFailure } from '../connection/redis-command.js';
+
+/** Why a node of a cluster did not carry out a command, and what is to be done. */
+export type Redirection =
+  /** The slot has another master. */
+  | { readonly kind: 'moved'; readonly slot: number; readonly address: string }
+  /** The slot is on its way to another master, and these keys are there already, or would be created there. */
+  | { readonly kind: 'ask'; readonly address: string }
+  /** The slot is on its way to another master, and so are some of these keys. */
+  | { readonly kind: 'again' }
+  /** The cluster is not complete, or does not know it yet. */
+  | { readonly kind: 'down' };
+
+/** @returns undefined if the command failed for a reason that has nothing to do with the cluster */
+export function redirectionOf({ cause: { cause } }: CommandFailure): Redirection | undefined {
+  if (!(cause instanceof Error)) return undefined;
+  const [word, slot, address] = cause.message.split(' ');
+  switch (word) {
+    case 'MOVED':
+      return address === undefined ? undefined : { kind: 'moved', slot: Number(slot), address };
+    case 'ASK':
+      return address === undefined ? undefined : { kind: 'ask', address };
+    case 'TRYAGAIN':
+      return { kind: 'again' };
+    case 'CLUSTERDOWN':
+      return { kind: 'down' };
+    case undefined:
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,37 @@
+import { LockStoreError } from '../core/lock.errors.js';
+import type { Unknown } from '../core/store/lock-store.js';
+import type { CommandOutcome } from './connection/redis-command.js';
+
+/** @param mayHaveRunBefore the command may have been carried out twice */
+export type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
+
+/** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
+export function readOutcome<Reply>(
+  outcome: CommandOutcome,
+  readReply: ReadReply<Reply>,
+): Reply | Unknown {
+  if (outcome.kind === 'failed') {
+    const { cause, neverRan } = outcome;
+    if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
+    return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
+  }
+  try {
+    return readReply(outcome.reply, outcome.mayHaveRunBefore);
+  } catch (cause) {
+    const message = `Cannot read the answer of Redis: ${String(cause)}`;
+    return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };
+  }
+}
+
+function wrongType(cause: LockStoreError): Unknown {
+  const message = `${cause.message}; the key in Redis is not a string, so it was written by something else, such as a lock library that keeps a hash: use another key or keyPrefix`;
+  return {
+    kind: 'unknown',
+    cause: new LockStoreError(message, undefined, { cause }),
+    isLasting: true,
+  };
+}
+
+export function isUnknown<T extends object>(replies: T | Unknown): replies is Unknown {
+  return 'kind' in replies;
+}

@@ -1,0 +1,18 @@
+import { RedisScript } from './redis-script.js';
+
+/**
+ * Prolongs one lease with its lock key alone. While a slot is on its way from one node of a cluster to another, a
+ * script is refused if some of its keys are missing, and most leases have no queue; but each has its lock. No fencing
+ * numbers are reserved, and waiters are not counted.
+ */
+export const shortRenewScript = new RedisScript(
+  'short-renew',
+  `
+-- KEYS lock · ARGV[1] token · ARGV[2] leaseMs
+-- returns as renew, for one lease: { 0, 0 }, or {} = not yours
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return { {} } end
+local ms = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2]))
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ms))
+return { { 0, 0 } }
+`,
+);
