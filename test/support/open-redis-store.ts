@@ -13,6 +13,7 @@ export interface StoreOptions {
   readonly leaseMs?: number;
   readonly keyPrefix?: string;
   readonly clock?: CountingClock;
+  readonly startMs?: number;
 }
 
 /** The store of one process, with what it tells. Not opened yet; closed after the test. */
@@ -24,6 +25,7 @@ export function newRedisStore(client: RedisClient | RedisCluster, options: Store
     clock,
     keyPrefix,
     leaseMs,
+    ...(options.startMs === undefined ? {} : { startMs: options.startMs }),
     closeClient: async () => {},
   });
   afterTest(() => store.close());

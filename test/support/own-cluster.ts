@@ -1,21 +1,49 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { RedisCluster, type RedisClusterOptions, type RedisServer } from 'dev-servers';
 import type { RedisClusterOptions as ClusterConnection } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import { openLocksOn, type OpenedLocks, type OpenOptions } from './open-locks.js';
+import { afterTest } from './after-test.js';
+import { type OpenedLocks, openLocksOn, type OpenOptions } from './open-locks.js';
 
-export interface OwnCluster {
-  readonly servers: RedisCluster;
+/** Three masters and three replicas, and a lock service on them. */
+export class OwnCluster {
+  readonly #servers: () => RedisCluster;
+
+  constructor(servers: () => RedisCluster) {
+    this.#servers = servers;
+  }
+
+  get servers(): RedisCluster {
+    return this.#servers();
+  }
+
   /** What to pass as `connection`. */
-  readonly connection: ClusterConnection;
-  openLocks(options?: OpenOptions): Promise<OpenedLocks>;
+  get connection(): ClusterConnection {
+    return { cluster: this.servers.startupNodes };
+  }
+
+  openLocks(options?: OpenOptions): Promise<OpenedLocks> {
+    return openLocksOn(this.connection, options);
+  }
+
+  slotOf(key: string): Promise<number> {
+    return this.servers.slotOf(`lock:{${key}}`);
+  }
+
   /** The master of a lock. */
-  masterOf(key: string): Promise<RedisServer>;
-  slotOf(key: string): Promise<number>;
+  async masterOf(key: string): Promise<RedisServer> {
+    return this.servers.masterOf(await this.slotOf(key));
+  }
+
   /** A master that does not have this lock. */
-  otherMaster(key: string): Promise<RedisServer>;
+  async otherMaster(key: string): Promise<RedisServer> {
+    const own = await this.masterOf(key);
+    const other = (await this.servers.masters()).find((master) => master !== own);
+    if (other === undefined) throw new Error('The cluster has one master only');
+    return other;
+  }
 }
 
-/** Three masters and three replicas for one spec file or `describe` alone, from its first `beforeAll` to its end. */
+/** A cluster for one spec file or `describe` alone, from its first `beforeAll` to its end. */
 export function useRedisCluster(options?: RedisClusterOptions): OwnCluster {
   let servers: RedisCluster | undefined;
 
@@ -25,29 +53,15 @@ export function useRedisCluster(options?: RedisClusterOptions): OwnCluster {
 
   afterAll(() => servers?.stop());
 
-  const started = (): RedisCluster => {
+  return new OwnCluster(() => {
     if (servers === undefined) throw new Error('The cluster is there from beforeAll on');
     return servers;
-  };
-  const connection = (): ClusterConnection => ({ cluster: started().startupNodes });
-  const slotOf = (key: string): Promise<number> => started().slotOf(`lock:{${key}}`);
-  const masterOf = async (key: string): Promise<RedisServer> =>
-    started().masterOf(await slotOf(key));
-  return {
-    get servers() {
-      return started();
-    },
-    get connection() {
-      return connection();
-    },
-    openLocks: (own) => openLocksOn(connection(), own),
-    masterOf,
-    slotOf,
-    otherMaster: async (key) => {
-      const own = await masterOf(key);
-      const other = (await started().masters()).find((master) => master !== own);
-      if (other === undefined) throw new Error('The cluster has one master only');
-      return other;
-    },
-  };
+  });
+}
+
+/** A cluster for the present test alone. */
+export async function startRedisCluster(options?: RedisClusterOptions): Promise<OwnCluster> {
+  const servers = await RedisCluster.start(options);
+  afterTest(() => servers.stop());
+  return new OwnCluster(() => servers);
 }

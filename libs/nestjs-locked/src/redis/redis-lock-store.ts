@@ -64,8 +64,8 @@ export interface RedisLockStoreOptions {
 const START_MS = 10_000;
 
 /**
- * For how long the whole of a release is tried, or of a renewal that is to reserve fencing numbers, while the key is on
- * its way to another node. Then it is done without a hand-over, or without the numbers.
+ * While a key is on its way to another node of a cluster, the whole of a release is tried for this long at most, and so
+ * is a renewal that is to reserve fencing numbers. Then it is done without a hand-over, or without the numbers.
  */
 const WHOLE_FOR_MS = 1_000;
 
@@ -238,7 +238,7 @@ export class RedisLockStore implements LockStore {
         // The answer "not yours" may only mean that the first of two runs succeeded.
         return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
       },
-      this.#whileMoving(WHOLE_FOR_MS, shortRelease, key, [token, keepMs]),
+      this.#whileMoving(this.#wholeForMs, shortRelease, key, [token, keepMs]),
     );
   }
 
@@ -277,7 +277,7 @@ export class RedisLockStore implements LockStore {
     ]);
     const action = keys.length === 1 ? `renew '${keys[0]}'` : `renew ${keys.length} leases`;
     const [{ key, token, leaseMs, reserves }] = commands as [RenewCommand];
-    const afterMs = reserves ? WHOLE_FOR_MS : 0;
+    const afterMs = reserves ? this.#wholeForMs : 0;
     const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
     const { renew } = this.#scripts;
     const replies = await this.#send(renew, keys, args, action, readRenewReply, short);
@@ -292,6 +292,10 @@ export class RedisLockStore implements LockStore {
     whileMoving?: WhileMoving,
   ): Promise<Reply | Unknown> {
     return this.#send(script, [key], args, `${script.name} '${key}'`, readReply, whileMoving);
+  }
+
+  get #wholeForMs(): number {
+    return Math.min(WHOLE_FOR_MS, this.commandTimeoutMs / 2);
   }
 
   /** In a cluster, what to send for one key as long as its slot is on its way. */

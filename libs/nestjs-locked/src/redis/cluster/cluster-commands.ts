@@ -118,6 +118,7 @@ export class ClusterCommands implements CommandRunner {
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
       mayHaveRun ||= !outcome.neverRan;
+      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun }; // which says why it took so long
       last = outcome;
       if (!this.#goesOn(outcome, next.node, command)) return { ...outcome, neverRan: !mayHaveRun };
     }

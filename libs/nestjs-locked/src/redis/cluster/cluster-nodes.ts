@@ -15,6 +15,9 @@ const LOOK_AFTER_MS = 250;
 /** How long a look may take altogether. */
 const LOOK_LIMIT_MS = 5_000;
 
+/** So many names are tried to find a key of a node. Of three masters each has a third of all keys. */
+const MOST_NAMES = 10_000;
+
 /** For how long a node is kept that has no slots, after a command was sent there. */
 const GUEST_MS = 60_000;
 
@@ -210,14 +213,18 @@ export class ClusterNodes {
     this.#listener.back(node.address);
   }
 
-  /** A key that this node has, for a script that tries everything; undefined if it has no slots. */
+  /**
+   * A key that this node has, for a script that tries everything; undefined if it has none, because it has no slots, or
+   * because a hash tag in the prefix of the connection keeps all locks together elsewhere.
+   */
   #someKeyOf(address: string): string | undefined {
-    if (!this.#slots.includes(address)) return undefined;
     const { keys, processId } = this.#options;
-    for (let i = 0; ; i++) {
+    const has = (key: string): boolean => this.#slots[this.slotOf(keys.of(key)[0])] === address;
+    for (let i = 0; i < MOST_NAMES; i++) {
       const key = `probe:${processId}:${i}`;
-      if (this.#slots[this.slotOf(keys.of(key)[0])] === address) return key;
+      if (has(key)) return key;
     }
+    return undefined;
   }
 
   /** As the options of the cluster would have it; a password that was changed there is meant for every node. */

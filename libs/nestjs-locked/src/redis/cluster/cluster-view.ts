@@ -41,7 +41,10 @@ export async function lookAtCluster(
     himportFieldsets: undefined,
   });
   let reason: unknown;
-  eyes.on('error', (error) => (reason = lastNodeError(error) ?? error));
+  eyes.on('error', () => {}); // it says only that all nodes have failed
+  eyes.on('node error', (cause, address) => {
+    reason = new Error(`${address}: ${cause.message}`, { cause });
+  });
   try {
     await withinLimit(clock, limitMs, 'find the masters of the cluster', () => eyes.connect());
     const masters = eyes.nodes('master').map((node) => [addressOf(node), node] as const);
@@ -55,9 +58,4 @@ export async function lookAtCluster(
 
 function addressOf({ options: { host, port } }: RedisClient): string {
   return `${host}:${port}`;
-}
-
-/** ioredis says of all nodes together only that they have failed. */
-function lastNodeError(error: Error): unknown {
-  return 'lastNodeError' in error ? error.lastNodeError : undefined;
 }

@@ -26,6 +26,7 @@ export interface RedisCluster {
   connect(): Promise<unknown>;
   disconnect(): void;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'node error', listener: (error: Error, address: string) => void): unknown;
 }
 
 export interface Address {

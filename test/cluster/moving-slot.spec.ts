@@ -1,0 +1,187 @@
+/** A slot moves from one master to another, step by step, while its lock is in use. */
+import { afterEach, beforeEach, describe, expect } from '@jest/globals';
+import type { RedisServer } from 'dev-servers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import { eventually } from '../support/eventually.js';
+import { fault } from '../support/fault-report.js';
+import { openAdmin } from '../support/open-locks.js';
+import { useRedisCluster } from '../support/own-cluster.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** A command is waited for 1 s. Renewed every second. */
+const LEASE_MS = 3_000;
+/** Longer than a command may take, and than the time for which a whole release is tried. */
+const LONGER_THAN_A_COMMAND_MS = 1_300;
+/** Bound on what takes milliseconds when the machine is idle. */
+const SOON_MS = 2_000;
+
+describe('a slot that moves', () => {
+  const cluster = useRedisCluster();
+  let key: string;
+  let slot: number;
+  let to: RedisServer;
+  let near: LockEngine;
+  let far: LockEngine;
+
+  const open = async (): Promise<LockEngine> =>
+    (await cluster.openLocks({ leaseMs: LEASE_MS, waitMs: 20_000 })).engine;
+
+  beforeEach(async () => {
+    key = uniqueKey('moving');
+    slot = await cluster.slotOf(key);
+    to = await cluster.otherMaster(key);
+    near = await open();
+    far = await open();
+  });
+
+  afterEach(async () => {
+    // What a test has left half-way would stand in the way of the next one.
+    if ((await cluster.servers.masterOf(slot)) === to) return;
+    await cluster.servers.moveKeys(slot).catch(() => {});
+    await cluster.servers.endMove(slot).catch(() => {});
+  });
+
+  /** How long its lock lasts, wherever it is. */
+  const pttl = async (server: RedisServer): Promise<number> => {
+    const admin = openAdmin(server.url);
+    const [, left] = (await admin.multi().call('ASKING').pttl(`lock:{${key}}`).exec()) ?? [];
+    return Number(left?.[1]);
+  };
+
+  fault(
+    'held through all steps',
+    'the holder renews its lease in every one of them, and keeps it',
+    async () => {
+      const lock = await near.acquire(key);
+      await cluster.servers.beginMove(slot, to);
+      await sleep(LEASE_MS);
+      expect(lock.isHeld).toBe(true);
+      await cluster.servers.moveKeys(slot);
+      await sleep(LEASE_MS);
+      expect(lock.isHeld).toBe(true);
+      await cluster.servers.endMove(slot);
+      await sleep(LEASE_MS);
+      expect(lock.isHeld).toBe(true);
+      expect(await pttl(to)).toBeGreaterThan(LEASE_MS / 3);
+      expect(await lock.release()).toBe(true);
+      expect(await (await far.acquire(key)).release()).toBe(true);
+    },
+    60_000,
+  );
+
+  fault(
+    'held and waited for',
+    'the waiter is handed the lock by a message from the new node',
+    async (measure) => {
+      const lock = await near.acquire(key);
+      const waiting = far.acquire(key);
+      await waitsFor(await cluster.masterOf(key), key);
+      await cluster.servers.moveSlot(slot, to);
+      const released = performance.now();
+      expect(await lock.release()).toBe(true);
+      const next = await waiting;
+      measure('handed over in', performance.now() - released, 'ms');
+      expect(performance.now() - released).toBeLessThan(SOON_MS);
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await next.release()).toBe(true);
+    },
+  );
+
+  fault(
+    'released half-way',
+    'the lock is free, and the waiter gets it when the slot has arrived',
+    async () => {
+      const lock = await near.acquire(key);
+      const waiting = far.acquire(key);
+      await waitsFor(await cluster.masterOf(key), key);
+      await cluster.servers.beginMove(slot, to);
+      expect(await lock.release()).toBe(true);
+      await sleep(LONGER_THAN_A_COMMAND_MS);
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      const next = await waiting;
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await next.release()).toBe(true);
+    },
+  );
+
+  fault(
+    'released half-way with holdAtLeastMs',
+    'the key stays taken for the rest of that time',
+    async () => {
+      const lock = await near.acquire(key, { holdAtLeastMs: 6_000 });
+      const source = await cluster.masterOf(key);
+      await cluster.servers.beginMove(slot, to);
+      expect(await lock.release()).toBe(true);
+      expect(await openAdmin(source.url).get(`lock:{${key}}`)).toMatch(/^kept:/);
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      expect(await far.tryAcquire(key)).toBe(null);
+    },
+  );
+
+  fault(
+    'asked for half-way',
+    'a call waits until the slot has arrived; a single try says that the store could not tell',
+    async () => {
+      await (await near.acquire(key)).release(); // its fence is there, the rest is not
+      await cluster.servers.beginMove(slot, to);
+      const waiting = near.acquire(key);
+      await expect(far.acquire(key, { waitMs: 0 })).rejects.toMatchObject({
+        code: 'LOCK_STORE_FAILED',
+      });
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      expect(await (await waiting).release()).toBe(true);
+    },
+  );
+
+  fault(
+    'several keys, one of them half-way',
+    'all or none: nothing stays taken while one of them cannot be had',
+    async () => {
+      const others = [uniqueKey('a'), uniqueKey('zz')];
+      await (await near.acquire(key)).release();
+      await cluster.servers.beginMove(slot, to);
+      await expect(near.acquire([key, ...others], { waitMs: 0 })).rejects.toMatchObject({
+        code: 'LOCK_STORE_FAILED',
+      });
+      await eventually(async () =>
+        expect(await Promise.all(others.map((other) => far.inspect(other)))).toEqual([null, null]),
+      );
+      const waiting = near.acquire([key, ...others]);
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      const lock = await waiting;
+      expect(new Set(lock.keys)).toEqual(new Set([key, ...others]));
+      expect(await far.tryAcquire(others[0] as string)).toBe(null);
+      expect(await lock.release()).toBe(true);
+    },
+  );
+
+  fault('moved while nobody looked', 'the next command follows it at once', async (measure) => {
+    await (await near.acquire(key)).release();
+    await cluster.servers.moveSlot(slot, to);
+    const from = performance.now();
+    const lock = await near.acquire(key);
+    measure('acquired after', performance.now() - from, 'ms');
+    expect(performance.now() - from).toBeLessThan(500);
+    expect(await lock.release()).toBe(true);
+  });
+
+  fault('a node that forgets the scripts', 'every lock goes on, there and elsewhere', async () => {
+    const lock = await near.acquire(key);
+    await openAdmin((await cluster.masterOf(key)).url).script('FLUSH');
+    expect(await far.tryAcquire(key)).toBe(null);
+    await sleep(LEASE_MS);
+    expect(lock.isHeld).toBe(true);
+    expect(await lock.release()).toBe(true);
+    expect(await (await far.acquire([key, uniqueKey('a')])).release()).toBe(true);
+  });
+});
+
+async function waitsFor(server: RedisServer, key: string): Promise<void> {
+  const admin = openAdmin(server.url);
+  await eventually(async () => expect(await admin.zcard(`lock:{${key}}:queue`)).toBe(1));
+}

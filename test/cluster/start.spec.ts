@@ -1,0 +1,203 @@
+import { describe, expect, it } from '@jest/globals';
+import type { RedisServer } from 'dev-servers';
+import { Cluster, Redis } from 'ioredis';
+import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { hashSlot } from '../../libs/nestjs-locked/src/redis/cluster/hash-slot.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { openAdmin, openLocksOn } from '../support/open-locks.js';
+import { newRedisStore } from '../support/open-redis-store.js';
+import { useRedisCluster } from '../support/own-cluster.js';
+import { startRedisServer } from '../support/own-redis.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const cluster = useRedisCluster();
+
+function newCluster(...args: ConstructorParameters<typeof Cluster>): Cluster {
+  const [nodes, options] = args;
+  const client = new Cluster(nodes, { ...options, lazyConnect: true });
+  afterTest(() => client.disconnect());
+  return client;
+}
+
+/** Why a store on this client cannot be opened. */
+async function refusal(client: RedisCluster): Promise<Error> {
+  const { store, events } = newRedisStore(client, { leaseMs: 1_500 });
+  const error: unknown = await store.open(events).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(Error);
+  return error as Error;
+}
+
+async function lockNames(server: RedisServer, part: string): Promise<string[]> {
+  const list = (await openAdmin(server.url).client('LIST')) as string;
+  return [...list.matchAll(/ name=(\S+)/g)].flatMap(([, name = '']) =>
+    name.includes(part) ? name : [],
+  );
+}
+
+describe('hashSlot', () => {
+  it('is what the server computes', async () => {
+    expect(hashSlot('123456789')).toBe(0x31c3);
+    const keys = ['', 'a', 'user1000', '{user1000}.following', 'foo{}{bar}', 'foo{{bar}}zap'];
+    const more = [
+      'foo{bar}{zap}',
+      'a}b{c}',
+      '{',
+      'ünï{cödé}',
+      'lock:{stock:42}:queue',
+      '\u{1f512}',
+    ];
+    for (const key of [...keys, ...more]) {
+      expect([key, hashSlot(key)]).toEqual([key, await cluster.servers.slotOf(key)]);
+    }
+  });
+});
+
+describe('a lock service on a Redis Cluster', () => {
+  it('has two connections to each master and none to a replica, and leaves nothing', async () => {
+    const { engine, store } = await cluster.openLocks();
+    await (await engine.acquire(uniqueKey('k'))).release();
+    const masters = await cluster.servers.masters();
+    for (const server of cluster.servers.nodes) {
+      const names = await lockNames(server, store.processId);
+      expect(names.sort()).toEqual(
+        masters.includes(server)
+          ? [`lock:commands:${store.processId}`, `lock:inbox:${store.processId}`]
+          : [],
+      );
+    }
+    await engine.close(1_000);
+    for (const server of masters) {
+      await eventually(async () => expect(await lockNames(server, store.processId)).toEqual([]));
+    }
+    const record = `lock:process:${store.processId}`;
+    const keeper = await cluster.servers.masterOf(hashSlot(record));
+    expect(await openAdmin(keeper.url).exists(record)).toBe(0);
+  });
+
+  it('leaves a client of the application alone, connected or closed', async () => {
+    const idle = newCluster(cluster.servers.startupNodes);
+    const closed = newCluster(cluster.servers.startupNodes);
+    closed.disconnect();
+    for (const client of [idle, closed]) {
+      const before = client.status;
+      const { engine } = await openLocksOn(client);
+      await (await engine.acquire(uniqueKey('k'))).release();
+      expect(client.status).toBe(before);
+    }
+  });
+
+  it('needs one node that answers', async () => {
+    const gone = await startRedisServer();
+    await gone.stop();
+    const [, node] = cluster.servers.startupNodes;
+    const { engine } = await openLocksOn({
+      cluster: [{ host: '127.0.0.1', port: gone.port }, node as { port: number }],
+    });
+    await (await engine.acquire(uniqueKey('k'))).release();
+  });
+
+  it('reaches the nodes through the addresses of natMap', async () => {
+    const natMap: Record<string, { host: string; port: number }> = {};
+    for (const { port } of cluster.servers.nodes) {
+      const proxy = await TcpProxy.start(port);
+      natMap[`127.0.0.1:${port}`] = { host: '127.0.0.1', port: Number(new URL(proxy.url).port) };
+    }
+    const nodes = Object.values(natMap);
+    const { engine, store } = await openLocksOn(newCluster(nodes, { natMap }));
+    const keys = Array.from({ length: 10 }, () => uniqueKey('k'));
+    const [moving = ''] = keys;
+    await cluster.servers.moveSlot(await cluster.slotOf(moving), await cluster.otherMaster(moving));
+    for (const key of keys) {
+      const lock = await engine.acquire(key);
+      expect(nodes.map(({ port }) => `127.0.0.1:${port}`)).toContain(store.partOf(key));
+      expect(await lock.release()).toBe(true);
+    }
+  });
+
+  it.each([
+    ['a prefix', 'app:'],
+    ['a prefix with a hash tag, which keeps all locks in one slot', '{app}:'],
+  ])('obeys keyPrefix of the client: %s', async (_what, keyPrefix) => {
+    const { engine } = await openLocksOn(newCluster(cluster.servers.startupNodes, { keyPrefix }));
+    const keys = [uniqueKey('k'), uniqueKey('k')];
+    const lock = await engine.acquire(keys);
+    const names = keys.map((key) => `${keyPrefix}lock:{${key}}`);
+    for (const name of names) {
+      const server = await cluster.servers.masterOf(hashSlot(name));
+      expect(await openAdmin(server.url).exists(name)).toBe(1);
+    }
+    const listed: string[] = [];
+    for await (const { key } of engine.list('*')) listed.push(key);
+    expect(listed.sort()).toEqual(keys.sort());
+    expect(await engine.forceRelease(keys[0] as string)).toBe(true);
+    await eventually(() => expect(lock.isHeld).toBe(false));
+  });
+
+  it('gets along with the rights that the message names, and says which they are', async () => {
+    const nodes = cluster.servers.startupNodes;
+    const grant = async (...rights: string[]): Promise<void> => {
+      for (const { url } of cluster.servers.nodes)
+        await openAdmin(url).acl('SETUSER', 'app', 'reset', 'on', '>secret', ...rights);
+    };
+    const redisOptions = { username: 'app', password: 'secret', enableReadyCheck: false };
+    const client = newCluster(nodes, { redisOptions });
+
+    await grant('~*', '&*', '+@all', '-publish');
+    const error = await refusal(client);
+    expect(error).toBeInstanceOf(LockConfigError);
+    const [, named = ''] = /ACL SETUSER <user> (.*)$/.exec(error.message) ?? [];
+    expect(named).toMatch(/\+cluster\|myid \+cluster\|slots/);
+
+    await grant(...named.replace(/store-\w+:/g, 'lock:').split(' '));
+    const { engine } = await openLocksOn(client);
+    const other = await openLocksOn(client);
+    const key = uniqueKey('k');
+    const lock = await engine.acquire([key, uniqueKey('a')]);
+    const waiting = other.engine.acquire(key);
+    await cluster.servers.moveSlot(await cluster.slotOf(key), await cluster.otherMaster(key));
+    expect(await lock.release()).toBe(true);
+    expect(await (await waiting).release()).toBe(true);
+  });
+
+  it('says that a server is no node of a cluster', async () => {
+    const { port } = await startRedisServer();
+    const error = await refusal(newCluster([{ port }]));
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(error.message).toMatch(/^The server in 'connection' is not a node of a Redis Cluster/);
+  });
+
+  it('says that no node answers', async () => {
+    const gone = await startRedisServer();
+    await gone.stop();
+    const client = newCluster([{ port: gone.port }]);
+    const { store, events } = newRedisStore(client, { leaseMs: 1_500, startMs: 600 });
+    const error = (await store.open(events).catch((reason: unknown) => reason)) as Error;
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error.message).toMatch(
+      /^Cannot find the masters of the cluster within \d+ ms, at the Redis Cluster: \S+:\d+: /,
+    );
+    expect(error.message).toContain(`:${gone.port}: `);
+  });
+
+  it('says that the password is wrong', async () => {
+    const redisOptions = { username: 'nobody', password: 'secret' };
+    const error = await refusal(newCluster(cluster.servers.startupNodes, { redisOptions }));
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(error.message).toMatch(/Redis refuses user or password/);
+  });
+
+  it('refuses a list without nodes', () => {
+    expect(() => openRedis({ cluster: [] })).toThrow(/cluster must be a list of nodes/);
+    expect(() => openRedis({ cluster: 'redis://localhost' } as never)).toThrow(LockConfigError);
+  });
+
+  it('is not mistaken for a plain client', () => {
+    const client = new Redis({ lazyConnect: true });
+    afterTest(() => client.disconnect());
+    expect(openRedis(client).client).toBe(client);
+  });
+});
