@@ -150,6 +150,30 @@ describe('a master of the cluster', () => {
   );
 
   fault(
+    'killed, replaced, and made the master again',
+    'its outage is over, and does not count when it is back',
+    async () => {
+      const { cluster, victim, key, open } = await stage(3_000);
+      const { engine, events } = await open();
+      await victim.kill();
+      await (await engine.acquire(key)).release();
+      await victim.restart();
+      await eventually(async () => {
+        const master = await cluster.masterOf(key);
+        expect(await cluster.servers.replicasOf(master)).toEqual([victim]);
+        expect(await openAdmin(victim.url).info('replication')).toMatch(/master_link_status:up/);
+      }, PATIENT_MS);
+      await cluster.servers.failover(victim);
+      const lock = await engine.acquire(key, { waitMs: 5_000 });
+      expect(await cluster.masterOf(key)).toBe(victim);
+      expect(await lock.release()).toBe(true);
+      expect(await engine.ping()).toBeGreaterThan(0);
+      expect(types(events)).toEqual(['store-lost', 'store-back']);
+    },
+    90_000,
+  );
+
+  fault(
     'dead when an application starts',
     'the start waits for the replica to take over',
     async (measure) => {

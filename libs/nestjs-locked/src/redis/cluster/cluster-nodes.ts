@@ -1,4 +1,3 @@
-import { LockStoreError } from '../../core/lock.errors.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
 import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
@@ -7,6 +6,7 @@ import type { RedisHandshake } from '../connection/redis-handshake.js';
 import type { ServerInfo } from '../connection/server-info.js';
 import { hostAndPort, reachableAddress, slotIn } from './cluster-address.js';
 import { ClusterNode } from './cluster-node.js';
+import { ClusterOutages } from './cluster-outages.js';
 import { type ClusterView, lookAtCluster } from './cluster-view.js';
 
 /** How long to wait before the cluster is looked at, or looked at again. */
@@ -30,6 +30,7 @@ export class ClusterNodes {
   readonly #client: RedisCluster;
   readonly #options: RedisConnectionsOptions;
   readonly #listener: LockServersListener;
+  readonly #outages: ClusterOutages;
   readonly #nodes = new Map<string, ClusterNode>();
   #slots: (string | undefined)[] = [];
   /** The client of some node, for connections to a node that is known by its address only. */
@@ -48,13 +49,14 @@ export class ClusterNodes {
   ) {
     this.#client = client;
     this.#options = options;
+    this.#outages = new ClusterOutages(listener, (address) => this.#slots.includes(address));
     this.#listener = {
       ...listener,
       lost: (cause, part) => {
-        const message = `master ${part} of the cluster: ${cause.message}`;
-        listener.lost(new LockStoreError(message, undefined, { cause }), part);
+        this.#outages.begins(part, cause);
         this.lookSoon();
       },
+      back: (part) => this.#outages.ends(part),
       inboxLost: (part) => {
         listener.inboxLost(part);
         this.lookSoon();
@@ -118,6 +120,7 @@ export class ClusterNodes {
   /** A node has said that this slot belongs to another one. */
   moved(slot: number, named: string): void {
     this.#slots[slot] = this.at(named).address;
+    this.#outages.review();
     this.lookSoon();
   }
 
@@ -184,10 +187,12 @@ export class ClusterNodes {
     this.#slots = [...slots];
     for (const [address, client] of masters) {
       this.#template = client;
-      if (!this.#nodes.has(address)) this.#add(address, client);
+      const node = this.#nodes.get(address) ?? this.#add(address, client);
+      node.guestUntil = 0;
     }
     for (const node of this.all)
       if (!masters.has(node.address) && node.guestUntil <= now) this.#drop(node);
+    this.#outages.review();
     if (this.all.some(({ connections }) => !connections.isReady)) this.lookSoon();
     this.#changed();
   }
@@ -210,7 +215,7 @@ export class ClusterNodes {
   #drop(node: ClusterNode): void {
     this.#nodes.delete(node.address);
     node.close(`${node.address} is not a master of the cluster any more`);
-    this.#listener.back(node.address);
+    this.#outages.ends(node.address);
   }
 
   /**
