@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { Cluster } from 'ioredis';
 import { LockConfigError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { startNest } from '../support/nest-app.js';
 
@@ -102,9 +101,9 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     'Invalid option connection: a client of Valkey GLIDE cannot be used; pass a URL',
   ],
   [
-    'a Cluster',
-    { connection: new Cluster([{ port: 1 }], { lazyConnect: true }) },
-    'Invalid option connection: a Cluster of ioredis (not supported yet) cannot be used',
+    'a cluster without nodes',
+    { connection: { cluster: [] } },
+    'Invalid option connection: cluster must be a list of nodes',
   ],
   [
     'a startWithoutRedis that is a text',

@@ -57,6 +57,11 @@ export type {
   RedisLockModuleOptions,
   RedisLockOptionsFactory,
 } from './nest/module/redis-lock.options.js';
-export type { RedisOptions } from './redis/connection/open-redis.js';
+export type {
+  RedisClusterOptions,
+  RedisConnectionOptions,
+  RedisOptions,
+} from './redis/connection/open-redis.js';
+export type { RedisCluster } from './redis/connection/redis-cluster.js';
 export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
 export type { ScriptClient } from './redis/scripts/redis-script.js';

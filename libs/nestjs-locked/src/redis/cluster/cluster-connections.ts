@@ -7,7 +7,7 @@ import type {
 import { neededRights } from '../connection/needed-rights.js';
 import { reasonOf } from '../connection/reason-of.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
-import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import { type CommandOutcome, notOpen, type RedisCommand } from '../connection/redis-command.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
 import { RedisHandshake } from '../connection/redis-handshake.js';
 import type { ServerInfo } from '../connection/server-info.js';
@@ -86,9 +86,4 @@ export class ClusterConnections implements LockServers {
     this.#handshake?.closed();
     this.#nodes?.close();
   }
-}
-
-function notOpen({ action }: RedisCommand): CommandFailure {
-  const cause = new LockStoreError(`Cannot ${action}: the locks are not open`);
-  return { kind: 'failed', cause, neverRan: true };
 }

@@ -14,7 +14,12 @@ import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
 import type { RedisClient } from './redis-client.js';
-import type { CommandFailure, CommandOutcome, RedisCommand } from './redis-command.js';
+import {
+  type CommandFailure,
+  type CommandOutcome,
+  notOpen,
+  type RedisCommand,
+} from './redis-command.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
 
 export interface CommandConnectionOptions {
@@ -126,7 +131,7 @@ export class CommandConnection {
     return new Promise((resolve) => {
       const end = (outcome: CommandOutcome): void => resolve(read(outcome));
       if (this.#connection === undefined) {
-        return end(this.#refused(command, 'the locks are not open'));
+        return end(notOpen(command));
       }
       if ((!this.#isAdmitted || this.#isSilent) && this.#waiting.size >= MOST_WAITING) {
         const reason = `Redis cannot be reached, and ${MOST_WAITING} commands wait for it already`;

@@ -1,4 +1,4 @@
-import type { LockStoreError } from '../../core/lock.errors.js';
+import { LockStoreError } from '../../core/lock.errors.js';
 import type { RedisConnection } from './redis-client.js';
 
 export interface RedisCommand {
@@ -45,4 +45,10 @@ export interface CommandFailure {
   readonly cause: LockStoreError;
   /** True if the command was not carried out and will not be. False if nobody knows. */
   readonly neverRan: boolean;
+}
+
+/** What becomes of a command that is given before there is a connection, or after the locks were closed. */
+export function notOpen({ action }: RedisCommand): CommandFailure {
+  const cause = new LockStoreError(`Cannot ${action}: the locks are not open`);
+  return { kind: 'failed', cause, neverRan: true };
 }
