@@ -1,4 +1,4 @@
-import { askRedis } from './ask-redis.js';
+import { askRedis, orderRedis } from './ask-redis.js';
 import { RedisSentinel } from './redis-sentinel.js';
 import { RedisServer } from './redis-server.js';
 import { until } from './until.js';
@@ -6,10 +6,17 @@ import { until } from './until.js';
 export interface RedisReplicaSetOptions {
   /** A server that has not answered the sentinels for this long is considered down. Default: 2,000. */
   readonly downAfterMs?: number;
+  /** Further arguments of both servers. They override ours. */
+  readonly args?: readonly string[];
 }
 
 const SENTINELS = 3;
 const QUORUM = 2;
+
+interface Named {
+  readonly sentinel: RedisSentinel;
+  readonly masterPort: number;
+}
 
 /** A master, its replica, and three sentinels that watch both, all on 127.0.0.1. */
 export class RedisReplicaSet {
@@ -19,7 +26,8 @@ export class RedisReplicaSet {
   private constructor(
     /** Both servers; the first one was the master at the start. */
     readonly servers: readonly [RedisServer, RedisServer],
-    private readonly watchers: readonly RedisSentinel[],
+    /** The three sentinels, which tests can kill and restart. */
+    readonly watchers: readonly RedisSentinel[],
   ) {}
 
   /**
@@ -29,6 +37,7 @@ export class RedisReplicaSet {
    */
   static async start({
     downAfterMs = 2_000,
+    args: further = [],
   }: RedisReplicaSetOptions = {}): Promise<RedisReplicaSet> {
     const started: { stop(): Promise<void> }[] = [];
     const noteStart = async <S extends { stop(): Promise<void> }>(
@@ -39,7 +48,7 @@ export class RedisReplicaSet {
       return server;
     };
     try {
-      const args = ['--repl-diskless-sync-delay', '0'];
+      const args = ['--repl-diskless-sync-delay', '0', ...further];
       const master = await noteStart(RedisServer.start({ args }));
       const following = ['--replicaof', '127.0.0.1', String(master.port)];
       const replica = await noteStart(RedisServer.start({ args: [...args, ...following] }));
@@ -74,22 +83,26 @@ export class RedisReplicaSet {
    */
   async failOver(): Promise<RedisServer> {
     const before = await this.master();
-    const [first] = this.watchers as [RedisSentinel];
-    const answer = await askRedis(first.port, `SENTINEL FAILOVER ${this.name}`);
-    if (!answer.startsWith('+OK')) throw new Error(`The failover was refused: ${answer}`);
+    const [first] = await this.#named();
+    await orderRedis((first as Named).sentinel.port, `SENTINEL FAILOVER ${this.name}`);
+    return this.successorOf(before);
+  }
+
+  /** Waits until every sentinel that answers names another master than `before`, and returns that one. */
+  async successorOf(before: RedisServer): Promise<RedisServer> {
     const after = this.servers.find((server) => server !== before) as RedisServer;
     await until('every sentinel names the new master', async () => {
-      const ports = await Promise.all(this.watchers.map((sentinel) => this.#masterPort(sentinel)));
-      return ports.every((port) => port === after.port);
+      const named = await this.#named();
+      return named.length > 0 && named.every(({ masterPort }) => masterPort === after.port);
     });
     return after;
   }
 
-  /** The master that the first sentinel names. */
+  /** The master that the first sentinel names which answers. */
   async master(): Promise<RedisServer> {
-    const port = await this.#masterPort(this.watchers[0] as RedisSentinel);
-    const master = this.servers.find((server) => server.port === port);
-    if (master === undefined) throw new Error('The sentinel does not answer');
+    const [first] = await this.#named();
+    const master = this.servers.find(({ port }) => port === first?.masterPort);
+    if (master === undefined) throw new Error('No sentinel answers');
     return master;
   }
 
@@ -98,9 +111,16 @@ export class RedisReplicaSet {
     await Promise.all([...this.watchers, ...this.servers].map((server) => server.stop()));
   }
 
-  async #masterPort(sentinel: RedisSentinel): Promise<number> {
-    const answer = await askRedis(sentinel.port, `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`);
-    return Number(/\r\n(\d+)\r\n$/.exec(answer)?.[1]);
+  /** The sentinels that answer, and which master they name. */
+  async #named(): Promise<Named[]> {
+    const answers = await Promise.all(
+      this.watchers.map(async (sentinel): Promise<Named[]> => {
+        const question = `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`;
+        const found = /\r\n(\d+)\r\n$/.exec(await askRedis(sentinel.port, question));
+        return found === null ? [] : [{ sentinel, masterPort: Number(found[1]) }];
+      }),
+    );
+    return answers.flat();
   }
 
   async #isComplete(): Promise<boolean> {
