@@ -2,10 +2,15 @@
  * Failovers that three real sentinels carry out. What cannot be avoided is measured as well: who holds what while two
  * masters answer. It is one file because its tests share what a failover is looked at with.
  */
-import { describe, expect } from '@jest/globals';
+import { describe, expect, jest } from '@jest/globals';
 import { RedisReplicaSet, type RedisReplicaSetOptions, type RedisServer } from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { afterTest } from '../support/after-test.js';
@@ -23,6 +28,8 @@ import { uniqueKey } from '../support/unique-key.js';
 /** Longer than a failover takes: what is tested is where commands go, not how long a lease lasts. */
 const PATIENT_LEASE_MS = 15_000;
 const LONG_LEASE_MS = 60_000;
+/** Of a process that only the old master answers. */
+const PARTED_LEASE_MS = 3_000;
 const WAIT_MS = 40_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 3_000;
@@ -83,7 +90,253 @@ describe('three sentinels', () => {
     },
     90_000,
   );
+
+  fault(
+    'stopped master that goes on after the failover',
+    'what it then grants to a command that was on its way is told to nobody; it is asked nothing new',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      // A command is waited for 1 s, and is therefore given up before there is another master.
+      const late = await openLocks(addressOf(set), { leaseMs: 3_000 });
+      const rival = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+      const key = uniqueKey();
+
+      const before = performance.now();
+      old.pause();
+      await expect(late.engine.acquire(key, { waitMs: 1_500 })).rejects.toThrow(LockStoreError);
+      await expectAllToMove(set, old, seats, before, measure);
+      const next = await set.successorOf(old);
+      const held = await rival.engine.acquire(key);
+
+      const continued = performance.now();
+      old.resume();
+      const onOld = openAdmin(old.url);
+      await eventually(async () => expect(await onOld.get(`lock:{${key}}`)).not.toBeNull(), 3_000);
+      const [grant, real] = [
+        await onOld.get(`lock:{${key}}`),
+        await openAdmin(next.url).get(`lock:{${key}}`),
+      ];
+      expect(grant).toContain(late.store.processId); // it has granted what it was asked before
+      expect(real).toContain(rival.store.processId);
+      expect(held.isHeld).toBe(true);
+
+      // Everybody has moved, so that it is asked nothing any more while it believes to be the master.
+      const monitor = await RedisMonitor.start(old.port);
+      await expectHandOvers(next, seats);
+      await expect(late.engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
+      expect(await held.release()).toBe(true);
+      const entered = await late.engine.acquire(key);
+      expect(entered.fencingToken).toBeGreaterThan(held.fencingToken);
+      expect(scriptsIn(await monitor.commands())).toEqual([]);
+      expect(await roleOf(old)).toBe('master');
+
+      await eventually(async () => expect(await roleOf(old)).toBe('slave'), DEMOTED_WITHIN_MS);
+      measure('two masters for', performance.now() - continued, 'ms');
+      expect(entered.isHeld).toBe(true);
+      expect(await entered.release()).toBe(true);
+    },
+    120_000,
+  );
+
+  /** What a client of the old master alone does: like a process that the network parts from the sentinels. */
+  async function partedFrom(set: RedisReplicaSet, old: RedisServer) {
+    const parted = await openLocks(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
+    const other = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+    const key = uniqueKey();
+    const lock = await parted.engine.acquire(key);
+    const lostAt = new Promise<number>((tell) =>
+      lock.signal.addEventListener('abort', () => tell(performance.now())),
+    );
+    const onOld = openAdmin(old.url);
+    const entered = other.engine.acquire(key).then((got) => ({ got, at: performance.now() }));
+    entered.catch(() => {}); // looked at later
+    await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
+    expect(await onOld.wait(set.servers.length - 1, 20_000)).toBe(set.servers.length - 1);
+    return { parted, lock, lostAt, entered };
+  }
+
+  fault(
+    'a process that goes on with the old master, which the sentinels have left',
+    'two hold the lock until the old master steps down; the fence is right, and the first one learns of it',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const { parted, lock, lostAt, entered } = await partedFrom(set, old);
+
+      await set.failOver();
+      const second = await entered;
+      expect(lock.isHeld).toBe(true);
+      expect(second.got.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await (await parted.engine.acquire(uniqueKey())).release(); // it grants new ones as well
+
+      measure('two held it for', (await lostAt) - second.at, 'ms');
+      expect(await roleOf(old)).toBe('slave');
+      expect(second.got.isHeld).toBe(true);
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  const strict = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '2'];
+
+  fault(
+    'the same with min-replicas-to-write 1 and two replicas',
+    'the old master refuses renewals once both have left it: two hold the lock for a lease at most',
+    async (measure) => {
+      const set = await startSet({ replicas: 2, args: strict });
+      const old = await set.master();
+      const { parted, lock, lostAt, entered } = await partedFrom(set, old);
+
+      const before = performance.now();
+      await set.failOver();
+      const second = await entered;
+      measure('the next one in after', second.at - before, 'ms');
+      const lost = await lostAt;
+      measure('two held it for', Math.max(0, lost - second.at), 'ms');
+      expect(await roleOf(old)).toBe('master');
+      expect(lost - second.at).toBeLessThan(PARTED_LEASE_MS);
+      expect(second.got.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await expect(parted.engine.acquire(uniqueKey())).rejects.toThrow(/NOREPLICAS/);
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  fault(
+    'the same with min-replicas-to-write 1 and one replica',
+    'nobody gets in before the old master follows: there are never two',
+    async (measure) => {
+      const set = await startSet({ args: strict });
+      const old = await set.master();
+      const { lock, lostAt, entered } = await partedFrom(set, old);
+
+      const before = performance.now();
+      await set.failOver();
+      const second = await entered;
+      measure('the next one in after', second.at - before, 'ms');
+      expect(lock.isHeld).toBe(false);
+      expect(await lostAt).toBeLessThan(second.at);
+      expect(await roleOf(old)).toBe('slave');
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  fault(
+    'READONLY, when no sentinel has told of a failover',
+    'the connections leave the demoted master, and ask the sentinels for the new one',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const deaf = { ...addressOf(set), sentinelMaxConnections: 0 };
+      const { engine, inbox, events } = await openLocks(deaf, { leaseMs: 3_000 });
+      const lock = await engine.acquire(uniqueKey());
+      expect(await openAdmin(old.url).wait(1, 20_000)).toBe(1);
+
+      const next = await set.failOver();
+      // A sentinel would do this later, and close all connections with it.
+      await openAdmin(old.url).replicaof('127.0.0.1', next.port);
+      const before = performance.now();
+      const onNext = openAdmin(next.url);
+      await eventually(async () =>
+        expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]),
+      );
+      measure('moved after', performance.now() - before, 'ms');
+      expect(await lock.release()).toBe(true);
+      expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+    },
+    60_000,
+  );
+
+  fault(
+    'sentinels restarted one after the other',
+    'the locks listen to them again, and follow a planned failover that comes soon after',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      for (const sentinel of set.watchers) await sentinel.restart();
+      await listenedTo(set, seats);
+
+      const before = performance.now();
+      const failedOver = set.failOver();
+      await expectAllToMove(set, old, seats, before, measure);
+      await failedOver;
+      expect(await roleOf(old)).toBe('master');
+      await expectHandOvers(await set.master(), seats);
+    },
+    90_000,
+  );
+
+  fault(
+    'one sentinel gone',
+    'a new application starts, and the locks follow a killed master',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      await set.watchers[0]!.kill();
+      const seats = await takeSeats(set, old);
+
+      const before = performance.now();
+      await old.kill();
+      await expectAllToMove(set, old, seats, before, measure);
+      await expectHandOvers(await set.successorOf(old), seats);
+    },
+    90_000,
+  );
+
+  fault(
+    'all sentinels gone, and back',
+    'locks go on meanwhile, also longer than a lease; a failover after that is followed',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      const brief = await openLocks(addressOf(set), { leaseMs: 1_000 });
+      const renewed = await brief.engine.acquire(uniqueKey());
+
+      const printed = jest.spyOn(console, 'error').mockImplementation(() => {});
+      afterTest(() => printed.mockRestore());
+      await Promise.all(set.watchers.map((sentinel) => sentinel.kill()));
+      const monitor = await RedisMonitor.start(old.port);
+      await eventually(async () => {
+        const renewals = scriptsIn(await monitor.commands());
+        expect(renewals.length).toBeGreaterThan(0);
+      });
+      await sleep(1_500); // the lease of a second has been over for long, unless it was renewed
+      expect(renewed.isHeld).toBe(true);
+      expect(await renewed.release()).toBe(true);
+      await (await brief.engine.acquire(uniqueKey())).release();
+      const [first, ...others] = seats as [Seat, ...Seat[]];
+      await expectHandOvers(old, [first]);
+      expect(brief.events).toEqual([]);
+      expect(printed.mock.calls).toEqual([]); // ioredis prints errors that nobody listens for
+
+      await Promise.all(set.watchers.map((sentinel) => sentinel.restart()));
+      await listenedTo(set, others);
+      const before = performance.now();
+      const failedOver = set.failOver();
+      await expectAllToMove(set, old, others, before, measure);
+      await failedOver;
+      await expectHandOvers(await set.master(), others);
+    },
+    120_000,
+  );
 });
+
+/** Waits until each connection of the seats listens to each sentinel: two for each of two services. */
+async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise<void> {
+  for (const { port } of set.sentinels) {
+    const admin = openAdmin(`redis://127.0.0.1:${port}`);
+    await eventually(async () => {
+      const list = String(await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
+      const listeners = list.split('\n').filter((line) => line.includes('sub=1'));
+      expect(listeners.length).toBeGreaterThanOrEqual(seats.length * 4);
+    }, 10_000);
+  }
+}
 
 type Service = OpenedLocks & { readonly inbox: string };
 
@@ -189,7 +442,7 @@ function listening(set: RedisReplicaSet) {
 }
 
 /** A lock service; `inbox` is its channel. */
-async function openLocks(connection: RedisConnectionOptions, options: OpenOptions) {
+async function openLocks(connection: RedisConnectionOptions, options?: OpenOptions) {
   const opened = await openLocksOn(connection, options);
   return { ...opened, inbox: `lock:inbox:${opened.store.processId}` };
 }
