@@ -3,7 +3,12 @@
  * masters answer. It is one file because its tests share what a failover is looked at with.
  */
 import { describe, expect, jest } from '@jest/globals';
-import { RedisReplicaSet, type RedisReplicaSetOptions, type RedisServer } from 'dev-servers';
+import {
+  RedisReplicaSet,
+  type RedisReplicaSetOptions,
+  type RedisSentinel,
+  type RedisServer,
+} from 'dev-servers';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -324,17 +329,51 @@ describe('three sentinels', () => {
     },
     120_000,
   );
+
+  fault(
+    'closing, also while a sentinel is away',
+    'leaves no connection to a sentinel behind',
+    async () => {
+      const set = await startSet();
+      const [first] = set.watchers as [RedisSentinel];
+      const one = await openLocks(addressOf(set));
+      const other = await openLocks(addressOf(set));
+      const listeners = async (): Promise<number[]> => Promise.all(set.sentinels.map(listenersOf));
+      await eventually(async () => expect(await listeners()).toEqual([4, 4, 4]));
+
+      await one.engine.close(0);
+      const admin = openAdmin((await set.master()).url);
+      expect(await admin.pubsub('NUMSUB', one.inbox)).toEqual([one.inbox, 0]);
+      await eventually(async () => expect(await listeners()).toEqual([2, 2, 2]));
+
+      await first.kill();
+      await other.engine.close(0);
+      await first.restart();
+      await eventually(async () => expect(await listeners()).toEqual([0, 0, 0]));
+      await sleep(2_000); // an attempt to listen to the first one again would have come by now
+      expect(await listeners()).toEqual([0, 0, 0]);
+    },
+    60_000,
+  );
 });
+
+/** How many connections listen to a sentinel. */
+async function listenersOf({ port }: { readonly port: number }): Promise<number> {
+  const redis = new Redis({ port });
+  try {
+    const list = String(await redis.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
+    return list.split('\n').filter((line) => line.includes('sub=1')).length;
+  } finally {
+    redis.disconnect();
+  }
+}
 
 /** Waits until each connection of the seats listens to each sentinel: two for each of two services. */
 async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise<void> {
-  for (const { port } of set.sentinels) {
-    const admin = openAdmin(`redis://127.0.0.1:${port}`);
-    await eventually(async () => {
-      const list = String(await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
-      const listeners = list.split('\n').filter((line) => line.includes('sub=1'));
-      expect(listeners.length).toBeGreaterThanOrEqual(seats.length * 4);
-    }, 10_000);
+  for (const sentinel of set.sentinels) {
+    await eventually(async () =>
+      expect(await listenersOf(sentinel)).toBeGreaterThanOrEqual(seats.length * 4),
+    );
   }
 }
 
