@@ -143,6 +143,28 @@ describe('RedisReplicaSet', () => {
     await set.stop();
     expect(set.servers.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
   }, 60_000);
+
+  it('has more replicas if asked for, of which one follows a killed master even without a sentinel', async () => {
+    const set = await RedisReplicaSet.start({
+      replicas: 2,
+      args: ['--min-replicas-to-write', '1'],
+    });
+    cleanUps.push(() => set.stop());
+    expect(set.servers).toHaveLength(3);
+    const [first] = set.servers;
+    expect(await client(first.url).set('key', 'value')).toBe('OK');
+    expect(await client(first.url).wait(2, 5_000)).toBe(2);
+
+    await set.watchers[0]!.kill();
+    await first.kill();
+    const next = await set.successorOf(first);
+    expect(set.servers.slice(1)).toContain(next);
+    expect(await set.master()).toBe(next);
+    expect(await client(next.url).get('key')).toBe('value');
+
+    await set.watchers[0]!.restart();
+    await eventually(async () => expect(await set.successorOf(first)).toBe(next));
+  }, 60_000);
 });
 
 describe('PostgresServer', () => {
@@ -392,11 +414,11 @@ function setEnvironment(name: string, value: string | undefined): void {
   set(value);
 }
 
-async function eventually(assert: () => void, limitMs = 5_000): Promise<void> {
+async function eventually(assert: () => void | Promise<void>, limitMs = 5_000): Promise<void> {
   const deadline = performance.now() + limitMs;
   for (;;) {
     try {
-      return assert();
+      return await assert();
     } catch (error) {
       if (performance.now() > deadline) throw error;
       await sleep(20);

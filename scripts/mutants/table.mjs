@@ -663,6 +663,14 @@ export const TABLE = [
     specs: ['test/faults/failover.spec.ts'],
   },
   {
+    name: 'sentinels listened to again after a minute only',
+    file: `${SOURCES}redis/connection/own-connection.ts`,
+    from: 'sentinelReconnectStrategy: sentinelDelay,',
+    to: '',
+    breaks: 'the locks hear of every failover',
+    specs: ['test/faults/sentinel.spec.ts'],
+  },
+  {
     name: 'script overtaken between its rounds',
     file: `${SOURCES}redis/connection/command-connection.ts`,
     from: 'this.#forgotten.size + this.#repeating.size === 0',

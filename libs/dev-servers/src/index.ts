@@ -1,5 +1,6 @@
 export { provideRedis, type ProvidedRedis } from './provide-redis.js';
 export { RedisServer, type RedisServerOptions } from './redis-server.js';
+export type { RedisSentinel } from './redis-sentinel.js';
 export { RedisReplicaSet, type RedisReplicaSetOptions } from './redis-replica-set.js';
 export { RedisCluster, type RedisClusterOptions } from './redis-cluster.js';
 export { providePostgres, type ProvidedPostgres } from './provide-postgres.js';

@@ -3,6 +3,7 @@ import { type ClusterNode, clusterNodes } from './cluster-node.js';
 import { freeClusterPort } from './free-cluster-port.js';
 import { joinCluster } from './join-cluster.js';
 import { RedisServer } from './redis-server.js';
+import { startAll } from './start-all.js';
 import { startOnFreePort } from './start-on-free-port.js';
 import { until } from './until.js';
 
@@ -51,13 +52,10 @@ export class RedisCluster {
    */
   static async start(options: RedisClusterOptions = {}): Promise<RedisCluster> {
     const { replicasPerMaster = 1 } = options;
-    const starts = await Promise.allSettled(
+    const nodes = await startAll(
       Array.from({ length: MASTERS * (1 + replicasPerMaster) }, () => startNode(options)),
     );
-    const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
     try {
-      const failed = starts.find((start) => start.status === 'rejected');
-      if (failed !== undefined) throw failed.reason;
       await joinCluster(
         nodes.slice(0, MASTERS).map(({ port }, index) => ({
           masterPort: port,

@@ -1,56 +1,73 @@
-import { askRedis } from './ask-redis.js';
+import { askRedis, orderRedis } from './ask-redis.js';
 import { RedisSentinel } from './redis-sentinel.js';
 import { RedisServer } from './redis-server.js';
+import { startAll } from './start-all.js';
 import { until } from './until.js';
 
 export interface RedisReplicaSetOptions {
+  /** Default: 1. */
+  readonly replicas?: number;
   /** A server that has not answered the sentinels for this long is considered down. Default: 2,000. */
   readonly downAfterMs?: number;
+  /** Further arguments of all servers. They override ours. */
+  readonly args?: readonly string[];
 }
 
 const SENTINELS = 3;
 const QUORUM = 2;
 
-/** A master, its replica, and three sentinels that watch both, all on 127.0.0.1. */
+type Servers = readonly [RedisServer, RedisServer, ...RedisServer[]];
+
+interface Named {
+  readonly sentinel: RedisSentinel;
+  readonly masterPort: number;
+}
+
+/** A master, its replicas, and three sentinels that watch them, all on 127.0.0.1. */
 export class RedisReplicaSet {
   /** The name under which the sentinels know the master. */
   readonly name = 'main';
 
   private constructor(
-    /** Both servers; the first one was the master at the start. */
-    readonly servers: readonly [RedisServer, RedisServer],
-    private readonly watchers: readonly RedisSentinel[],
+    /** All servers; the first one was the master at the start. */
+    readonly servers: Servers,
+    /** The three sentinels, which tests can kill and restart. */
+    readonly watchers: readonly RedisSentinel[],
   ) {}
 
   /**
-   * Starts the five processes, and waits until the replica has its master's data and each sentinel knows all others.
+   * Starts all processes, and waits until each replica has its master's data and each sentinel knows all others.
    *
    * @throws Error if there is no redis-server, or one does not start
    */
   static async start({
+    replicas: count = 1,
     downAfterMs = 2_000,
+    args: further = [],
   }: RedisReplicaSetOptions = {}): Promise<RedisReplicaSet> {
     const started: { stop(): Promise<void> }[] = [];
-    const noteStart = async <S extends { stop(): Promise<void> }>(
-      start: Promise<S>,
-    ): Promise<S> => {
-      const server = await start;
-      started.push(server);
-      return server;
-    };
     try {
-      const args = ['--repl-diskless-sync-delay', '0'];
-      const master = await noteStart(RedisServer.start({ args }));
-      const following = ['--replicaof', '127.0.0.1', String(master.port)];
-      const replica = await noteStart(RedisServer.start({ args: [...args, ...following] }));
-      await until('the replica follows', async () =>
-        (await askRedis(replica.port, 'INFO replication')).includes('master_link_status:up'),
+      const args = ['--repl-diskless-sync-delay', '0', ...further];
+      const master = await RedisServer.start({ args });
+      started.push(master);
+      const following = [...args, '--replicaof', '127.0.0.1', String(master.port)];
+      const replicas = await startAll(
+        Array.from({ length: count }, () => RedisServer.start({ args: following })),
       );
+      started.push(...replicas);
+      await until('the replicas follow', async () => {
+        const answers = replicas.map(({ port }) => askRedis(port, 'INFO replication'));
+        return (await Promise.all(answers)).every((answer) =>
+          answer.includes('master_link_status:up'),
+        );
+      });
       const options = { name: 'main', masterPort: master.port, quorum: QUORUM, downAfterMs };
-      const sentinels = await Promise.all(
-        Array.from({ length: SENTINELS }, () => noteStart(RedisSentinel.start(options))),
+      const sentinels = await startAll(
+        Array.from({ length: SENTINELS }, () => RedisSentinel.start(options)),
       );
-      const set = new RedisReplicaSet([master, replica], sentinels);
+      started.push(...sentinels);
+      const servers = [master, ...replicas] as readonly RedisServer[] as Servers;
+      const set = new RedisReplicaSet(servers, sentinels);
       // They find each other by messages that each of them sends every two seconds.
       await until('the sentinels know each other', () => set.#isComplete());
       return set;
@@ -74,22 +91,25 @@ export class RedisReplicaSet {
    */
   async failOver(): Promise<RedisServer> {
     const before = await this.master();
-    const [first] = this.watchers as [RedisSentinel];
-    const answer = await askRedis(first.port, `SENTINEL FAILOVER ${this.name}`);
-    if (!answer.startsWith('+OK')) throw new Error(`The failover was refused: ${answer}`);
-    const after = this.servers.find((server) => server !== before) as RedisServer;
-    await until('every sentinel names the new master', async () => {
-      const ports = await Promise.all(this.watchers.map((sentinel) => this.#masterPort(sentinel)));
-      return ports.every((port) => port === after.port);
-    });
-    return after;
+    const [first] = await this.#named();
+    await orderRedis((first as Named).sentinel.port, `SENTINEL FAILOVER ${this.name}`);
+    return this.successorOf(before);
   }
 
-  /** The master that the first sentinel names. */
+  /** Waits until every sentinel that answers names the same other master than `before`, and returns that one. */
+  async successorOf(before: RedisServer): Promise<RedisServer> {
+    await until('every sentinel names the new master', async () => {
+      const ports = (await this.#named()).map(({ masterPort }) => masterPort);
+      return new Set(ports).size === 1 && ports[0] !== before.port;
+    });
+    return this.master();
+  }
+
+  /** The master that the first sentinel names which answers. */
   async master(): Promise<RedisServer> {
-    const port = await this.#masterPort(this.watchers[0] as RedisSentinel);
-    const master = this.servers.find((server) => server.port === port);
-    if (master === undefined) throw new Error('The sentinel does not answer');
+    const [first] = await this.#named();
+    const master = this.servers.find(({ port }) => port === first?.masterPort);
+    if (master === undefined) throw new Error('No sentinel answers');
     return master;
   }
 
@@ -98,9 +118,16 @@ export class RedisReplicaSet {
     await Promise.all([...this.watchers, ...this.servers].map((server) => server.stop()));
   }
 
-  async #masterPort(sentinel: RedisSentinel): Promise<number> {
-    const answer = await askRedis(sentinel.port, `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`);
-    return Number(/\r\n(\d+)\r\n$/.exec(answer)?.[1]);
+  /** The sentinels that answer, and which master they name. */
+  async #named(): Promise<Named[]> {
+    const answers = await Promise.all(
+      this.watchers.map(async (sentinel): Promise<Named[]> => {
+        const question = `SENTINEL GET-MASTER-ADDR-BY-NAME ${this.name}`;
+        const found = /\r\n(\d+)\r\n$/.exec(await askRedis(sentinel.port, question));
+        return found === null ? [] : [{ sentinel, masterPort: Number(found[1]) }];
+      }),
+    );
+    return answers.flat();
   }
 
   async #isComplete(): Promise<boolean> {
@@ -108,7 +135,10 @@ export class RedisReplicaSet {
       const answer = await askRedis(port, `SENTINEL MASTER ${this.name}`);
       const numberOf = (field: string): number =>
         Number(new RegExp(`\\r\\n${field}\\r\\n\\$\\d+\\r\\n(\\d+)`).exec(answer)?.[1]);
-      return numberOf('num-slaves') === 1 && numberOf('num-other-sentinels') === SENTINELS - 1;
+      return (
+        numberOf('num-slaves') === this.servers.length - 1 &&
+        numberOf('num-other-sentinels') === SENTINELS - 1
+      );
     };
     return (await Promise.all(this.watchers.map(knows))).every(Boolean);
   }

@@ -22,7 +22,8 @@ const START_LIMIT_MS = 10_000;
 export class RedisSentinel {
   private constructor(
     readonly port: number,
-    private readonly process: ServerProcess,
+    private process: ServerProcess,
+    private readonly launch: () => Promise<ServerProcess>,
     private readonly temporary: TemporaryFolder,
   ) {}
 
@@ -34,16 +35,21 @@ export class RedisSentinel {
     const startOn = async (port: number): Promise<RedisSentinel> => {
       const file = join(folder, `sentinel-${port}.conf`);
       writeFileSync(file, configuration(port, folder, options));
-      const process = new ServerProcess({
-        program,
-        args: [file, '--sentinel'],
-        folder,
-        logFile: join(folder, 'sentinel.log'),
-        endSignal: 'SIGKILL',
-      });
-      const isReady = async (): Promise<boolean> => (await askRedis(port, 'PING')).includes('PONG');
-      await process.waitUntilReady(isReady, START_LIMIT_MS);
-      return new RedisSentinel(port, process, temporary);
+      const launch = async (): Promise<ServerProcess> => {
+        const process = new ServerProcess({
+          program,
+          args: [file, '--sentinel'],
+          folder,
+          logFile: join(folder, 'sentinel.log'),
+          endSignal: 'SIGKILL',
+        });
+        await process.waitUntilReady(
+          async () => (await askRedis(port, 'PING')).includes('PONG'),
+          START_LIMIT_MS,
+        );
+        return process;
+      };
+      return new RedisSentinel(port, await launch(), launch, temporary);
     };
     try {
       return await startOnFreePort(startOn);
@@ -53,9 +59,19 @@ export class RedisSentinel {
     }
   }
 
-  /** Kills the sentinel without warning (SIGKILL) and waits until it is gone. */
+  /** Kills the sentinel without warning (SIGKILL) and waits until it is gone; `restart()` may follow. */
   async kill(): Promise<void> {
     await this.process.end();
+  }
+
+  /**
+   * Kills the sentinel if it runs, and starts it on the same port, with what it has found out.
+   *
+   * @throws Error if it does not start, for example because the port was taken in the meantime.
+   */
+  async restart(): Promise<void> {
+    await this.process.end();
+    this.process = await this.launch();
   }
 
   /** Ends the sentinel for good and removes its folder; a second call does nothing. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
+import { hearErrorsOfSentinels, sentinelDelay } from './sentinel-listeners.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -58,6 +59,7 @@ export class OwnConnection {
       reconnectOnError: (error: Error) => (reconnectOnError?.(error) ? 1 : false),
       retryStrategy: () => this.#delayMs(),
       sentinelRetryStrategy: reconnectDelay,
+      sentinelReconnectStrategy: sentinelDelay,
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: null,
@@ -75,6 +77,7 @@ export class OwnConnection {
     this.redis.on('error', (error) => {
       if (!this.#closed) listener.failed(error);
     });
+    hearErrorsOfSentinels(this.redis);
     this.redis.on('ready', () => {
       if (!this.#closed) listener.ready();
     });

@@ -1,0 +1,568 @@
+/**
+ * Failovers that three real sentinels carry out. What cannot be avoided is measured as well: who holds what while two
+ * masters answer. It is one file because its tests share what a failover is looked at with.
+ */
+import { describe, expect } from '@jest/globals';
+import {
+  RedisReplicaSet,
+  type RedisReplicaSetOptions,
+  type RedisSentinel,
+  type RedisServer,
+} from 'dev-servers';
+import { Redis } from 'ioredis';
+import { Redis as Redis5 } from 'ioredis5';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import {
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
+import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { fault } from '../support/fault-report.js';
+import {
+  openAdmin,
+  type OpenedLocks,
+  openLocksOn,
+  type OpenOptions,
+} from '../support/open-locks.js';
+import { RedisMonitor } from '../support/redis-monitor.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const APPLICATION = fileURLToPath(
+  new URL('../fixtures/live-behind-sentinels.mjs', import.meta.url),
+);
+/** Longer than a failover takes: what is tested is where commands go, not how long a lease lasts. */
+const PATIENT_LEASE_MS = 15_000;
+const LONG_LEASE_MS = 60_000;
+/** Of a process that only the old master answers. */
+const PARTED_LEASE_MS = 3_000;
+const WAIT_MS = 40_000;
+/** Bound on what takes milliseconds when the machine is idle. */
+const SOON_MS = 3_000;
+/** When the old master has been told to follow the new one, at the latest; as a rule it takes ten seconds. */
+const DEMOTED_WITHIN_MS = 40_000;
+
+type Measure = (what: string, figure: number, unit?: string) => void;
+
+/** What people pass in. None of it listens to the sentinels but where it says so, and that makes no difference. */
+const connections: readonly (readonly [
+  string,
+  (set: RedisReplicaSet) => RedisConnectionOptions,
+])[] = [
+  ['options', (set) => addressOf(set)],
+  ['ioredis 5', (set) => keep(new Redis5(addressOf(set)))],
+  ['ioredis 5 that listens', (set) => keep(new Redis5(listening(set)))],
+  ['ioredis 6', (set) => keep(new Redis(addressOf(set)))],
+  ['ioredis 6 that listens', (set) => keep(new Redis(listening(set)))],
+  ['ioredis 6 for replicas', (set) => keep(new Redis({ ...addressOf(set), role: 'slave' }))],
+];
+
+describe('three sentinels', () => {
+  fault(
+    'planned failover',
+    'every kind of client leaves the old master, which goes on taking commands, within seconds',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+
+      const before = performance.now();
+      const failedOver = set.failOver();
+      failedOver.catch(() => {}); // awaited later
+      await expectAllToMove(set, old, seats, before, measure);
+
+      await failedOver;
+      expect(await roleOf(old)).toBe('master'); // it would still have granted
+      const onOld = await RedisMonitor.start(old.port);
+      for (const { near } of seats) await (await near.engine.acquire(uniqueKey())).release();
+      await expectHandOvers(await set.master(), seats);
+      expect(scriptsIn(await onOld.commands())).toEqual([]);
+    },
+    90_000,
+  );
+
+  fault(
+    'killed master',
+    'every kind of client finds the new one; holders keep their locks, waiters are served by message',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+
+      const before = performance.now();
+      await old.kill();
+      await expectAllToMove(set, old, seats, before, measure);
+
+      await expectHandOvers(await set.master(), seats);
+    },
+    90_000,
+  );
+
+  fault(
+    'stopped master that goes on after the failover',
+    'what it then grants to a command that was on its way is told to nobody; it is asked nothing new',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      // A command is waited for 1 s, and is therefore given up before there is another master.
+      const late = await openLocks(addressOf(set), { leaseMs: 3_000 });
+      const rival = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+      const key = uniqueKey();
+
+      const before = performance.now();
+      old.pause();
+      await expect(late.engine.acquire(key, { waitMs: 1_500 })).rejects.toThrow(LockStoreError);
+      await expectAllToMove(set, old, seats, before, measure);
+      const next = await set.successorOf(old);
+      const held = await rival.engine.acquire(key);
+
+      const continued = performance.now();
+      old.resume();
+      const onOld = openAdmin(old.url);
+      await eventually(async () => expect(await onOld.get(`lock:{${key}}`)).not.toBeNull(), 3_000);
+      const [grant, real] = [
+        await onOld.get(`lock:{${key}}`),
+        await openAdmin(next.url).get(`lock:{${key}}`),
+      ];
+      expect(grant).toContain(late.store.processId); // it has granted what it was asked before
+      expect(real).toContain(rival.store.processId);
+      expect(held.isHeld).toBe(true);
+
+      // Everybody has moved, so that it is asked nothing any more while it believes to be the master.
+      const monitor = await RedisMonitor.start(old.port);
+      await expectHandOvers(next, seats);
+      await expect(late.engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
+      expect(await held.release()).toBe(true);
+      const entered = await late.engine.acquire(key);
+      expect(entered.fencingToken).toBeGreaterThan(held.fencingToken);
+      expect(scriptsIn(await monitor.commands())).toEqual([]);
+      expect(await roleOf(old)).toBe('master');
+
+      await eventually(async () => expect(await roleOf(old)).toBe('slave'), DEMOTED_WITHIN_MS);
+      measure('two masters for', performance.now() - continued, 'ms');
+      expect(entered.isHeld).toBe(true);
+      expect(await entered.release()).toBe(true);
+    },
+    120_000,
+  );
+
+  /** What a client of the old master alone does: like a process that the network parts from the sentinels. */
+  async function partedFrom(set: RedisReplicaSet, old: RedisServer) {
+    const parted = await openLocks(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
+    const other = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+    const key = uniqueKey();
+    const lock = await parted.engine.acquire(key);
+    const lostAt = new Promise<number>((tell) =>
+      lock.signal.addEventListener('abort', () => tell(performance.now())),
+    );
+    const onOld = openAdmin(old.url);
+    const entered = other.engine.acquire(key).then((got) => ({ got, at: performance.now() }));
+    entered.catch(() => {}); // looked at later
+    await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
+    expect(await onOld.wait(set.servers.length - 1, 20_000)).toBe(set.servers.length - 1);
+    return { parted, lock, lostAt, entered };
+  }
+
+  fault(
+    'a process that goes on with the old master, which the sentinels have left',
+    'two hold the lock until the old master steps down; the fence is right, and the first one learns of it',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const { parted, lock, lostAt, entered } = await partedFrom(set, old);
+
+      await set.failOver();
+      const second = await entered;
+      expect(lock.isHeld).toBe(true);
+      expect(second.got.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await (await parted.engine.acquire(uniqueKey())).release(); // it grants new ones as well
+
+      measure('two held it for', (await lostAt) - second.at, 'ms');
+      expect(await roleOf(old)).toBe('slave');
+      expect(second.got.isHeld).toBe(true);
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  const strict = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '2'];
+
+  fault(
+    'the same with min-replicas-to-write 1 and two replicas',
+    'the old master refuses renewals once both have left it: two hold the lock for a lease at most',
+    async (measure) => {
+      const set = await startSet({ replicas: 2, args: strict });
+      const old = await set.master();
+      const { parted, lock, lostAt, entered } = await partedFrom(set, old);
+
+      const before = performance.now();
+      await set.failOver();
+      const second = await entered;
+      measure('the next one in after', second.at - before, 'ms');
+      const lost = await lostAt;
+      measure('two held it for', Math.max(0, lost - second.at), 'ms');
+      expect(await roleOf(old)).toBe('master');
+      expect(lost - second.at).toBeLessThan(PARTED_LEASE_MS);
+      expect(second.got.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await expect(parted.engine.acquire(uniqueKey())).rejects.toThrow(/NOREPLICAS/);
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  fault(
+    'the same with min-replicas-to-write 1 and one replica',
+    'nobody gets in before the old master follows: there are never two',
+    async (measure) => {
+      const set = await startSet({ args: strict });
+      const old = await set.master();
+      const { lock, lostAt, entered } = await partedFrom(set, old);
+
+      const before = performance.now();
+      await set.failOver();
+      const second = await entered;
+      measure('the next one in after', second.at - before, 'ms');
+      expect(lock.isHeld).toBe(false);
+      expect(await lostAt).toBeLessThan(second.at);
+      expect(await roleOf(old)).toBe('slave');
+      expect(await second.got.release()).toBe(true);
+    },
+    90_000,
+  );
+
+  fault(
+    'stopped master that takes no new connections, and goes on after the failover',
+    'connections that were being made to it are given up, and lead to the new one',
+    async (measure) => {
+      const set = await startSet({ args: ['--tcp-backlog', '1'] });
+      const old = await set.master();
+      // A command is waited for 1 s. Then the connection is made anew, while the sentinels still name the old master.
+      const { engine } = await openLocks(addressOf(set), { leaseMs: 3_000, waitMs: 1_000 });
+      await (await engine.acquire(uniqueKey())).release();
+      old.pause();
+      for (let count = 1; count <= 8; count += 1) openAdmin(old.url);
+      await expect(engine.acquire(uniqueKey())).rejects.toThrow(LockStoreError);
+
+      await set.successorOf(old);
+      const before = performance.now();
+      old.resume(); // and takes the connections that were waiting
+      const monitor = await RedisMonitor.start(old.port);
+      const next = openAdmin((await set.master()).url);
+      await eventually(async () => {
+        const key = uniqueKey();
+        const lock = await engine.acquire(key);
+        const isThere = await next.exists(`lock:{${key}}`);
+        await lock.release();
+        expect(isThere).toBe(1);
+      });
+      measure('locks after', performance.now() - before, 'ms');
+      expect(scriptsIn(await monitor.commands())).toEqual([]);
+      expect(await roleOf(old)).toBe('master');
+    },
+    60_000,
+  );
+
+  fault(
+    'READONLY, when no sentinel has told of a failover',
+    'the connections leave the demoted master, and ask the sentinels for the new one',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const deaf = { ...addressOf(set), sentinelMaxConnections: 0 };
+      const { engine, inbox, events } = await openLocks(deaf, { leaseMs: 3_000 });
+      const lock = await engine.acquire(uniqueKey());
+      expect(await openAdmin(old.url).wait(1, 20_000)).toBe(1);
+
+      const next = await set.failOver();
+      // A sentinel would do this later, and close all connections with it.
+      await openAdmin(old.url).replicaof('127.0.0.1', next.port);
+      const before = performance.now();
+      const onNext = openAdmin(next.url);
+      await eventually(async () =>
+        expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]),
+      );
+      measure('moved after', performance.now() - before, 'ms');
+      expect(await lock.release()).toBe(true);
+      expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+    },
+    60_000,
+  );
+
+  fault(
+    'sentinels restarted one after the other',
+    'the locks listen to them again, and follow a planned failover that comes soon after',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      for (const sentinel of set.watchers) await sentinel.restart();
+      await listenedTo(set, seats);
+
+      const before = performance.now();
+      const failedOver = set.failOver();
+      failedOver.catch(() => {}); // awaited later
+      await expectAllToMove(set, old, seats, before, measure);
+      await failedOver;
+      expect(await roleOf(old)).toBe('master');
+      await expectHandOvers(await set.master(), seats);
+    },
+    90_000,
+  );
+
+  fault(
+    'one sentinel gone',
+    'a new application starts, and the locks follow a killed master',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      await set.watchers[0]!.kill();
+      const seats = await takeSeats(set, old);
+
+      const before = performance.now();
+      await old.kill();
+      await expectAllToMove(set, old, seats, before, measure);
+      await expectHandOvers(await set.successorOf(old), seats);
+    },
+    90_000,
+  );
+
+  fault(
+    'all sentinels gone, and back',
+    'locks go on meanwhile, also longer than a lease; a failover after that is followed',
+    async (measure) => {
+      const set = await startSet();
+      const old = await set.master();
+      const seats = await takeSeats(set, old);
+      const brief = await openLocks(addressOf(set), { leaseMs: 1_000 });
+      const renewed = await brief.engine.acquire(uniqueKey());
+
+      await Promise.all(set.watchers.map((sentinel) => sentinel.kill()));
+      const monitor = await RedisMonitor.start(old.port);
+      let renewals = 0;
+      await eventually(async () => {
+        const scripts = scriptsIn(await monitor.commands());
+        renewals += scripts.filter(({ args }) => args.includes(`lock:{${renewed.key}}`)).length;
+        expect(renewals).toBeGreaterThan(4); // one after each third of a lease
+      });
+      expect(renewed.isHeld).toBe(true);
+      expect(await renewed.release()).toBe(true);
+      await (await brief.engine.acquire(uniqueKey())).release();
+      const [first, ...others] = seats as [Seat, ...Seat[]];
+      await expectHandOvers(old, [first]);
+      expect(brief.events).toEqual([]);
+
+      await Promise.all(set.watchers.map((sentinel) => sentinel.restart()));
+      await listenedTo(set, others);
+      const before = performance.now();
+      const failedOver = set.failOver();
+      failedOver.catch(() => {}); // awaited later
+      await expectAllToMove(set, old, others, before, measure);
+      await failedOver;
+      await expectHandOvers(await set.master(), others);
+    },
+    120_000,
+  );
+
+  fault(
+    'an application whose sentinels are gone',
+    'prints nothing, and ends in good order',
+    async () => {
+      const set = await startSet();
+      // ioredis prints only errors that it takes for errors, which those of Node are not inside of Jest.
+      const program = spawn(process.execPath, [APPLICATION, JSON.stringify(addressOf(set))]);
+      afterTest(() => program.kill('SIGKILL'));
+      let printed = '';
+      program.stderr.on('data', (data) => (printed += String(data)));
+      const ended = once(program, 'exit');
+      await once(program.stdout, 'data');
+
+      await Promise.all(set.watchers.map((sentinel) => sentinel.kill()));
+      await sleep(2_000); // several attempts to reach each of them
+      program.stdin.end();
+
+      expect(await ended).toEqual([0, null]);
+      expect(printed).toBe('');
+    },
+    60_000,
+  );
+
+  fault(
+    'closing, also while a sentinel is away',
+    'leaves no connection to a sentinel behind',
+    async () => {
+      const set = await startSet();
+      const [first] = set.watchers as [RedisSentinel];
+      const one = await openLocks(addressOf(set));
+      const other = await openLocks(addressOf(set));
+      const listeners = async (): Promise<number[]> => Promise.all(set.sentinels.map(listenersOf));
+      await eventually(async () => expect(await listeners()).toEqual([4, 4, 4]));
+
+      await one.engine.close(0);
+      const admin = openAdmin((await set.master()).url);
+      expect(await admin.pubsub('NUMSUB', one.inbox)).toEqual([one.inbox, 0]);
+      await eventually(async () => expect(await listeners()).toEqual([2, 2, 2]));
+
+      await first.kill();
+      await other.engine.close(0);
+      await first.restart();
+      await eventually(async () => expect(await listeners()).toEqual([0, 0, 0]));
+      await sleep(2_000); // an attempt to listen to the first one again would have come by now
+      expect(await listeners()).toEqual([0, 0, 0]);
+    },
+    60_000,
+  );
+});
+
+/** How many connections listen to a sentinel. */
+async function listenersOf({ port }: { readonly port: number }): Promise<number> {
+  const redis = new Redis({ port });
+  try {
+    const list = String(await redis.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
+    return list.split('\n').filter((line) => line.includes('sub=1')).length;
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** Waits until each connection of the seats listens to each sentinel: two for each of two services. */
+async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise<void> {
+  for (const sentinel of set.sentinels) {
+    await eventually(async () =>
+      expect(await listenersOf(sentinel)).toBeGreaterThanOrEqual(seats.length * 4),
+    );
+  }
+}
+
+type Service = OpenedLocks & { readonly inbox: string };
+
+/** A service that holds a lock, and another one that waits for it. */
+interface Seat {
+  readonly what: string;
+  readonly key: string;
+  readonly near: Service;
+  readonly far: Service;
+  readonly lock: Lock;
+  readonly waiting: Promise<Lock>;
+}
+
+/** A holder and a waiter for each kind of connection, of whom the replica knows. */
+async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]> {
+  const onOld = openAdmin(old.url);
+  const seats: Seat[] = [];
+  for (const [what, connect] of connections) {
+    const near = await openLocks(connect(set), { leaseMs: PATIENT_LEASE_MS, waitMs: WAIT_MS });
+    const far = await openLocks(connect(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+    const key = uniqueKey();
+    const lock = await near.engine.acquire(key);
+    const waiting = far.engine.acquire(key);
+    waiting.catch(() => {}); // looked at later
+    await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
+    seats.push({ what, key, near, far, lock, waiting });
+  }
+  expect(await onOld.wait(1, 20_000)).toBe(1); // what the replica has not got is lost with the failover
+  return seats;
+}
+
+/** Each holder renews on the new master, each waiter listens there, and nobody has lost anything. */
+async function expectAllToMove(
+  set: RedisReplicaSet,
+  old: RedisServer,
+  seats: readonly Seat[],
+  before: number,
+  measure: Measure,
+): Promise<void> {
+  const next = set.servers.find((server) => server !== old) as RedisServer;
+  await eventually(async () => expect(await roleOf(next)).toBe('master'));
+  measure('promoted after', performance.now() - before, 'ms');
+  const onNext = openAdmin(next.url);
+  // A promoted server has been renewed by nobody but by the master that it followed.
+  const monitor = await RedisMonitor.start(next.port);
+  const left = new Set(seats);
+  const last = { renewed: 0, listening: 0 };
+  await eventually(async () => {
+    const scripts = scriptsIn(await monitor.commands());
+    for (const seat of left) {
+      if (scripts.some(({ args }) => args.includes(`lock:{${seat.key}}`))) left.delete(seat);
+    }
+    expect([...left].map(({ what }) => what)).toEqual([]);
+    last.renewed = performance.now();
+  }, 30_000);
+  measure('all holders renewed after', last.renewed - before, 'ms');
+  await eventually(async () => {
+    for (const { near, far } of seats) {
+      for (const { inbox } of [near, far])
+        expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
+    }
+    last.listening = performance.now();
+  }, 30_000);
+  measure('all inboxes there after', last.listening - before, 'ms');
+  expect(seats.filter(({ lock }) => !lock.isHeld)).toEqual([]);
+}
+
+/** Each holder's release lets its waiter in, by a message. */
+async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promise<void> {
+  const monitor = await RedisMonitor.start(next.port);
+  for (const { what, key, near, far, lock, waiting } of seats) {
+    const released = performance.now();
+    expect([what, await lock.release()]).toEqual([what, true]);
+    const entered = await waiting;
+    expect(performance.now() - released).toBeLessThan(SOON_MS);
+    // More than one, if the old master has given the waiter a new token that the replica never heard of.
+    const grants = (await monitor.commands()).filter(
+      ({ name, args: [channel, text = ''] }) =>
+        name === 'publish' && channel === far.inbox && text.startsWith('g ') && text.endsWith(key),
+    );
+    expect([what, grants.length > 0]).toEqual([what, true]);
+    expect(entered.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await entered.release()).toBe(true);
+    expect(near.events.filter(({ type }) => type === 'lost')).toEqual([]);
+  }
+}
+
+/** What was asked of a server by scripts, which nobody but our connections sends. */
+function scriptsIn(commands: Awaited<ReturnType<RedisMonitor['commands']>>) {
+  return commands.filter(({ name }) => name === 'evalsha' || name === 'eval');
+}
+
+async function startSet(options?: RedisReplicaSetOptions): Promise<RedisReplicaSet> {
+  const set = await RedisReplicaSet.start(options);
+  afterTest(() => set.stop());
+  return set;
+}
+
+function addressOf(set: RedisReplicaSet) {
+  return { sentinels: set.sentinels, name: set.name };
+}
+
+function listening(set: RedisReplicaSet) {
+  return { ...addressOf(set), failoverDetector: true };
+}
+
+/** A lock service; `inbox` is its channel. */
+async function openLocks(connection: RedisConnectionOptions, options?: OpenOptions) {
+  const opened = await openLocksOn(connection, options);
+  return { ...opened, inbox: `lock:inbox:${opened.store.processId}` };
+}
+
+function keep<C extends { on: (...args: never[]) => unknown; disconnect(): void }>(client: C): C {
+  (client as unknown as Redis).on('error', () => {});
+  afterTest(() => client.disconnect());
+  return client;
+}
+
+async function roleOf({ url }: RedisServer): Promise<string> {
+  const redis = new Redis(url, { retryStrategy: () => null });
+  redis.on('error', () => {});
+  try {
+    const [role] = (await redis.role()) as [string];
+    return role;
+  } finally {
+    redis.disconnect();
+  }
+}
