@@ -59,4 +59,5 @@ export type {
 } from './nest/module/redis-lock.options.js';
 export type { RedisOptions } from './redis/connection/open-redis.js';
 export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
+export type { WaitReplicas } from './redis/connection/required-replicas.js';
 export type { ScriptClient } from './redis/scripts/redis-script.js';
