@@ -4,7 +4,7 @@ import { RedisReplicaSet, type RedisServer } from 'dev-servers';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
-import { fault } from '../support/fault-report.js';
+import { fault, type Measure } from '../support/fault-report.js';
 import { startMasterAndReplica } from '../support/master-and-replica.js';
 import { openAdmin } from '../support/open-locks.js';
 import { openReplicatedLocks } from '../support/open-replicated-locks.js';
@@ -20,51 +20,54 @@ const NOT_ACKNOWLEDGED = /only 0 of 1 replicas have acknowledged it within \d+ m
 const alone = { waitReplicas: 0 };
 
 describe('the master is killed, and the replica lacks the last writes', () => {
-  for (const waitReplicas of [0, 1]) {
-    fault(
-      `waitReplicas ${waitReplicas}`,
-      waitReplicas === 0
-        ? 'what the replica had is kept, and what it had not is granted twice'
-        : 'what the replica had is kept, and nobody was given what it had not',
-      async (measure) => {
-        const set = await RedisReplicaSet.start();
-        afterTest(() => set.stop());
-        const [master, replica] = set.servers;
-        const onMaster = openAdmin(master.url);
-        const connection = { sentinels: [...set.sentinels], name: set.name };
-        const { engine } = await openReplicatedLocks(connection, {
-          leaseMs: LONG_LEASE_MS,
-          waitReplicas,
-        });
-        const [known, lacked] = [uniqueKey('known'), uniqueKey('lacked')];
-        const kept = await engine.acquire(known);
-        expect(await onMaster.wait(1, 10_000)).toBe(1);
+  fault(
+    'killed without waitReplicas',
+    'what the replica had is kept, and what it had not is granted twice',
+    (measure) => play(measure, 0),
+    90_000,
+  );
 
-        replica.pause();
-        await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // what comes now never gets there
-        const first = await engine
-          .acquire(lacked, { waitMs: 1_000 })
-          .catch((error: unknown) => error);
-        const from = performance.now();
-        await master.kill();
-        replica.resume();
-        await promotedTo(set, replica);
-        measure('failed over after', performance.now() - from, 'ms');
+  fault(
+    'killed with waitReplicas',
+    'what the replica had is kept, and nobody was given what it had not',
+    (measure) => play(measure, 1),
+    90_000,
+  );
 
-        const other = await openReplicatedLocks(replica.url, { ...alone, leaseMs: LONG_LEASE_MS });
-        expect(await other.engine.tryAcquire(known)).toBeNull();
-        expect(kept.isHeld).toBe(true);
-        const second = await other.engine.tryAcquire(lacked);
-        expect(second?.isHeld).toBe(true);
-        if (waitReplicas === 0) {
-          expect(first).toMatchObject({ isHeld: true });
-        } else {
-          expect(first).toBeInstanceOf(LockStoreError);
-          expect(String(first)).toMatch(NOT_ACKNOWLEDGED);
-        }
-      },
-      90_000,
-    );
+  async function play(measure: Measure, waitReplicas: number): Promise<void> {
+    const set = await RedisReplicaSet.start();
+    afterTest(() => set.stop());
+    const [master, replica] = set.servers;
+    const onMaster = openAdmin(master.url);
+    const connection = { sentinels: [...set.sentinels], name: set.name };
+    const { engine } = await openReplicatedLocks(connection, {
+      leaseMs: LONG_LEASE_MS,
+      waitReplicas,
+    });
+    const [known, lacked] = [uniqueKey('known'), uniqueKey('lacked')];
+    const kept = await engine.acquire(known);
+    expect(await onMaster.wait(1, 10_000)).toBe(1);
+
+    replica.pause();
+    await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // what comes now never gets there
+    const first = await engine.acquire(lacked, { waitMs: 1_000 }).catch((error: unknown) => error);
+    const from = performance.now();
+    await master.kill();
+    replica.resume();
+    await promotedTo(set, replica);
+    measure('failed over after', performance.now() - from, 'ms');
+
+    const other = await openReplicatedLocks(replica.url, { ...alone, leaseMs: LONG_LEASE_MS });
+    expect(await other.engine.tryAcquire(known)).toBeNull();
+    expect(kept.isHeld).toBe(true);
+    const second = await other.engine.tryAcquire(lacked);
+    expect(second?.isHeld).toBe(true);
+    if (waitReplicas === 0) {
+      expect(first).toMatchObject({ isHeld: true });
+    } else {
+      expect(first).toBeInstanceOf(LockStoreError);
+      expect(String(first)).toMatch(NOT_ACKNOWLEDGED);
+    }
   }
 
   async function promotedTo(set: RedisReplicaSet, replica: RedisServer): Promise<void> {
@@ -77,43 +80,48 @@ describe('the master is killed, and the replica lacks the last writes', () => {
 });
 
 describe('the replica is promoted beside a living master', () => {
-  for (const waitReplicas of [0, 1]) {
-    fault(
-      `waitReplicas ${waitReplicas}`,
-      waitReplicas === 0
-        ? 'who talks to the old master goes on holding, beside the new holder'
-        : 'who talks to the old master loses the lease before the new master gives it away',
-      async (measure) => {
-        const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
-        const old = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS, waitReplicas });
-        const key = uniqueKey();
-        const lock = await old.engine.acquire(key);
-        let abortedAt = Infinity;
-        lock.signal.addEventListener('abort', () => (abortedAt = performance.now()));
+  fault(
+    'promoted without waitReplicas',
+    'who talks to the old master goes on holding, beside the new holder',
+    (measure) => play(measure, 0),
+    60_000,
+  );
 
-        expect(await onMaster.wait(1, 10_000)).toBe(1);
-        const from = performance.now();
-        await onReplica.replicaof('NO', 'ONE');
-        const next = await openReplicatedLocks(replica.url, { ...alone, leaseMs: LEASE_MS });
-        const entered = await next.engine.acquire(key, { waitMs: 30_000 });
-        const enteredAt = performance.now();
-        measure('entered after', enteredAt - from, `ms of ${LEASE_MS}`);
-        expect(entered.isHeld).toBe(true);
-        if (waitReplicas === 0) {
-          expect(lock.isHeld).toBe(true);
-          return;
-        }
-        measure('the old signal aborted', enteredAt - abortedAt, 'ms before that');
-        expect(abortedAt).toBeLessThan(enteredAt);
-        expect(lock.signal.reason).toMatchObject({ reason: 'expired' });
-        expect(old.events).toMatchObject([
-          { type: 'renewal-unknown', cause: { message: expect.stringMatching(NOT_ACKNOWLEDGED) } },
-          { type: 'lost' },
-        ]);
-        await expect(old.engine.acquire(key, { waitMs: 0 })).rejects.toThrow();
-      },
-      60_000,
-    );
+  fault(
+    'promoted with waitReplicas',
+    'who talks to the old master loses the lease before the new master gives it away',
+    (measure) => play(measure, 1),
+    60_000,
+  );
+
+  async function play(measure: Measure, waitReplicas: number): Promise<void> {
+    const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
+    const old = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS, waitReplicas });
+    const key = uniqueKey();
+    const lock = await old.engine.acquire(key);
+    let abortedAt = Infinity;
+    lock.signal.addEventListener('abort', () => (abortedAt = performance.now()));
+
+    expect(await onMaster.wait(1, 10_000)).toBe(1);
+    const from = performance.now();
+    await onReplica.replicaof('NO', 'ONE');
+    const next = await openReplicatedLocks(replica.url, { ...alone, leaseMs: LEASE_MS });
+    const entered = await next.engine.acquire(key, { waitMs: 30_000 });
+    const enteredAt = performance.now();
+    measure('entered after', enteredAt - from, `ms of ${LEASE_MS}`);
+    expect(entered.isHeld).toBe(true);
+    if (waitReplicas === 0) {
+      expect(lock.isHeld).toBe(true);
+      return;
+    }
+    measure('the old signal aborted', enteredAt - abortedAt, 'ms before that');
+    expect(abortedAt).toBeLessThan(enteredAt);
+    expect(lock.signal.reason).toMatchObject({ reason: 'expired' });
+    expect(old.events).toMatchObject([
+      { type: 'renewal-unknown', cause: { message: expect.stringMatching(NOT_ACKNOWLEDGED) } },
+      { type: 'lost' },
+    ]);
+    await expect(old.engine.acquire(key, { waitMs: 0 })).rejects.toThrow();
   }
 });
 

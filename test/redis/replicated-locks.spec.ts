@@ -1,4 +1,4 @@
-/** Locks with `waitReplicas`: what is in the replica when a call has a lock, and what ends while replicas are awaited. */
+/** Locks with `waitReplicas`: what the replica has when a call has a lock, and what ends while replicas are awaited. */
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockAbortedError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';

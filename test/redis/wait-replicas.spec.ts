@@ -16,6 +16,7 @@ import { openAdmin } from '../support/open-locks.js';
 import { openReplicatedStore } from '../support/open-replicated-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
+import { uniqueKey } from '../support/unique-key.js';
 
 /** A command may take 1 s, and WAIT a third of it. */
 const LEASE_MS = 3_000;
@@ -83,13 +84,14 @@ describe('at the start', () => {
     const args = ['--repl-diskless-sync-delay', '0'];
     const master = await startRedisServer(...args);
     const replica = await startRedisServer(...args);
-    const opening = openReplicatedStore(master.url, LEASE_MS);
-    await eventually(async () =>
-      expect(await timesCalled(openAdmin(master.url), 'wait')).toBeGreaterThan(0),
-    );
+    const onMaster = openAdmin(master.url);
+    const opening = openReplicatedStore(master.url, LONG_LEASE_MS, { startMs: 60_000 });
+    await eventually(async () => expect(await timesCalled(onMaster, 'wait')).toBeGreaterThan(0));
     await openAdmin(replica.url).replicaof('127.0.0.1', master.port);
     const { acquire } = await opening;
-    expect(await acquire('x')).toMatchObject({ kind: 'granted' });
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
   });
 
   it('a user who may not WAIT is told what it needs', async () => {
@@ -134,15 +136,15 @@ describe('what is answered', () => {
 
   it('what grants or prolongs a lease is answered once the replica has it', async () => {
     const { master, onReplica } = await startMasterAndReplica();
-    const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
+    const { store, acquire, token } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     for (let i = 0; i < 20; i++) {
       const own = token();
       expect(await acquire(`at-once:${i}`, own)).toMatchObject({ kind: 'granted' });
       expect(await onReplica.get(`lock:{at-once:${i}}`)).toBe(own);
-      const renewal = { key: `at-once:${i}`, token: own, leaseMs: LONG_LEASE_MS };
+      const renewal = { key: `at-once:${i}`, token: own, leaseMs: 2 * LONG_LEASE_MS };
       const [renewed] = await store.renew([{ ...renewal, used: 0, reserves: false }]);
       expect(renewed).toMatchObject({ kind: 'renewed' });
-      expect(await onReplica.pttl(`lock:{at-once:${i}}`)).toBeGreaterThan(LEASE_MS);
+      expect(await onReplica.pttl(`lock:{at-once:${i}}`)).toBeGreaterThan(LONG_LEASE_MS);
     }
   });
 
@@ -183,7 +185,9 @@ describe('what is answered', () => {
     expect([...lost, ...other.lost]).toEqual([]);
 
     replica.resume();
-    await eventually(async () => expect(await acquire('x')).toMatchObject({ kind: 'granted' }));
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
     expect(await timesCalled(onMaster, 'wait')).toBeGreaterThan(3);
   });
 
@@ -262,7 +266,9 @@ describe('a connection that breaks', () => {
     });
     expect(await reply).not.toHaveProperty('neverRan');
     replica.resume();
-    await eventually(async () => expect(await acquire('y')).toMatchObject({ kind: 'granted' }));
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
     expect(await onMaster.get('lock:{x}')).toBe(own);
     expect(await onMaster.get('lock:{x}:fence')).toBe(since);
   });
