@@ -5,7 +5,7 @@ import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolve
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   openRedis,
-  type RedisOptions,
+  type RedisConnectionOptions,
 } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import {
   requiredReplicas,
@@ -20,7 +20,7 @@ export interface ReplicatedOptions extends LockServiceOptions {
   readonly startMs?: number;
 }
 
-function newStore(connection: string | RedisOptions, options: ReplicatedOptions, leaseMs: number) {
+function newStore(connection: RedisConnectionOptions, options: ReplicatedOptions, leaseMs: number) {
   const redis = openRedis(connection);
   const { waitReplicas = 1, startMs } = options;
   return new RedisLockStore({
@@ -36,7 +36,7 @@ function newStore(connection: string | RedisOptions, options: ReplicatedOptions,
 
 /** The store of a lock service whose leases count only when one replica has them. Closed after the test. */
 export async function openReplicatedStore(
-  connection: string | RedisOptions,
+  connection: RedisConnectionOptions,
   leaseMs: number,
   options: ReplicatedOptions = {},
 ) {
@@ -64,7 +64,7 @@ export async function openReplicatedStore(
 
 /** A lock service whose leases count only when one replica has them. Closed after the test. */
 export async function openReplicatedLocks(
-  connection: string | RedisOptions,
+  connection: RedisConnectionOptions,
   options: ReplicatedOptions = {},
 ) {
   const resolved = resolveServiceOptions(options, { waitReplicas: true, startMs: true });
