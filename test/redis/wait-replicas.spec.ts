@@ -6,6 +6,7 @@ import { requiredReplicas } from '../../libs/nestjs-locked/src/redis/connection/
 import { longestWaitMs } from '../../libs/nestjs-locked/src/redis/connection/wait-command.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { describeWithRedis72 } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import {
   startMasterAndReplica,
@@ -115,9 +116,8 @@ describe('at the start', () => {
   it('a server without WAITAOF is refused if replicas must write to disk', async () => {
     const { master, onMaster } = await startMasterAndReplica();
     const isKnown = ((await onMaster.call('COMMAND', 'INFO', 'WAITAOF')) as unknown[])[0] !== null;
-    const opening = openReplicatedStore(master.url, LEASE_MS, {
-      waitReplicas: { replicas: 1, aof: true },
-    });
+    const waitReplicas = { replicas: 1, aof: true };
+    const opening = openReplicatedStore(master.url, LEASE_MS, { waitReplicas, startMs: 1_000 });
     if (isKnown) return void (await opening.catch(() => {}));
     const error = await opening.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockConfigError);
@@ -243,6 +243,36 @@ describe('what is answered', () => {
     expect(await first).toMatchObject(unknown);
     replica.resume();
     expect(await second).toMatchObject({ kind: 'granted' });
+  });
+});
+
+describeWithRedis72('replicas that must have it on disk', () => {
+  const waitReplicas = { replicas: 1, aof: true };
+
+  it('are waited for with WAITAOF', async () => {
+    const always = ['--appendonly', 'yes', '--appendfsync', 'always'];
+    const { master, onMaster, replica } = await startMasterAndReplica(...always);
+    const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS, { waitReplicas });
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
+    expect(await timesCalled(onMaster, 'waitaof')).toBeGreaterThan(1);
+    expect(await timesCalled(onMaster, 'wait')).toBe(0);
+    replica.pause();
+    expect(await acquire('x')).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        message: expect.stringMatching(/only 0 of 1 replicas have it on disk within 1666 ms$/),
+      },
+    });
+  });
+
+  it('are not enough at the start if they write nothing', async () => {
+    const { master } = await startMasterAndReplica();
+    const opening = openReplicatedStore(master.url, LEASE_MS, { waitReplicas, startMs: 1_000 });
+    await expect(opening).rejects.toThrow(
+      /waitReplicas asks for 1, but only 0 have on disk within 333 ms what was written/,
+    );
   });
 });
 

@@ -16,13 +16,17 @@ export interface MasterAndReplica {
   cutLink(): void;
 }
 
-/** Starts both, and waits until the replica has its master's data. */
-export async function startMasterAndReplica(): Promise<MasterAndReplica> {
+/**
+ * Starts both, and waits until the replica has its master's data.
+ * @param ofReplica further arguments of the replica
+ */
+export async function startMasterAndReplica(...ofReplica: string[]): Promise<MasterAndReplica> {
   const args = ['--repl-diskless-sync-delay', '0'];
   const master = await startRedisServer(...args);
   const link = await TcpProxy.start(master.port);
   const port = new URL(link.url).port;
-  const replica = await startRedisServer(...args, '--replicaof', '127.0.0.1', port);
+  const following = ['--replicaof', '127.0.0.1', port];
+  const replica = await startRedisServer(...args, ...following, ...ofReplica);
   const [onMaster, onReplica] = [openAdmin(master.url), openAdmin(replica.url)];
   await eventually(async () => {
     expect(await onReplica.info('replication')).toContain('master_link_status:up');
