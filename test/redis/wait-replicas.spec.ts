@@ -26,6 +26,7 @@ const LONG_LEASE_MS = 60_000;
 
 /** Those of a store with a long lease. */
 const scripts = new LockScripts({
+  inCluster: false,
   inboxPrefix: 'lock:inbox:',
   acceptMs: acceptanceLeaseMs(LONG_LEASE_MS),
   fenceKeepMs: FENCE_KEEP_MS,
