@@ -15,6 +15,7 @@ const OPTIONS = ['test/core/lock-options.spec.ts'];
 const RE_ENTRY = ['test/core/re-entry.spec.ts'];
 const QUEUES = ['test/core/local-queue.spec.ts'];
 const LUA = ['test/redis/scripts/'];
+const REPLICAS = ['test/redis/wait-replicas.spec.ts'];
 const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
 const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
@@ -274,7 +275,7 @@ export const TABLE = [
   {
     name: 'waiter without an inbox that does not look',
     file: `${SOURCES}core/lease/recheck-timer.ts`,
-    from: 'if (!store.inboxReady) intervalMs',
+    from: 'if (!store.listensFor(this.#key)) intervalMs',
     to: 'if (false) intervalMs',
     breaks: 'while no message can arrive a waiter looks every 250 ms',
     specs: LEASES,
@@ -697,7 +698,7 @@ export const TABLE = [
   {
     name: 'reconnect not told to the engine',
     file: `${SOURCES}redis/redis-lock-store.ts`,
-    from: 'listener.reconnected();\n            this.#tellEviction',
+    from: 'listener.reconnected(part);\n            this.#tellEviction',
     to: 'this.#tellEviction',
     breaks: 'after a reconnect all leases and waiters look at once',
     specs: INBOX,
@@ -1163,8 +1164,8 @@ export const TABLE = [
   {
     name: 'outage: a call for a key that is held here is refused',
     file: `${SOURCES}core/lease/local-queue.ts`,
-    from: 'this.#lease === undefined ? this.#parts.outage.refusal(this.key) : undefined',
-    to: 'this.#parts.outage.refusal(this.key)',
+    from: 'this.#lease === undefined ? this.#parts.outages.refusal(this.key) : undefined',
+    to: 'this.#parts.outages.refusal(this.key)',
     breaks: 'a call that needs no store is served during an outage',
     specs: ['test/core/outage.spec.ts'],
   },
@@ -1199,5 +1200,95 @@ export const TABLE = [
     to: 'startMs;',
     breaks: 'an application that starts without Redis finds it later, whatever startMs is',
     specs: ['test/nest/start.spec.ts'],
+  },
+
+  // ---- replicas -------------------------------------------------------------------------------------------
+  {
+    name: 'replicas: not waited for',
+    file: `${SOURCES}redis/redis-lock-store.ts`,
+    from: 'mustBeReplicated: script.mustBeReplicated,',
+    to: '',
+    breaks: 'a lease counts only when replicas have acknowledged it',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: too few are enough',
+    file: `${SOURCES}redis/connection/replica-acknowledgements.ts`,
+    from: 'if (count >= replicas) {',
+    to: 'if (count >= 0) {',
+    breaks: 'a lease counts only when as many replicas have acknowledged it as were asked for',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: renewals not waited for',
+    file: `${SOURCES}redis/scripts/renew.lua.ts`,
+    from: 'isRenewed,\n  );',
+    to: '() => false,\n  );',
+    breaks: 'the deadline moves only by a renewal that replicas have acknowledged',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: free locks not waited for',
+    file: `${SOURCES}redis/scripts/script-replies.ts`,
+    from: "return !Array.isArray(reply) || reply[0] === 'granted';",
+    to: 'return isGranted(reply);',
+    breaks: 'a lease counts only when replicas have acknowledged it',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: a WAIT for each answer',
+    file: `${SOURCES}redis/connection/replica-acknowledgements.ts`,
+    from: 'if (this.#wait === undefined) this.#ask();',
+    to: 'this.#ask();',
+    breaks: 'one WAIT is in flight at most',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: asked on the next connection',
+    file: `${SOURCES}redis/connection/command-connection.ts`,
+    from: 'this.#acknowledgements?.lost();',
+    to: '',
+    breaks: 'a WAIT on another connection proves nothing',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: waited for as long as for a command',
+    file: `${SOURCES}redis/connection/wait-command.ts`,
+    from: 'Math.min(longest, Math.floor(timeLimitMs / 3))',
+    to: 'timeLimitMs',
+    breaks: 'a command behind a WAIT is answered within its time limit',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: a lease that is lost is unknown beside others',
+    file: `${SOURCES}redis/redis-lock-store.ts`,
+    from: "(renewed.kind === 'lost' ? renewed : unknown)",
+    to: '(renewed.kind === undefined ? renewed : unknown)',
+    breaks: 'whoever is told that a lease is not his has lost it',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: none are needed at the start',
+    file: `${SOURCES}redis/connection/replica-proof.ts`,
+    from: 'if (count >= replicas) return undefined;',
+    to: 'return undefined;',
+    breaks: 'an application does not start if no lock could ever be had',
+    specs: REPLICAS,
+  },
+  {
+    name: 'replicas: a grant by message taken for acknowledged',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'if (isHint || this',
+    to: 'if (this',
+    breaks: 'a grant that another process wrote is confirmed before a call gets it',
+    specs: ['test/core/confirmed-grants.spec.ts'],
+  },
+  {
+    name: 'replicas: a release that is known to be done is reported as unknown',
+    file: `${SOURCES}core/lease/lease-release.ts`,
+    from: "reply.kind === 'unknown' && reply.wasReleased === undefined",
+    to: "reply.kind === 'unknown'",
+    breaks: 'what is known is not said to be unknown',
+    specs: ['test/core/confirmed-grants.spec.ts'],
   },
 ];

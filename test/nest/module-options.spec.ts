@@ -110,6 +110,11 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { startWithoutRedis: 'yes' },
     'Invalid option startWithoutRedis',
   ],
+  [
+    'a fraction of a replica',
+    { waitReplicas: 0.5 },
+    'Invalid option waitReplicas: 0.5 must be a whole number of replicas from 0, or { replicas',
+  ],
   ['a negative startMs', { startMs: -1 }, 'Invalid option startMs: -1 must be'],
   ['a number as connection', { connection: 6379 }, 'Invalid option connection: 6379 must be'],
 ];

@@ -1,5 +1,6 @@
 import { describe } from '@jest/globals';
 import { findChromium, hasMariaDb, hasMySql } from 'dev-servers';
+import { execFileSync } from 'node:child_process';
 
 type Describe = (name: string, tests: () => void) => void;
 
@@ -20,3 +21,19 @@ export const describeWithChromium: Describe = describeIf(
 
 /** For tests that need MySQL itself. */
 export const describeWithMySql: Describe = describeIf(hasMySql(), 'no MySQL');
+
+/** For what servers of Redis from 7.2 on can do. */
+export const describeWithRedis72: Describe = describeIf(
+  redisVersion() >= 7.2,
+  'no Redis from 7.2 on',
+);
+
+/** Of the server on PATH, which tests start: major and minor; 0 if there is none. */
+function redisVersion(): number {
+  try {
+    const said = execFileSync('redis-server', ['--version'], { encoding: 'utf8' });
+    return Number(/v=(\d+\.\d+)/.exec(said)?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}

@@ -38,6 +38,7 @@ export class ScriptedStore implements LockStore {
   directory = noDirectory;
   isListening = true;
   readonly listensFor = (): boolean => this.isListening;
+  mustConfirmMessages = false;
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
 

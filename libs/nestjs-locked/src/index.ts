@@ -64,4 +64,5 @@ export type {
 } from './redis/connection/open-redis.js';
 export type { RedisCluster } from './redis/connection/redis-cluster.js';
 export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
+export type { WaitReplicas } from './redis/connection/required-replicas.js';
 export type { ScriptClient } from './redis/scripts/redis-script.js';

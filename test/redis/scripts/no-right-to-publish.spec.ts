@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { probeScript } from '../../../libs/nestjs-locked/src/redis/scripts/probe.lua.js';
 import { runScript } from '../../support/run-script.js';
 import { granted, queued } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
@@ -75,7 +74,10 @@ describe('without the right to publish', () => {
   it('probe is refused, and leaves nothing', async () => {
     const bench = newBench();
     const keys = [bench.lock, bench.queue, bench.fence];
-    const probe = runScript(await muted(), bench.scripts.probe, keys, [`${bench.inboxPrefix}x`, 'probe']);
+    const probe = runScript(await muted(), bench.scripts.probe, keys, [
+      `${bench.inboxPrefix}x`,
+      'probe',
+    ]);
 
     await expect(probe).rejects.toThrow(/channel/);
     expect(await bench.redis.exists(...keys)).toBe(0);

@@ -11,7 +11,10 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     for (const attempt of ['first', 'repeated']) {
-      const reply = await runScript(bench.redis, bench.scripts.probe, keys, [peer.channel, 'probe']);
+      const reply = await runScript(bench.redis, bench.scripts.probe, keys, [
+        peer.channel,
+        'probe',
+      ]);
 
       expect([attempt, reply]).toEqual([attempt, 1]);
       expect(await peer.heard()).toEqual(['probe']);

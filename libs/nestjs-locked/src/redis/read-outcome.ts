@@ -1,17 +1,25 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import type { Unknown } from '../core/store/lock-store.js';
-import type { CommandOutcome } from './connection/redis-command.js';
+import type { CommandAnswer, CommandOutcome } from './connection/redis-command.js';
 
 /** @param mayHaveRunBefore the command may have been carried out twice */
 export type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
+
+/** What is known of an answer that replicas have not acknowledged. */
+export type ReadUnacknowledged<Reply> = (
+  answer: CommandAnswer,
+  unknown: Unknown,
+) => Reply | Unknown;
 
 /** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
 export function readOutcome<Reply>(
   outcome: CommandOutcome,
   readReply: ReadReply<Reply>,
+  readUnacknowledged: ReadUnacknowledged<Reply> = (_, unknown) => unknown,
 ): Reply | Unknown {
   if (outcome.kind === 'failed') {
-    const { cause, neverRan } = outcome;
+    const { cause, neverRan, unacknowledged } = outcome;
+    if (unacknowledged) return readUnacknowledged(unacknowledged, { kind: 'unknown', cause });
     if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
     return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
   }

@@ -27,8 +27,9 @@ import type { RedisClient, RedisConnection } from './connection/redis-client.js'
 import { isCluster, type RedisCluster } from './connection/redis-cluster.js';
 import type { RedisCommand, WhileMoving } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
+import type { RequiredReplicas } from './connection/required-replicas.js';
 import type { ServerInfo } from './connection/server-info.js';
-import { isUnknown, readOutcome, type ReadReply } from './read-outcome.js';
+import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
@@ -56,6 +57,8 @@ export interface RedisLockStoreOptions {
   readonly startMs?: number;
   /** How far Redis' clock may be set back without a fencing number being given out twice. @default 10 minutes */
   readonly fenceKeepMs?: number;
+  /** Who must have a lease before it counts. @default the master alone */
+  readonly replicas?: RequiredReplicas | undefined;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
@@ -112,6 +115,7 @@ export class RedisLockStore implements LockStore {
       probe: this.#scripts.probe,
       timeLimitMs: this.commandTimeoutMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
+      replicas: options.replicas,
     };
     this.#servers = isCluster(client)
       ? new ClusterConnections(client, connectionOptions)
@@ -132,6 +136,11 @@ export class RedisLockStore implements LockStore {
 
   partOf(key: string): string {
     return this.#servers.partOf(key);
+  }
+
+  /** The replicas were asked by nobody: another process wrote the grant, on a connection of its own. */
+  get mustConfirmMessages(): boolean {
+    return this.#options.replicas !== undefined;
   }
 
   /** May be called again after it has failed. */
@@ -238,16 +247,22 @@ export class RedisLockStore implements LockStore {
         // The answer "not yours" may only mean that the first of two runs succeeded.
         return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
       },
-      this.#whileMoving(this.#wholeForMs, shortRelease, key, [token, keepMs]),
+      { whileMoving: this.#whileMoving(this.#wholeForMs, shortRelease, key, [token, keepMs]) },
     );
   }
 
   requeue(command: RequeueCommand): Promise<RequeueReply> {
     const { key, token, used, newToken, leaseMs } = command;
     const args = [token, used, newToken, leaseMs];
-    return this.#run(this.#scripts.release, key, args, (reply, mayHaveRunBefore) => {
+    const readReply = (reply: unknown, mayHaveRunBefore: boolean) => {
       const asked = readHandoverReply(reply);
       return mayHaveRunBefore ? { ...asked, wasLost: false } : asked;
+    };
+    return this.#run(this.#scripts.release, key, args, readReply, {
+      readUnacknowledged: ({ reply, mayHaveRunBefore }, unknown) => {
+        const { wasLost } = readReply(reply, mayHaveRunBefore);
+        return { ...unknown, wasReleased: wasLost !== true };
+      },
     });
   }
 
@@ -280,7 +295,11 @@ export class RedisLockStore implements LockStore {
     const afterMs = reserves ? this.#wholeForMs : 0;
     const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
     const { renew } = this.#scripts;
-    const replies = await this.#send(renew, keys, args, action, readRenewReply, short);
+    const replies = await this.#send(renew, keys, args, action, readRenewReply, {
+      whileMoving: short,
+      readUnacknowledged: ({ reply }, unknown) =>
+        readRenewReply(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
+    });
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
@@ -289,9 +308,9 @@ export class RedisLockStore implements LockStore {
     key: string,
     args: readonly (string | number)[],
     readReply: ReadReply<Reply>,
-    whileMoving?: WhileMoving,
+    also: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
-    return this.#send(script, [key], args, `${script.name} '${key}'`, readReply, whileMoving);
+    return this.#send(script, [key], args, `${script.name} '${key}'`, readReply, also);
   }
 
   get #wholeForMs(): number {
@@ -316,7 +335,7 @@ export class RedisLockStore implements LockStore {
     args: readonly (string | number)[],
     action: string,
     readReply: ReadReply<Reply>,
-    whileMoving?: WhileMoving,
+    { whileMoving, readUnacknowledged }: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
     const [only = ''] = keys;
     const redisKeys =
@@ -328,7 +347,16 @@ export class RedisLockStore implements LockStore {
       ...(whileMoving === undefined ? undefined : { whileMoving }),
       send: (redis: RedisConnection, whole: boolean) => script.send(redis, redisKeys, args, whole),
       isUnfinished,
+      mustBeReplicated: script.mustBeReplicated,
     };
-    return this.#servers.run(command, (outcome) => readOutcome(outcome, readReply));
+    return this.#servers.run(command, (outcome) =>
+      readOutcome(outcome, readReply, readUnacknowledged),
+    );
   }
+}
+
+/** What only some commands have. */
+interface Also<Reply> {
+  readonly whileMoving?: WhileMoving | undefined;
+  readonly readUnacknowledged?: ReadUnacknowledged<Reply>;
 }

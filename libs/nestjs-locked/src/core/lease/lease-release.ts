@@ -49,11 +49,12 @@ export class LeaseRelease {
     const { token: newToken, leaseMs } = next;
     const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs });
     // What this lease has left is taken back before the next request takes back anything of its own.
-    if (reply.kind === 'unknown') void this.#parts.cleanUp.release(old, until, this.forget);
+    const isUnknown = reply.kind === 'unknown' && reply.wasReleased === undefined;
+    if (isUnknown) void this.#parts.cleanUp.release(old, until, this.forget);
     else this.forget();
     next.onFirstReply(reply);
-    if (reply.kind === 'unknown') throw this.#unknown(reply.cause);
-    return reply.wasLost !== true;
+    if (isUnknown) throw this.#unknown(reply.cause);
+    return reply.kind === 'unknown' ? reply.wasReleased === true : reply.wasLost !== true;
   }
 
   /** Frees a lease that may only have been believed lost, now that the work under it has ended. */

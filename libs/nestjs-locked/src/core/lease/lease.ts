@@ -104,10 +104,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   // ---- handing it out ---------------------------------------------------------------------------------------
 
-  /** A fresh grant may be short; it is offered to the first call if at least half of it is left. */
+  /**
+   * A fresh grant may be short; it is offered to the first call if at least half of it is left, and if the store takes
+   * its word for it.
+   */
   start(): void {
-    const { lengthMs, leaseMs } = this.#grant;
-    if (this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
+    const { lengthMs, leaseMs, cameByMessage } = this.#grant;
+    const isHint = cameByMessage && this.#parts.store.mustConfirmMessages === true;
+    if (isHint || this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
     else this.#offer();
   }
 

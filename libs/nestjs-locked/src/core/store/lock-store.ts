@@ -124,8 +124,13 @@ export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   /** How long the new lease is to last, in milliseconds. */
   readonly leaseMs: number;
 }
-/** What became of both steps. @property wasLost the old token no longer had the lock */
-export type RequeueReply = ((Granted | Queued) & { readonly wasLost?: boolean }) | Unknown;
+/**
+ * What became of both steps. @property wasLost the old token no longer had the lock @property wasReleased the first
+ * step was carried out, and whether the old token had the lock until then; only the second one is unknown
+ */
+export type RequeueReply =
+  | ((Granted | Queued) & { readonly wasLost?: boolean })
+  | (Unknown & { readonly wasReleased?: boolean });
 
 /** Ends a wait. */
 export interface LeaveCommand {
@@ -189,6 +194,11 @@ export interface LockStore {
   listensFor(key: string): boolean;
   /** The part of the store that has this key now. @default the store has one part only, without a name */
   partOf?(key: string): string;
+  /**
+   * True if a grant that came as a message must be confirmed by a renewal before a call gets it: the message does not
+   * say whether the grant is as safe as an answer would be. @default false
+   */
+  readonly mustConfirmMessages?: boolean;
   /** For operators: who holds what. It is never needed to hold a lock. */
   readonly directory: LockDirectory;
   /** How long a command may take before its reply is `unknown`. */

@@ -8,6 +8,7 @@ export const OF_THE_MODULE: Names<Omit<RedisLockModuleOptions, keyof LockService
   connection: true,
   keyPrefix: true,
   fenceKeepMs: true,
+  waitReplicas: true,
   startMs: true,
   startWithoutRedis: true,
   shutdownMs: true,

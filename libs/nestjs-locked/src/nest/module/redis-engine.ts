@@ -1,6 +1,7 @@
 import type { LockEngine, LockEngineOptions } from '../../core/engine/lock-engine.js';
 import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
+import { requiredReplicas } from '../../redis/connection/required-replicas.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
@@ -31,6 +32,7 @@ export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
     leaseMs: supplies.options.leaseMs,
     ...(startMs === undefined ? {} : { startMs }),
     ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
+    replicas: requiredReplicas(moduleOptions.waitReplicas ?? 0),
     closeClient: () => redis.close(),
   });
   return new Engine({ ...supplies, store });

@@ -1,5 +1,6 @@
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import type { RedisConnectionOptions } from '../../redis/connection/open-redis.js';
+import type { WaitReplicas } from '../../redis/connection/required-replicas.js';
 
 /** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {
@@ -18,6 +19,13 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
    * key that was locked within this time costs about 140 bytes. @default 600_000
    */
   readonly fenceKeepMs?: number;
+  /**
+   * How many replicas must have acknowledged a lease, or its renewal, before it counts. A failover to one of them then
+   * loses no lock, and an old master that still answers cannot keep anybody's lease alive. It costs a round trip to the
+   * replicas for each lock. If fewer of them are there, nobody gets a lock: calls end in LockStoreError, and the
+   * application does not start. With `{ replicas, aof: true }`, they must have written it to disk as well. @default 0
+   */
+  readonly waitReplicas?: number | WaitReplicas;
   /**
    * How long the start of the application waits for Redis, in milliseconds. A trouble that may pass, such as a refused
    * connection, is waited out; a missing right is not. @default 10_000

@@ -2,6 +2,7 @@ import { LockEngine } from '../../core/engine/lock-engine.js';
 import { invalidOption, LockConfigError } from '../../core/lock.errors.js';
 import type { LockEvent } from '../../core/lock-events.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
+import { requiredReplicas } from '../../redis/connection/required-replicas.js';
 import { NOT_FROM_A_FACTORY, OF_THE_MODULE } from './known-module-options.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
@@ -27,6 +28,7 @@ export function redisLocks(
   }
   assertMilliseconds('shutdownMs', shutdownMs);
   assertMilliseconds('fenceKeepMs', moduleOptions.fenceKeepMs ?? 0);
+  requiredReplicas(moduleOptions.waitReplicas ?? 0);
   const log = new LockLog();
   const supplies = {
     options,

@@ -32,14 +32,14 @@ export class ClusterConnections implements LockServers {
     listener: LockServersListener,
     limitMs: number,
   ): Promise<ReadonlyMap<string, ServerInfo>> {
-    const { clock, keys, timeLimitMs } = this.#options;
-    const { options } = this.#client;
+    const { clock, keys, timeLimitMs, replicas } = this.#options;
+    const { keyPrefix, redisOptions } = this.#client.options;
     const nodes = new ClusterNodes(this.#client, this.#options, listener);
     const handshake = new RedisHandshake({
       clock,
       server: 'the Redis Cluster',
-      rights: () => neededRights({ options: { keyPrefix: options.keyPrefix } }, keys, true),
-      usesTls: options.redisOptions?.tls !== undefined,
+      rights: () => neededRights({ options: { keyPrefix } }, keys, { inCluster: true, replicas }),
+      usesTls: redisOptions?.tls !== undefined,
       inCluster: true,
       limitMs,
     });

@@ -20,7 +20,10 @@ import {
   notOpen,
   type RedisCommand,
 } from './redis-command.js';
+import { ReplicaAcknowledgements } from './replica-acknowledgements.js';
+import type { RequiredReplicas } from './required-replicas.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
+import { longestWaitMs } from './wait-command.js';
 
 export interface CommandConnectionOptions {
   readonly name: string;
@@ -30,6 +33,8 @@ export interface CommandConnectionOptions {
   readonly scripts: readonly RedisScript[];
   /** Whether the server is to be a node of a Redis Cluster. */
   readonly inCluster: boolean;
+  /** Who must have a lease before it counts. @default the master alone */
+  readonly replicas?: RequiredReplicas | undefined;
 }
 
 export interface CommandConnectionListener {
@@ -94,9 +99,16 @@ export class CommandConnection {
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
+  readonly #acknowledgements: ReplicaAcknowledgements | undefined;
 
   constructor(options: CommandConnectionOptions) {
+    const { replicas, timeLimitMs } = options;
     this.#options = options;
+    if (replicas === undefined) return;
+    const limitMs = longestWaitMs(replicas, timeLimitMs);
+    const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
+      this.#enter(new OpenCommand(command, options.clock.now() + timeLimitMs, end));
+    this.#acknowledgements = new ReplicaAcknowledgements(replicas, limitMs, send);
   }
 
   open(client: RedisClient, listener: CommandConnectionListener): void {
@@ -140,11 +152,16 @@ export class CommandConnection {
       const { clock, timeLimitMs } = this.#options;
       const open = new OpenCommand(command, dueAt ?? clock.now() + timeLimitMs, end);
       if (dueAt !== undefined) this.#watchOwnLimit(open);
-      const connection = this.#waiting.size === 0 ? this.#usable : undefined;
-      if (connection === undefined) this.#waiting.add(open);
-      else this.#send(open, connection);
-      this.#watchLimit();
+      this.#enter(open);
     });
+  }
+
+  #enter(open: OpenCommand): OpenCommand {
+    const connection = this.#waiting.size === 0 ? this.#usable : undefined;
+    if (connection === undefined) this.#waiting.add(open);
+    else this.#send(open, connection);
+    this.#watchLimit();
+    return open;
   }
 
   /** The connection leads to the right server. If it breaks, a new one is made without delay. */
@@ -234,6 +251,7 @@ export class CommandConnection {
       }
     }
     this.#waiting = waiting;
+    this.#acknowledgements?.lost();
     for (const open of unanswered) {
       if (open.command.isRepeatable !== false) continue;
       this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
@@ -392,7 +410,7 @@ export class CommandConnection {
     this.#forgotten.delete(open);
     this.#repeating.delete(open);
     open.onEnd?.();
-    open.end(outcome);
+    if (this.#acknowledgements?.holdBack(open, outcome) !== true) open.end(outcome);
     this.#repeatForgotten();
     this.#sendWaiting();
     if (this.#onIdle.length === 0 || this.#waiting.size + this.#unanswered.size > 0) return;

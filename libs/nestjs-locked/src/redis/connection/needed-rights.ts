@@ -1,5 +1,6 @@
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisClient } from './redis-client.js';
+import type { RequiredReplicas } from './required-replicas.js';
 
 /** Every command that we or our scripts send. */
 const COMMANDS =
@@ -8,14 +9,23 @@ const COMMANDS =
 /** What is needed besides for the nodes of a cluster. */
 const CLUSTER_COMMANDS = 'cluster|myid cluster|slots asking';
 
+/** What is not needed by everybody. */
+export interface NeededFor {
+  readonly inCluster?: boolean;
+  /** Who must have a lease before it counts. @default the master alone */
+  readonly replicas?: RequiredReplicas | undefined;
+}
+
 /** The keys, channels and commands that the Redis user needs, in the words of ACL SETUSER. */
 export function neededRights(
   { options }: Pick<RedisClient, 'options'>,
   keys: RedisKeys,
-  inCluster = false,
+  { inCluster = false, replicas }: NeededFor = {},
 ): string {
-  const more = inCluster ? CLUSTER_COMMANDS : (options.db ?? 0) === 0 ? '' : 'select';
-  const commands = `${COMMANDS} ${more}`.trimEnd();
+  const commands = [COMMANDS];
+  if (inCluster) commands.push(CLUSTER_COMMANDS);
+  else if ((options.db ?? 0) !== 0) commands.push('select');
+  if (replicas !== undefined) commands.push(replicas.aof ? 'waitaof' : 'wait');
   const patterns = `~${options.keyPrefix ?? ''}${keys.prefix}* &${keys.inboxPrefix}*`;
-  return `${patterns} ${commands.replace(/\S+/g, '+$&')}`;
+  return `${patterns} ${commands.join(' ').replace(/\S+/g, '+$&')}`;
 }

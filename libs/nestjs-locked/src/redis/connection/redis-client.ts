@@ -41,6 +41,8 @@ export interface RedisConnection extends ScriptClient {
   disconnect(reconnect?: boolean): void;
   script(subcommand: 'LOAD', script: string): Promise<unknown>;
   info(section: string): Promise<string>;
+  /** Sends a command by its name. */
+  call(command: string, ...args: (string | number)[]): Promise<unknown>;
   get(key: string): Promise<string | null>;
   set(key: string, value: string, mode: 'PX', milliseconds: number): Promise<unknown>;
   del(key: string): Promise<unknown>;

@@ -22,6 +22,8 @@ export interface RedisCommand {
   send(redis: RedisConnection, whole: boolean): Promise<unknown>;
   /** Whether this answer means that the command must be sent again before its work is done. @default never */
   isUnfinished?(reply: unknown): boolean;
+  /** Whether this answer grants or prolongs a lease, which a failover must not lose. @default never */
+  readonly mustBeReplicated?: ((reply: unknown) => boolean) | undefined;
 }
 
 export interface WhileMoving {
@@ -31,20 +33,22 @@ export interface WhileMoving {
   send(redis: RedisConnection, whole: boolean): Promise<unknown>;
 }
 
-export type CommandOutcome =
-  | {
-      readonly kind: 'answered';
-      readonly reply: unknown;
-      /** The command was sent before, on a connection that broke, so it may have run twice. */
-      readonly mayHaveRunBefore: boolean;
-    }
-  | CommandFailure;
+export interface CommandAnswer {
+  readonly kind: 'answered';
+  readonly reply: unknown;
+  /** The command was sent before, on a connection that broke, so it may have run twice. */
+  readonly mayHaveRunBefore: boolean;
+}
+
+export type CommandOutcome = CommandAnswer | CommandFailure;
 
 export interface CommandFailure {
   readonly kind: 'failed';
   readonly cause: LockStoreError;
   /** True if the command was not carried out and will not be. False if nobody knows. */
   readonly neverRan: boolean;
+  /** What the master answered, if only the replicas have failed: what it did may be lost in a failover. */
+  readonly unacknowledged?: CommandAnswer;
 }
 
 /** What becomes of a command that is given before there is a connection, or after the locks were closed. */

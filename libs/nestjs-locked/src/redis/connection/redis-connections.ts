@@ -13,6 +13,8 @@ import type { RedisClient, RedisConnection } from './redis-client.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
+import { ReplicaProof } from './replica-proof.js';
+import type { RequiredReplicas } from './required-replicas.js';
 import type { ServerInfo } from './server-info.js';
 
 export interface RedisConnectionsOptions {
@@ -27,6 +29,8 @@ export interface RedisConnectionsOptions {
   readonly timeLimitMs: number;
   /** How often the inbox is checked. */
   readonly pingEveryMs: number;
+  /** Who must have a lease before it counts. @default the master alone */
+  readonly replicas?: RequiredReplicas | undefined;
 }
 
 /** What is different if the server is a node of a Redis Cluster. */
@@ -36,6 +40,9 @@ export interface ClusterNodeTerms {
   /** A key that this node has; undefined if it has none. */
   readonly someKey: () => string | undefined;
 }
+
+const CHECK_REPLICAS =
+  'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
 
 /** When Redis could not say whether messages arrive, it is asked again after this time. */
 const PROOF_RETRY_MS = 1_000;
@@ -59,13 +66,21 @@ export class RedisConnections implements LockServers {
   #listener: LockServersListener | undefined;
   #server: ServerInfo | undefined;
   #cancelProof: () => void = () => {};
+  #replicaProof: ReplicaProof | undefined;
 
   /** @param client both connections are made from its options */
   constructor(client: RedisClient, options: RedisConnectionsOptions, node?: ClusterNodeTerms) {
-    const { clock, keys, processId, probe, scripts, timeLimitMs } = options;
+    const { clock, keys, processId, probe, scripts, timeLimitMs, replicas } = options;
     const name = client.options.connectionName ?? `${keys.prefix}commands:${processId}`;
     const inCluster = node !== undefined;
-    const commands = new CommandConnection({ name, clock, timeLimitMs, scripts, inCluster });
+    const commands = new CommandConnection({
+      name,
+      clock,
+      timeLimitMs,
+      scripts,
+      inCluster,
+      replicas,
+    });
     const probedKey = node?.someKey ?? (() => `probe:${processId}`);
     this.#client = client;
     this.#options = options;
@@ -112,13 +127,13 @@ export class RedisConnections implements LockServers {
     listener: LockServersListener,
     limitMs: number,
   ): Promise<ReadonlyMap<string, ServerInfo>> {
-    const { clock, keys } = this.#options;
+    const { clock, keys, replicas } = this.#options;
     const client = this.#client;
     const inCluster = this.#node !== undefined;
     const handshake = new RedisHandshake({
       clock,
       server: describedServer(client),
-      rights: () => neededRights(client, keys, inCluster),
+      rights: () => neededRights(client, keys, { inCluster, replicas }),
       usesTls: Boolean(client.options.tls),
       inCluster,
       limitMs,
@@ -129,6 +144,9 @@ export class RedisConnections implements LockServers {
     const info = await handshake.step('connect', handshake.isConnected);
     await handshake.step('subscribe to the inbox', handshake.isSubscribed);
     await handshake.step('receive a message in the inbox', handshake.isProved);
+    // A master that comes later may have none yet. No lease counts there, but what is held must be released.
+    if (replicas !== undefined && limitMs < Infinity)
+      await this.#proveReplicas(handshake, replicas);
     this.#listener = listener;
     return new Map([[this.#part, this.#server ?? info]]);
   }
@@ -138,10 +156,20 @@ export class RedisConnections implements LockServers {
     this.#handshake?.closed();
     this.#listener = undefined;
     this.#cancelProof();
+    this.#replicaProof?.close();
     this.#proof.close();
     this.commands.close(reason);
     this.#inbox?.close();
     this.#inbox = undefined;
+  }
+
+  #proveReplicas(handshake: RedisHandshake, replicas: RequiredReplicas): Promise<void> {
+    const { commands } = this;
+    const { clock, timeLimitMs } = this.#options;
+    const proof = new ReplicaProof({ commands, clock, replicas, timeLimitMs });
+    this.#replicaProof = proof;
+    const isProved = proof.run((error) => handshake.failed(error));
+    return handshake.step('write to the replicas', isProved, CHECK_REPLICAS);
   }
 
   #openCommands(handshake: RedisHandshake): void {

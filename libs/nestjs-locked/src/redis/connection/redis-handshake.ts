@@ -22,6 +22,8 @@ interface Failure {
   readonly cause: unknown;
 }
 
+const CHECK_ADDRESS = "check the address in 'connection', and that Redis runs";
+
 /**
  * The start: everything that is needed must work before anything is locked. A trouble that may pass is waited out. One
  * that will not pass, such as a missing right, ends the start at once.
@@ -64,15 +66,16 @@ export class RedisHandshake {
 
   /**
    * Waits for one step, at most for the time that is left.
+   * @param remedy what to do if it takes longer
    * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer · LockAbortedError
    */
-  async step<T>(action: string, done: Promise<T>): Promise<T> {
+  async step<T>(action: string, done: Promise<T>, remedy = CHECK_ADDRESS): Promise<T> {
     const { clock, limitMs } = this.#options;
     const leftMs = Math.max(0, Math.ceil(this.#startedAt + limitMs - clock.now()));
     const success = done.then((value) => ({ value }));
     const outcome =
       (await atMost(clock, leftMs, Promise.race([success, this.#refused]))) ?? this.#tooLate;
-    if ('cause' in outcome) throw this.#explained(action, outcome.cause);
+    if ('cause' in outcome) throw this.#explained(action, outcome.cause, remedy);
     return outcome.value;
   }
 
@@ -85,7 +88,7 @@ export class RedisHandshake {
     return this.#options.usesTls ? ' (does this port speak TLS?)' : '';
   }
 
-  #explained(action: string, cause: unknown): Error {
+  #explained(action: string, cause: unknown, remedy: string): Error {
     if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
     const { clock, server, rights } = this.#options;
@@ -106,7 +109,7 @@ export class RedisHandshake {
       );
     }
     return new LockStoreError(
-      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; check the address in 'connection', and that Redis runs`,
+      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; ${remedy}`,
       undefined,
       { cause },
     );

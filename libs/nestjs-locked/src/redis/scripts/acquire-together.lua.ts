@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isGranted } from './script-replies.js';
 
 /**
  * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,
@@ -57,4 +58,5 @@ for i = 1, #KEYS / 4 do
 end
 return replies
 `,
+    isGranted,
   );

@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isAcquired } from './script-replies.js';
 
 /** Takes a free lock, or joins the queue. With `nowait`, it neither joins the queue nor overtakes it. */
 export const acquireScript = (settings: ScriptSettings): RedisScript =>
@@ -32,4 +33,5 @@ end
 ${protocolLua(settings)}
 return take(ARGV[1], ARGV[1], ARGV[2], ARGV[4] == '1', ARGV[5])
 `,
+    isAcquired,
   );

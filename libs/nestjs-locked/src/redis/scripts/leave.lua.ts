@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isGranted } from './script-replies.js';
 
 /**
  * A waiter gives up. If it was granted the lock in the meantime, the lock is handed on, or kept if this is a last try.
@@ -29,4 +30,5 @@ if live[1] then
 end
 return { 'left' }
 `,
+    isGranted,
   );

@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isGranted } from './script-replies.js';
 
 /** A waiter looks again: a new token takes the place of the old one, even if the old one was dropped from the queue. */
 export const recheckScript = (settings: ScriptSettings): RedisScript =>
@@ -14,4 +15,5 @@ export const recheckScript = (settings: ScriptSettings): RedisScript =>
 ${protocolLua(settings)}
 return take(ARGV[1], ARGV[2], ARGV[3], false, ARGV[4])
 `,
+    isGranted,
   );

@@ -15,6 +15,8 @@ export class RedisScript {
   constructor(
     readonly name: string,
     readonly lua: string,
+    /** Whether this answer grants or prolongs a lease, which a failover must not lose. @default it never does */
+    readonly mustBeReplicated?: (reply: unknown) => boolean,
   ) {
     this.sha = createHash('sha1').update(lua).digest('hex');
   }

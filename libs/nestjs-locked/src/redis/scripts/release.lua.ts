@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isGranted } from './script-replies.js';
 
 /**
  * Gives the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process joins
@@ -49,4 +50,5 @@ else
 end
 return { 'released' }
 `,
+    isGranted,
   );

@@ -1,5 +1,6 @@
 import { protocolLua, type ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import { isRenewed } from './script-replies.js';
 
 /**
  * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does
@@ -40,4 +41,5 @@ for i = 1, #KEYS / 4 do
 end
 return replies
 `,
+    isRenewed,
   );

@@ -17,6 +17,11 @@ export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
+/** The server is too old for it, or not a Redis. */
+export function isUnknownCommand(error: unknown): boolean {
+  return isReplyError(error) && /unknown command/i.test(error.message);
+}
+
 /** Only a node of a Cluster answers like this, and it has not run the command. */
 export function isFromCluster(error: unknown): boolean {
   return (

@@ -21,6 +21,21 @@ export function isUnfinished(reply: unknown): boolean {
   return Array.isArray(reply) && reply[0] === 'again';
 }
 
+/** Whether the answer gives a lease to the sender. */
+export function isGranted(reply: unknown): boolean {
+  return Array.isArray(reply) && reply[0] === 'granted';
+}
+
+/** The same for `acquire`, which answers with nothing but a number if the lock was free. */
+export function isAcquired(reply: unknown): boolean {
+  return !Array.isArray(reply) || reply[0] === 'granted';
+}
+
+/** Whether at least one of the leases lasts longer now. */
+export function isRenewed(reply: unknown): boolean {
+  return Array.isArray(reply) && reply.some((entry) => Array.isArray(entry) && entry.length > 0);
+}
+
 /** The scripts' replies as unions. Numbers above 2^31 travel as text, and some clients return every number as text. */
 
 /** @param token the one that the command has introduced */

@@ -1,0 +1,81 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+import type { Clock } from '../../core/time/clock.js';
+import { isUnknownCommand } from '../scripts/reply-error.js';
+import type { CommandConnection } from './command-connection.js';
+import type { RequiredReplicas } from './required-replicas.js';
+import { acknowledgedBy, longestWaitMs, waitCommand } from './wait-command.js';
+
+export interface ReplicaProofOptions {
+  readonly commands: CommandConnection;
+  readonly clock: Clock;
+  readonly replicas: RequiredReplicas;
+  /** How long a command may take. */
+  readonly timeLimitMs: number;
+}
+
+/** The replicas are asked again after this time. */
+const RETRY_MS = 250;
+
+/**
+ * Proves that as many replicas as a lease needs acknowledge what is written. Too few of them is a trouble that may
+ * pass: a replica that is restarted while the application starts is there again in a moment.
+ */
+export class ReplicaProof {
+  readonly #options: ReplicaProofOptions;
+  #cancelPause: () => void = () => {};
+  #isClosed = false;
+
+  constructor(options: ReplicaProofOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves once they have acknowledged what was written last; asks them again and again until then, or until `close`.
+   * @param failed is told why it goes on
+   */
+  async run(failed: (error: unknown) => void): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      const problem = await this.#ask();
+      if (problem === undefined || this.#isClosed) return;
+      failed(problem);
+      await new Promise<void>((resolve) => {
+        const cancel = clock.after(RETRY_MS, resolve);
+        this.#cancelPause = () => {
+          cancel();
+          resolve();
+        };
+      });
+    }
+  }
+
+  /** Nobody waits any more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelPause();
+  }
+
+  /** @returns why they have not acknowledged it */
+  async #ask(): Promise<unknown> {
+    const { commands, replicas: required, timeLimitMs } = this.#options;
+    const { replicas, aof } = required;
+    const limitMs = longestWaitMs(required, timeLimitMs);
+    const outcome = await commands.run(waitCommand(required, limitMs), (ended) => ended);
+    if (outcome.kind === 'failed') return explained(outcome.cause.cause ?? outcome.cause);
+    const count = acknowledgedBy(outcome.reply);
+    if (count >= replicas) return undefined;
+    const have = aof ? 'have on disk' : 'have acknowledged';
+    return new Error(
+      `waitReplicas asks for ${replicas}, but only ${count} ${have} within ${limitMs} ms what was written`,
+    );
+  }
+}
+
+function explained(cause: unknown): unknown {
+  if (!isUnknownCommand(cause)) return cause;
+  return new LockConfigError(
+    'Invalid option waitReplicas: this server does not know WAITAOF; use Redis 7.2 or newer, or leave out aof',
+    undefined,
+    { cause },
+  );
+}

@@ -1,0 +1,39 @@
+import type { RedisConnection } from './redis-client.js';
+import type { RedisCommand } from './redis-command.js';
+import type { RequiredReplicas } from './required-replicas.js';
+
+/**
+ * At most so long, in milliseconds: WAIT holds up everything behind it on its connection, releases included, and
+ * replicas that are there acknowledge within a round trip.
+ */
+const LONGEST_WAIT_MS = 500;
+
+/** Replicas write to disk once a second by default (`appendfsync everysec`). */
+const LONGEST_WAIT_FOR_DISK_MS = 2_000;
+
+/**
+ * How long WAIT may take. It is a third of the time limit of a command: a command behind it must still be answered in
+ * time, or the server would count as silent. Redis also looks only every 100 ms for a WAIT whose time is over.
+ */
+export function longestWaitMs({ aof }: RequiredReplicas, timeLimitMs: number): number {
+  const longest = aof ? LONGEST_WAIT_FOR_DISK_MS : LONGEST_WAIT_MS;
+  return Math.max(1, Math.min(longest, Math.floor(timeLimitMs / 3)));
+}
+
+/** Asks the server how many replicas have what was sent before on the same connection. */
+export function waitCommand(required: RequiredReplicas, limitMs: number): RedisCommand {
+  const { replicas, aof } = required;
+  return {
+    action: 'wait for replicas',
+    keys: [],
+    // On another connection it would ask about nothing, and be answered at once.
+    isRepeatable: false,
+    send: (redis: RedisConnection) =>
+      aof ? redis.call('WAITAOF', 0, replicas, limitMs) : redis.call('WAIT', replicas, limitMs),
+  };
+}
+
+/** @param reply to WAIT: a number; to WAITAOF: whether the master has it on disk, and how many replicas have */
+export function acknowledgedBy(reply: unknown): number {
+  return Number(Array.isArray(reply) ? reply[1] : reply);
+}

@@ -1,0 +1,330 @@
+/** `waitReplicas`: what is answered only when replicas have it, and what is said when they have not. */
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { acceptanceLeaseMs } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
+import { requiredReplicas } from '../../libs/nestjs-locked/src/redis/connection/required-replicas.js';
+import { longestWaitMs } from '../../libs/nestjs-locked/src/redis/connection/wait-command.js';
+import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { describeWithRedis72 } from '../support/describe-if.js';
+import { eventually } from '../support/eventually.js';
+import {
+  startMasterAndReplica,
+  timesCalled,
+  waitIsInFlight,
+} from '../support/master-and-replica.js';
+import { openAdmin } from '../support/open-locks.js';
+import { openReplicatedStore } from '../support/open-replicated-locks.js';
+import { startRedisServer } from '../support/own-redis.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** A command may take 1 s, and WAIT a third of it. */
+const LEASE_MS = 3_000;
+/** A command may take 5 s. */
+const LONG_LEASE_MS = 60_000;
+
+/** Those of a store with a long lease. */
+const scripts = new LockScripts({
+  inCluster: false,
+  inboxPrefix: 'lock:inbox:',
+  acceptMs: acceptanceLeaseMs(LONG_LEASE_MS),
+  fenceKeepMs: FENCE_KEEP_MS,
+});
+
+const NOT_ACKNOWLEDGED =
+  /Redis did it, but only 0 of 1 replicas have acknowledged it within \d+ ms$/;
+const unknown = { kind: 'unknown', cause: { message: expect.stringMatching(NOT_ACKNOWLEDGED) } };
+
+describe('the option', () => {
+  it('is a number of replicas, or says that they must write to disk', () => {
+    expect(requiredReplicas(0)).toBeUndefined();
+    expect(requiredReplicas(2)).toEqual({ replicas: 2, aof: false });
+    expect(requiredReplicas({ replicas: 1 })).toEqual({ replicas: 1, aof: false });
+    expect(requiredReplicas({ replicas: 1, aof: true })).toEqual({ replicas: 1, aof: true });
+    expect(requiredReplicas({ replicas: 0, aof: true })).toBeUndefined();
+  });
+
+  it.each([
+    -1,
+    1.5,
+    NaN,
+    '1',
+    null,
+    {},
+    { replicas: '1' },
+    { replicas: 1, aof: 'yes' },
+    { replica: 1 },
+  ])('%p is refused', (value) => {
+    expect(() => requiredReplicas(value)).toThrow(LockConfigError);
+    expect(() => requiredReplicas(value)).toThrow(/^Invalid option waitReplicas: /);
+  });
+
+  it('leaves time for the commands behind a WAIT', () => {
+    expect(longestWaitMs({ replicas: 1, aof: false }, 5_000)).toBe(500);
+    expect(longestWaitMs({ replicas: 1, aof: false }, 1_000)).toBe(333);
+    expect(longestWaitMs({ replicas: 1, aof: true }, 5_000)).toBe(1_666);
+  });
+});
+
+describe('at the start', () => {
+  it('a server with too few replicas is waited for, and named in the end', async () => {
+    const server = await startRedisServer();
+    const from = performance.now();
+    const error = await openReplicatedStore(server.url, LEASE_MS, {
+      waitReplicas: 2,
+      startMs: 1_000,
+    }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(String(error)).toMatch(
+      /Cannot write to the replicas within \d+ ms, at redis:\/\/127.0.0.1:\d+: waitReplicas asks for 2, but only 0 have acknowledged within 333 ms what was written; start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas$/,
+    );
+    expect(performance.now() - from).toBeGreaterThan(900);
+  });
+
+  it('a replica that comes while the application starts is enough', async () => {
+    const args = ['--repl-diskless-sync-delay', '0'];
+    const master = await startRedisServer(...args);
+    const replica = await startRedisServer(...args);
+    const onMaster = openAdmin(master.url);
+    const opening = openReplicatedStore(master.url, LONG_LEASE_MS, { startMs: 60_000 });
+    await eventually(async () => expect(await timesCalled(onMaster, 'wait')).toBeGreaterThan(0));
+    await openAdmin(replica.url).replicaof('127.0.0.1', master.port);
+    const { acquire } = await opening;
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
+  });
+
+  it('a user who may not WAIT is told what it needs', async () => {
+    const { onMaster, master } = await startMasterAndReplica();
+    await onMaster.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-wait');
+    const connection = {
+      host: '127.0.0.1',
+      port: master.port,
+      username: 'app',
+      password: 'secret',
+    };
+    const error = await openReplicatedStore(connection, LEASE_MS).catch(
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(String(error)).toMatch(
+      /Cannot write to the replicas: the Redis user lacks rights: .* \+wait$/,
+    );
+  });
+
+  it('a server without WAITAOF is refused if replicas must write to disk', async () => {
+    const { master, onMaster } = await startMasterAndReplica();
+    const isKnown = ((await onMaster.call('COMMAND', 'INFO', 'WAITAOF')) as unknown[])[0] !== null;
+    const waitReplicas = { replicas: 1, aof: true };
+    const opening = openReplicatedStore(master.url, LEASE_MS, { waitReplicas, startMs: 1_000 });
+    if (isKnown) return void (await opening.catch(() => {}));
+    const error = await opening.catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(String(error)).toContain('this server does not know WAITAOF; use Redis 7.2 or newer');
+  });
+});
+
+describe('what is answered', () => {
+  it('without waitReplicas, nobody waits for replicas', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const { acquire } = await openReplicatedStore(master.url, LEASE_MS, { waitReplicas: 0 });
+    replica.pause();
+    expect(await acquire('x')).toMatchObject({ kind: 'granted' });
+    expect(await timesCalled(onMaster, 'wait')).toBe(0);
+  });
+
+  it('what grants or prolongs a lease is answered once the replica has it', async () => {
+    const { master, onReplica } = await startMasterAndReplica();
+    const { store, acquire, token } = await openReplicatedStore(master.url, LONG_LEASE_MS);
+    for (let i = 0; i < 20; i++) {
+      const own = token();
+      expect(await acquire(`at-once:${i}`, own)).toMatchObject({ kind: 'granted' });
+      expect(await onReplica.get(`lock:{at-once:${i}}`)).toBe(own);
+      const renewal = { key: `at-once:${i}`, token: own, leaseMs: 2 * LONG_LEASE_MS };
+      const [renewed] = await store.renew([{ ...renewal, used: 0, reserves: false }]);
+      expect(renewed).toMatchObject({ kind: 'renewed' });
+      expect(await onReplica.pttl(`lock:{at-once:${i}}`)).toBeGreaterThan(LONG_LEASE_MS);
+    }
+  });
+
+  it('while the replica stands still, no grant is known, and everything else is answered', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const { store, acquire, renew, release, token, lost } = await openReplicatedStore(
+      master.url,
+      LEASE_MS,
+    );
+    const held = token();
+    await acquire('held', held);
+    const other = await openReplicatedStore(master.url, LEASE_MS);
+    replica.pause();
+
+    const common = { leaseMs: LEASE_MS };
+    const [acquired, together, renewed] = await Promise.all([
+      acquire('free'),
+      store.acquireTogether([
+        { ...common, key: 'a', token: token(), nowait: true },
+        { ...common, key: 'b', token: token(), nowait: true },
+      ]),
+      renew('held', held),
+    ]);
+    expect(acquired).toMatchObject(unknown);
+    expect(together).toMatchObject([unknown, unknown]);
+    expect(renewed).toMatchObject([unknown]);
+
+    const waiting = other.token();
+    expect(await other.acquire('held', waiting, false)).toMatchObject({ kind: 'queued' });
+    expect(await acquire('held')).toMatchObject({ kind: 'busy' });
+    expect(await release('held', held)).toEqual({ kind: 'released' });
+    const recheck = { ...common, key: 'held', token: waiting, newToken: other.token(), score: 0 };
+    expect(await other.store.recheck(recheck)).toMatchObject(unknown);
+    const leave = { ...common, key: 'held', tokens: [waiting] as const };
+    expect(await other.store.leave({ ...leave, take: true })).toMatchObject(unknown);
+    expect(await other.store.leave({ ...leave, take: false })).toEqual({ kind: 'left' });
+    // Nothing of this was an outage: a WAIT ends before the commands behind it are overdue.
+    expect([...lost, ...other.lost]).toEqual([]);
+
+    replica.resume();
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
+    expect(await timesCalled(onMaster, 'wait')).toBeGreaterThan(3);
+  });
+
+  it('"not yours" is an answer, whatever the replicas say of the leases beside it', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
+    const tokens = [token(), token()];
+    await acquire('kept', tokens[0]);
+    await acquire('stolen', tokens[1]);
+    await onMaster.del('lock:{stolen}');
+    replica.pause();
+    const renewals = ['kept', 'stolen'].map((key, i) => {
+      return { key, token: String(tokens[i]), leaseMs: LEASE_MS, used: 0, reserves: false };
+    });
+    expect(await store.renew(renewals)).toMatchObject([unknown, { kind: 'lost' }]);
+  });
+
+  it('a lease that was handed back and asked for again has been handed back', async () => {
+    const { master, replica } = await startMasterAndReplica();
+    const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
+    const own = token();
+    await acquire('x', own);
+    replica.pause();
+    const requeue = { key: 'x', token: own, used: 0, leaseMs: LEASE_MS };
+    const newToken = token();
+    expect(await store.requeue({ ...requeue, newToken })).toMatchObject({
+      ...unknown,
+      wasReleased: true,
+    });
+    const next = { ...requeue, token: token(), newToken: token() };
+    // The key was no longer the second token's: the newest one waits behind the one before.
+    expect(await store.requeue(next)).toMatchObject({ kind: 'queued', wasLost: true });
+  });
+
+  it('64 callers share one WAIT', async () => {
+    const { master, onMaster } = await startMasterAndReplica();
+    const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
+    const before = await timesCalled(onMaster, 'wait');
+    const replies = await Promise.all(Array.from({ length: 64 }, (_, i) => acquire(`many:${i}`)));
+    expect(replies.every(({ kind }) => kind === 'granted')).toBe(true);
+    const waits = (await timesCalled(onMaster, 'wait')) - before;
+    expect(waits).toBeGreaterThan(0);
+    expect(waits).toBeLessThan(16);
+  });
+
+  it('what is answered behind a WAIT is acknowledged by the next one', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
+    replica.pause();
+    const first = acquire('first');
+    await waitIsInFlight(onMaster);
+    const second = acquire('second');
+    expect(await first).toMatchObject(unknown);
+    replica.resume();
+    expect(await second).toMatchObject({ kind: 'granted' });
+  });
+});
+
+describeWithRedis72('replicas that must have it on disk', () => {
+  const waitReplicas = { replicas: 1, aof: true };
+
+  it('are waited for with WAITAOF', async () => {
+    const always = ['--appendonly', 'yes', '--appendfsync', 'always'];
+    const { master, onMaster, replica } = await startMasterAndReplica(...always);
+    const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS, { waitReplicas });
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
+    expect(await timesCalled(onMaster, 'waitaof')).toBeGreaterThan(1);
+    expect(await timesCalled(onMaster, 'wait')).toBe(0);
+    replica.pause();
+    expect(await acquire('x')).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        message: expect.stringMatching(/only 0 of 1 replicas have it on disk within 1666 ms$/),
+      },
+    });
+  });
+
+  it('are not enough at the start if they write nothing', async () => {
+    const { master } = await startMasterAndReplica();
+    const opening = openReplicatedStore(master.url, LEASE_MS, { waitReplicas, startMs: 1_000 });
+    await expect(opening).rejects.toThrow(
+      /waitReplicas asks for 1, but only 0 have on disk within 333 ms what was written/,
+    );
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('between the grant and the acknowledgement: nobody knows, and nothing is sent again', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const proxy = await TcpProxy.start(master.port);
+    const { acquire, token } = await openReplicatedStore(proxy.url, LONG_LEASE_MS);
+    const own = token();
+    replica.pause();
+    const reply = acquire('x', own);
+    await waitIsInFlight(onMaster);
+    const since = await onMaster.get('lock:{x}:fence');
+    proxy.cut();
+    expect(await reply).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        message:
+          "Cannot acquire 'x': nobody knows whether its replicas have what Redis did: the connection to Redis broke",
+      },
+    });
+    expect(await reply).not.toHaveProperty('neverRan');
+    replica.resume();
+    await eventually(async () =>
+      expect(await acquire(uniqueKey())).toMatchObject({ kind: 'granted' }),
+    );
+    expect(await onMaster.get('lock:{x}')).toBe(own);
+    expect(await onMaster.get('lock:{x}:fence')).toBe(since);
+  });
+
+  it('before the WAIT was sent: one on the next connection proves nothing', async () => {
+    const { master, onMaster } = await startMasterAndReplica();
+    const proxy = await TcpProxy.start(master.port);
+    const { store, acquire, token } = await openReplicatedStore(proxy.url, LONG_LEASE_MS);
+    const own = token();
+    await acquire('other', own);
+    await onMaster.script('FLUSH');
+    await onMaster.script('LOAD', scripts.acquire.lua);
+    // The renewal must be sent again whole, and nothing may be sent before that: not even a WAIT.
+    const isSilent = proxy.silenceAt('\r\neval\r\n');
+    const renewal = store.renew([
+      { key: 'other', token: own, leaseMs: LONG_LEASE_MS, used: 0, reserves: false },
+    ]);
+    const reply = acquire('x');
+    await isSilent;
+    expect(await onMaster.exists('lock:{x}')).toBe(1);
+    proxy.cut();
+    expect(await reply).toMatchObject({
+      kind: 'unknown',
+      cause: { message: expect.stringMatching(/the connection to Redis broke$/) },
+    });
+    expect(await renewal).toMatchObject([{ kind: 'renewed' }]); // it was sent again, with a WAIT of its own
+  });
+});
