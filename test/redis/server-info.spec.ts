@@ -5,6 +5,7 @@ import {
   openRedis,
   type RedisOptions,
 } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
@@ -12,6 +13,7 @@ import { CountingClock } from '../support/counting-clock.js';
 import { openAdmin } from '../support/open-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
+import { timelessRedis } from '../support/timeless-redis.js';
 
 /** Notes the policies that it is told. */
 class Listener extends StoreEvents {
@@ -22,7 +24,7 @@ class Listener extends StoreEvents {
   }
 }
 
-async function openStore(connection: string | RedisOptions) {
+async function openStore(connection: string | RedisOptions | RedisClient) {
   const redis = openRedis(connection);
   const store = new RedisLockStore({
     client: redis.client,
@@ -61,6 +63,19 @@ describe('a node of a Redis Cluster', () => {
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(REFUSED);
     expect(error).toMatchObject({ cause: { message: expect.stringMatching(/^CLUSTERDOWN/) } });
+  });
+});
+
+describe('a server whose scripts get no time', () => {
+  it('is refused at the start, and what it needs is said', async () => {
+    const server = await startRedisServer();
+    const client = timelessRedis(server.url);
+    const error = await openStore(client).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(
+      /^The server in 'connection' cannot tell the time in a script: .*use Redis or Valkey$/,
+    );
+    expect(error).toMatchObject({ cause: { message: expect.stringContaining('NOTIME') } });
   });
 });
 
@@ -117,5 +132,14 @@ describe('readServerInfo', () => {
     const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n', false);
     expect(read).toThrow('is a READONLY replica, and locks need the master');
     expect(read).not.toThrow(LockConfigError);
+  });
+
+  it('refuses an active replica: it is one of two masters', () => {
+    const read = (): unknown =>
+      readServerInfo('redis_version:6.3.4\r\nrole:active-replica\r\n', false);
+    expect(read).toThrow(LockConfigError);
+    expect(read).toThrow(
+      "The server in 'connection' is an active replica: two masters would grant the same lock",
+    );
   });
 });

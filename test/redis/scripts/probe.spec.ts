@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { RedisScript } from '../../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { runScript } from '../../support/run-script.js';
+import { withoutTime } from '../../support/timeless-redis.js';
 import { useScripts } from '../../support/use-scripts.js';
 
 const { newBench } = useScripts();
@@ -11,12 +13,26 @@ describe('probe', () => {
     const keys = [bench.lock, bench.queue, bench.fence];
 
     for (const attempt of ['first', 'repeated']) {
-      const reply = await runScript(bench.redis, bench.scripts.probe, keys, [peer.channel, 'probe']);
+      const reply = await runScript(bench.redis, bench.scripts.probe, keys, [
+        peer.channel,
+        'probe',
+      ]);
 
       expect([attempt, reply]).toEqual([attempt, 1]);
       expect(await peer.heard()).toEqual(['probe']);
       expect(await bench.redis.exists(...keys)).toBe(0);
     }
+  });
+
+  it('fails on a server whose TIME answers zero in a script', async () => {
+    const bench = newBench();
+    const keys = [bench.lock, bench.queue, bench.fence];
+    const script = new RedisScript('probe', withoutTime(bench.scripts.probe.lua));
+
+    await expect(
+      runScript(bench.redis, script, keys, [bench.inboxPrefix, 'probe']),
+    ).rejects.toThrow('NOTIME');
+    expect(await bench.redis.exists(...keys)).toBe(0);
   });
 
   it('tells that nobody listens', async () => {

@@ -17,6 +17,7 @@ export interface ServerInfo {
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
+  if (/^role:active-replica/m.test(info)) throw activeReplicaError();
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
   }
@@ -39,6 +40,21 @@ export function noClusterError(cause: unknown): LockConfigError {
     `The server in 'connection' is not a node of a Redis Cluster (cluster-enabled no): pass its URL, or a Redis client instead of a Cluster`,
     undefined,
     { cause },
+  );
+}
+
+export function noTimeError(cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' cannot tell the time in a script: TIME answers 0 there, and without it neither fencing numbers nor leases are right; use Redis or Valkey`,
+    undefined,
+    { cause },
+  );
+}
+
+/** KeyDB alone has such servers. */
+function activeReplicaError(): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' is an active replica: two masters would grant the same lock to two holders; set active-replica no, and name the one master`,
   );
 }
 

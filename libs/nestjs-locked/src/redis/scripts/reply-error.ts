@@ -28,6 +28,11 @@ export function isNotInCluster(error: unknown): boolean {
   return error instanceof Error && error.message.includes('cluster support disabled');
 }
 
+/** The probe answers like this when TIME, which all fencing numbers and leases come from, answers zero in a script. */
+export function hasNoTime(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('NOTIME');
+}
+
 export function lacksRights(error: unknown): boolean {
   return (
     error instanceof Error && /NOPERM|No permission|can't run this command/i.test(error.message)
