@@ -1,19 +1,19 @@
 /** What a server says about itself, at the start and after every reconnect. */
 import { describe, expect, it } from '@jest/globals';
+import { RedisCluster } from 'dev-servers';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   openRedis,
   type RedisOptions,
 } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
-import { openAdmin } from '../support/open-locks.js';
+import { openAdmin, openLocksOn } from '../support/open-locks.js';
+import { runScriptsAs, withoutTime, withShardedPublish } from '../support/other-server.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
-import { timelessRedis } from '../support/timeless-redis.js';
 
 /** Notes the policies that it is told. */
 class Listener extends StoreEvents {
@@ -24,7 +24,7 @@ class Listener extends StoreEvents {
   }
 }
 
-async function openStore(connection: string | RedisOptions | RedisClient) {
+async function openStore(connection: string | RedisOptions) {
   const redis = openRedis(connection);
   const store = new RedisLockStore({
     client: redis.client,
@@ -66,16 +66,32 @@ describe('a node of a Redis Cluster', () => {
   });
 });
 
-describe('a server whose scripts get no time', () => {
-  it('is refused at the start, and what it needs is said', async () => {
+describe('a server that runs scripts in another way', () => {
+  it('is refused at the start if scripts get no time there', async () => {
     const server = await startRedisServer();
-    const client = timelessRedis(server.url);
-    const error = await openStore(client).catch((reason: unknown) => reason);
+    runScriptsAs(withoutTime);
+    const error = await openStore(server.url).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(
       /^The server in 'connection' cannot tell the time in a script: .*use Redis or Valkey$/,
     );
     expect(error).toMatchObject({ cause: { message: expect.stringContaining('NOTIME') } });
+  });
+
+  it('is refused at the start if PUBLISH must be in the slot of the keys', async () => {
+    const cluster = await RedisCluster.start({ replicasPerMaster: 0 });
+    afterTest(() => cluster.stop());
+    runScriptsAs(withShardedPublish);
+    const error = await openLocksOn({ cluster: cluster.startupNodes }).catch(
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(
+      /^The cluster in 'connection' publishes to the slot of a channel only: .*or one server$/,
+    );
+    expect(error).toMatchObject({
+      cause: { message: expect.stringMatching(/same slot|non local key/) },
+    });
   });
 });
 

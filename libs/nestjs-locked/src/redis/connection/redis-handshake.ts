@@ -1,15 +1,9 @@
 import { LockAbortedError, LockConfigError, LockStoreError } from '../../core/lock.errors.js';
 import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
-import {
-  hasNoTime,
-  isFromCluster,
-  isNotInCluster,
-  lacksRights,
-  refusesUser,
-} from '../scripts/reply-error.js';
+import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
-import { clusterError, noClusterError, noTimeError, type ServerInfo } from './server-info.js';
+import { clusterError, noClusterError, type ServerInfo, unsuitableServer } from './server-info.js';
 
 export interface RedisHandshakeOptions {
   readonly clock: Clock;
@@ -59,7 +53,7 @@ export class RedisHandshake {
 
   /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
   failed(reason: unknown): void {
-    const error = hasNoTime(reason) ? noTimeError(reason) : reason;
+    const error = unsuitableServer(reason) ?? reason;
     this.#lastError = error;
     if (this.#isRefusal(error)) this.#refuse({ cause: error });
   }
