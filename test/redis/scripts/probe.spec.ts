@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { RedisScript } from '../../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
-import { runScript } from '../../support/run-script.js';
 import { withoutTime } from '../../support/other-server.js';
+import { runScript } from '../../support/run-script.js';
 import { useScripts } from '../../support/use-scripts.js';
 
 const { newBench } = useScripts();
