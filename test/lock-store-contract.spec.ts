@@ -36,13 +36,16 @@ describe('InMemoryLockStore', () => {
   });
 });
 
-describe('RedisLockStore', () => {
+describe.each([
+  ['RESP2', 2],
+  ['RESP3', 3],
+] as const)('RedisLockStore, %s', (_, protocol) => {
   const redis = useRedis();
   let stores: ContractStores;
 
   beforeAll(async () => {
     const open = () => {
-      const client = new Redis(redis.url);
+      const client = new Redis(redis.url, { protocol });
       const options = { client, clock: systemClock, keyPrefix: 'lock:', leaseMs: LEASE_MS };
       const closeClient = async (): Promise<void> => client.disconnect();
       return opened(new RedisLockStore({ ...options, closeClient }));

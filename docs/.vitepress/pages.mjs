@@ -41,6 +41,7 @@ const SECTIONS = [
       ['redis', 'Connecting to Redis'],
       ['operations', 'Operations'],
       ['guarantees', 'Guarantees by topology'],
+      ['growth', 'When one server is not enough'],
       ['outages', 'Outages of Redis'],
       ['shutdown', 'Shutdown'],
       ['troubleshooting', 'Troubleshooting'],

@@ -1,9 +1,7 @@
 /** What is tried: each cell is one application, and what is expected of it. */
-import { RedisServer } from 'dev-servers';
-import { accessSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { Skipped } from './generated-app.mjs';
+import { delimiter } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { findServer, folderOf, startServer, versionOf } from './server-programs.mjs';
 import { appModule, consumer, main, spec, stockService } from './sources.mjs';
 
 const nest11 = { '@nestjs/common': '^11', '@nestjs/core': '^11', '@nestjs/testing': '^11' };
@@ -41,14 +39,18 @@ const LOAD_BUNDLE = `
   }
 `;
 
-/** Fails on a Redis. */
-const ASK_FOR_VERSION = `
-  import { Redis } from 'ioredis';
-  const redis = new Redis(process.env.REDIS_URL);
-  const [, version] = /valkey_version:(\\S+)/.exec(await redis.info('server'));
-  process.stdout.write(version);
-  redis.disconnect();
-`;
+const REDIS_7 = { program: 'redis-server', major: 7, suite: 'bookworm' };
+const REDIS_8 = { program: 'redis-server', major: 8, suite: 'trixie' };
+const VALKEY_8 = { program: 'valkey-server', major: 8, suite: 'trixie' };
+
+/** What depends on the server: the contract with RESP2 and RESP3, and each script and command for itself. */
+const SPECS_OF_THE_STORE = [
+  'test/lock-store-contract.spec.ts',
+  'test/cluster/contract.spec.ts',
+  'test/redis/scripts',
+  'test/redis/redis-lock-store',
+];
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 export const cells = [
   {
@@ -181,19 +183,36 @@ export const cells = [
     name: 'valkey-server',
     title: 'a Valkey server',
     async run(app) {
-      const server = await startValkey();
+      const program = findServer(VALKEY_8, app.folder);
+      const server = await startServer(program, app.folder);
       try {
         await app.install({ ...nest12, ...common, ioredis: '^6' }, { type: 'module' });
         writeApp(app, { suffix: '.js' });
         await app.run('tsc', ['-p', 'tsconfig.json']);
         exact(await app.run('node', ['dist/main.js'], { REDIS_URL: server.url }));
-        app.write('ask.mjs', ASK_FOR_VERSION);
-        return `Valkey ${await app.run('node', ['ask.mjs'], { REDIS_URL: server.url })}`;
+        return `Valkey ${versionOf(program)}`;
       } finally {
         await server.stop();
       }
     },
   },
+  ...[REDIS_7, REDIS_8, VALKEY_8].map((wanted) => ({
+    name: `servers-${wanted.program.replace('-server', '')}-${wanted.major}`,
+    title: `the contract of every store and the scripts on ${wanted.program} ${wanted.major}, RESP2 and RESP3`,
+    async run(app) {
+      const program = findServer(wanted, app.folder);
+      const server = await startServer(program, app.folder);
+      try {
+        const specs = await testsOfTheStore(app, {
+          REDIS_URL: server.url,
+          PATH: `${folderOf(program, app.folder)}${delimiter}${process.env['PATH']}`,
+        });
+        return `${wanted.program} ${versionOf(program)}: ${specs}`;
+      } finally {
+        await server.stop();
+      }
+    },
+  })),
 ];
 
 /** A small application with one service, and its compiler settings. */
@@ -221,30 +240,11 @@ function exact(output) {
   return undefined;
 }
 
-/** A server of the program that PATH has, even if there is a redis-server too. */
-async function startValkey() {
-  const path = process.env['PATH'] ?? '';
-  const found = path
-    .split(delimiter)
-    .map((folder) => join(folder, 'valkey-server'))
-    .find(isThere);
-  if (found === undefined) throw new Skipped('there is no valkey-server on PATH');
-  const folder = mkdtempSync(join(tmpdir(), 'valkey-only-'));
-  symlinkSync(found, join(folder, 'valkey-server'));
-  process.env['PATH'] = folder;
-  try {
-    return await RedisServer.start();
-  } finally {
-    process.env['PATH'] = path;
-    rmSync(folder, { recursive: true });
-  }
-}
-
-function isThere(file) {
-  try {
-    accessSync(file);
-    return true;
-  } catch {
-    return false;
-  }
+/** Runs specs of this tree, on the servers that `env` leads to. @returns {Promise<string>} how many passed */
+async function testsOfTheStore(app, env) {
+  const jest = ['--prefix', ROOT, 'run', '-s', 'test:jest', '--'];
+  const output = await app.run('npm', [...jest, ...SPECS_OF_THE_STORE], env);
+  const [line] = /^\d+ passed, 0 failed.*$/m.exec(output) ?? [];
+  if (line === undefined) throw new Error(`no test has run:\n${output}`);
+  return line;
 }

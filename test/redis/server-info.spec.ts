@@ -1,5 +1,6 @@
 /** What a server says about itself, at the start and after every reconnect. */
 import { describe, expect, it } from '@jest/globals';
+import { RedisCluster } from 'dev-servers';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import {
   openRedis,
@@ -9,7 +10,8 @@ import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/se
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
-import { openAdmin } from '../support/open-locks.js';
+import { openAdmin, openLocksOn } from '../support/open-locks.js';
+import { runScriptsAs, withoutTime, withShardedPublish } from '../support/other-server.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
 
@@ -61,6 +63,35 @@ describe('a node of a Redis Cluster', () => {
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(REFUSED);
     expect(error).toMatchObject({ cause: { message: expect.stringMatching(/^CLUSTERDOWN/) } });
+  });
+});
+
+describe('a server that runs scripts in another way', () => {
+  it('is refused at the start if scripts get no time there', async () => {
+    const server = await startRedisServer();
+    runScriptsAs(withoutTime);
+    const error = await openStore(server.url).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(
+      /^The server in 'connection' cannot tell the time in a script: .*use Redis or Valkey$/,
+    );
+    expect(error).toMatchObject({ cause: { message: expect.stringContaining('NOTIME') } });
+  });
+
+  it('is refused at the start if PUBLISH must be in the slot of the keys', async () => {
+    const cluster = await RedisCluster.start({ replicasPerMaster: 0 });
+    afterTest(() => cluster.stop());
+    runScriptsAs(withShardedPublish);
+    const error = await openLocksOn({ cluster: cluster.startupNodes }).catch(
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(
+      /^The cluster in 'connection' publishes to the slot of a channel only: .*or one server$/,
+    );
+    expect(error).toMatchObject({
+      cause: { message: expect.stringMatching(/same slot|non local key/) },
+    });
   });
 });
 
@@ -117,5 +148,14 @@ describe('readServerInfo', () => {
     const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n', false);
     expect(read).toThrow('is a READONLY replica, and locks need the master');
     expect(read).not.toThrow(LockConfigError);
+  });
+
+  it('refuses an active replica: it is one of two masters', () => {
+    const read = (): unknown =>
+      readServerInfo('redis_version:6.3.4\r\nrole:active-replica\r\n', false);
+    expect(read).toThrow(LockConfigError);
+    expect(read).toThrow(
+      "The server in 'connection' is an active replica: two masters would grant the same lock",
+    );
   });
 });

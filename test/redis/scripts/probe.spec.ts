@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { RedisScript } from '../../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
+import { withoutTime } from '../../support/other-server.js';
 import { runScript } from '../../support/run-script.js';
 import { useScripts } from '../../support/use-scripts.js';
 
@@ -20,6 +22,17 @@ describe('probe', () => {
       expect(await peer.heard()).toEqual(['probe']);
       expect(await bench.redis.exists(...keys)).toBe(0);
     }
+  });
+
+  it('fails on a server whose TIME answers zero in a script', async () => {
+    const bench = newBench();
+    const keys = [bench.lock, bench.queue, bench.fence];
+    const script = new RedisScript('probe', withoutTime(bench.scripts.probe.lua));
+
+    await expect(
+      runScript(bench.redis, script, keys, [bench.inboxPrefix, 'probe']),
+    ).rejects.toThrow('NOTIME');
+    expect(await bench.redis.exists(...keys)).toBe(0);
   });
 
   it('tells that nobody listens', async () => {

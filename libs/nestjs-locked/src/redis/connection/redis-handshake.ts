@@ -3,7 +3,7 @@ import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
 import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
-import { clusterError, noClusterError, type ServerInfo } from './server-info.js';
+import { clusterError, noClusterError, type ServerInfo, unsuitableServer } from './server-info.js';
 
 export interface RedisHandshakeOptions {
   readonly clock: Clock;
@@ -54,7 +54,8 @@ export class RedisHandshake {
   }
 
   /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
-  failed(error: unknown): void {
+  failed(reason: unknown): void {
+    const error = unsuitableServer(reason) ?? reason;
     this.#lastError = error;
     if (this.#isRefusal(error)) this.#refuse({ cause: error });
   }

@@ -1,4 +1,5 @@
 import { LockConfigError } from '../../core/lock.errors.js';
+import { hasNoTime, publishesToSlot } from '../scripts/reply-error.js';
 
 /** The oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
 const OLDEST_REDIS = [6, 2] as const;
@@ -17,6 +18,7 @@ export interface ServerInfo {
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
+  if (/^role:active-replica/m.test(info)) throw activeReplicaError();
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
   }
@@ -39,6 +41,32 @@ export function noClusterError(cause: unknown): LockConfigError {
     `The server in 'connection' is not a node of a Redis Cluster (cluster-enabled no): pass its URL, or a Redis client instead of a Cluster`,
     undefined,
     { cause },
+  );
+}
+
+/** What the answer to the probe says of a server on which the scripts cannot be right; undefined if it says nothing. */
+export function unsuitableServer(answer: unknown): LockConfigError | undefined {
+  if (hasNoTime(answer)) {
+    return new LockConfigError(
+      `The server in 'connection' cannot tell the time in a script: TIME answers 0 there, and without it neither fencing numbers nor leases are right; use Redis or Valkey`,
+      undefined,
+      { cause: answer },
+    );
+  }
+  if (publishesToSlot(answer)) {
+    return new LockConfigError(
+      `The cluster in 'connection' publishes to the slot of a channel only: a script cannot tell the waiters of its key there; use a cluster whose PUBLISH reaches every node, or one server`,
+      undefined,
+      { cause: answer },
+    );
+  }
+  return undefined;
+}
+
+/** KeyDB alone has such servers. */
+function activeReplicaError(): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' is an active replica: two masters would grant the same lock to two holders; set active-replica no, and name the one master`,
   );
 }
 

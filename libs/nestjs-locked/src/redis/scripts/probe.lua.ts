@@ -14,7 +14,7 @@ export const probeScript = ({ inCluster }: ScriptSettings): RedisScript =>
 -- returns the number of listeners
 local inbox = ARGV[1]${inCluster ? " .. '@' .. redis.call('CLUSTER', 'MYID')" : ''}
 if KEYS[1] then
-  redis.call('TIME')
+  if tonumber(redis.call('TIME')[1]) <= 0 then return redis.error_reply('NOTIME in scripts') end
   redis.call('SET', KEYS[1], '1', 'PX', 1000)
   redis.call('PEXPIRE', KEYS[1], 1000)
   redis.call('PTTL', KEYS[1])

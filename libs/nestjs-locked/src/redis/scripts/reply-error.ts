@@ -33,6 +33,16 @@ export function isNotInCluster(error: unknown): boolean {
   return error instanceof Error && error.message.includes('cluster support disabled');
 }
 
+/** The probe answers like this when TIME, which all fencing numbers and leases come from, answers zero in a script. */
+export function hasNoTime(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('NOTIME');
+}
+
+/** The probe gets this answer where PUBLISH is in truth SPUBLISH: all else that it uses is in the slot of its keys. */
+export function publishesToSlot(error: unknown): boolean {
+  return error instanceof Error && /do not hash to the same slot|non local key/.test(error.message);
+}
+
 export function lacksRights(error: unknown): boolean {
   return (
     error instanceof Error && /NOPERM|No permission|can't run this command/i.test(error.message)

@@ -1,0 +1,42 @@
+/** Whoever promises something on docs/guarantees.md names the test that fails when it is broken. */
+import { describe, expect, it } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readDocument, ROOT } from './markdown.js';
+import { namedTests, titlesIn } from './test-titles.js';
+
+const [promises = '', proofs = ''] =
+  readDocument('docs/guarantees.md').text.split('\n## What proves it\n');
+const rows = namedTests(proofs);
+
+describe('docs/guarantees.md', () => {
+  it('numbers its promises from G1, and proves each of them', () => {
+    const promised = new Set(promises.match(/\bG\d+\b/g));
+    const proved = rows.flatMap(({ number }) => (number ? [number] : []));
+    expect(proved).toEqual(proved.map((_, i) => `G${i + 1}`));
+    expect([...promised].sort(byNumber)).toEqual(proved);
+    expect(proved.length).toBeGreaterThan(30);
+  });
+
+  it('promises nothing in a table without a number', () => {
+    const tables = promises.match(/(?:^\|.*\n)+/gm) ?? [];
+    const numbered = tables.filter((table) => table.includes('| can two hold the same lock?'));
+    expect(numbered).toHaveLength(5);
+    for (const line of numbered.flatMap((table) => table.trimEnd().split('\n').slice(2))) {
+      expect(line).toMatch(/^\| G\d+ /);
+    }
+  });
+
+  const files = [...new Set(rows.map(({ file }) => file))];
+  it.each(files)('names tests that exist: %s', (file) => {
+    const path = join(ROOT, 'test', file);
+    expect(existsSync(path)).toBe(true);
+    const titles = titlesIn(readFileSync(path, 'utf8'));
+    const named = rows.filter((row) => row.file === file).map(({ test }) => test);
+    expect(named.filter((test) => !titles.has(test))).toEqual([]);
+  });
+});
+
+function byNumber(one: string, other: string): number {
+  return Number(one.slice(1)) - Number(other.slice(1));
+}

@@ -1,0 +1,46 @@
+import ts from 'typescript';
+
+/** A row of a table that names a test. */
+export interface NamedTest {
+  /** Of the rule or promise that it proves, as R12; undefined for a defect, which has none. */
+  readonly number: string | undefined;
+  readonly file: string;
+  readonly test: string;
+}
+
+/** The last two cells of each row are file and test; the first of the others is a number, if it is not empty. */
+export function namedTests(text: string): NamedTest[] {
+  return [...text.matchAll(/^\|(.*)\|$/gm)].flatMap(([, line = '']) => {
+    const cells = line.split('|').map((cell) => cell.trim());
+    const [test = '', file = ''] = cells.toReversed();
+    if (!file.startsWith('`')) return []; // the head of a table, or another table
+    const number = /^[A-Z]\d+$/.exec(cells[0] ?? '')?.[0];
+    return [{ number, file: file.slice(1, -1), test }];
+  });
+}
+
+/** The texts by which the calls of `test`, `it` and `fault` name tests, as they are written. */
+export function titlesIn(source: string): Set<string> {
+  const titles = new Set<string>();
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node) && isTest(node.expression)) {
+      for (const argument of node.arguments) {
+        if (ts.isStringLiteralLike(argument)) titles.add(argument.text);
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile('test.ts', source, ts.ScriptTarget.Latest));
+  return titles;
+}
+
+/** `test`, `it` and `fault`, or `each` of the first two with its table. */
+function isTest(callee: ts.Expression): boolean {
+  if (ts.isIdentifier(callee)) return ['test', 'it', 'fault'].includes(callee.text);
+  return (
+    ts.isCallExpression(callee) &&
+    ts.isPropertyAccessExpression(callee.expression) &&
+    callee.expression.name.text === 'each' &&
+    isTest(callee.expression.expression)
+  );
+}
