@@ -49,6 +49,7 @@ const SPECS_OF_THE_STORE = [
   'test/cluster/contract.spec.ts',
   'test/redis/scripts',
   'test/redis/redis-lock-store',
+  'test/redis/wait-replicas.spec.ts',
 ];
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 

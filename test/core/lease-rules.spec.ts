@@ -616,6 +616,25 @@ describe('a hand-over that was not answered', () => {
     }
     expect(takenBack).toEqual(new Set([token, requeue.command.newToken]));
   });
+
+  it.each([
+    ['released', true],
+    ['lost', false],
+  ] as const)(
+    'and was not carried out: the release alone tells, and says %s',
+    async (kind, isOurs) => {
+      const { store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
+      const { hold, token } = await held();
+      wanted(token);
+      void engine.acquire(KEY).catch(() => {});
+      const released = hold.release();
+      (await store.next('requeue')).reply({ ...unknown, neverRan: true });
+      const alone = await store.next('release');
+      expect(alone.command.token).toBe(token);
+      alone.reply({ kind });
+      expect(await released).toBe(isOurs);
+    },
+  );
 });
 
 describe('a single try whose answer lies unread while the event loop is blocked', () => {

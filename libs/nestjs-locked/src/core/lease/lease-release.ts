@@ -50,11 +50,14 @@ export class LeaseRelease {
     const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs });
     // What this lease has left is taken back before the next request takes back anything of its own.
     const isUnknown = reply.kind === 'unknown' && reply.wasReleased === undefined;
-    if (isUnknown) void this.#parts.cleanUp.release(old, until, this.forget);
-    else this.forget();
+    const released = isUnknown ? this.#parts.cleanUp.release(old, until, this.forget) : undefined;
+    if (!isUnknown) this.forget();
     next.onFirstReply(reply);
-    if (isUnknown) throw this.#unknown(reply.cause);
-    return reply.kind === 'unknown' ? reply.wasReleased === true : reply.wasLost !== true;
+    if (!isUnknown) return reply.kind === 'unknown' ? reply.wasReleased === true : !reply.wasLost;
+    // Nothing was done, so the answer to the release alone is the answer to this.
+    const alone = reply.neverRan === true ? await released : undefined;
+    if (alone !== undefined && alone.kind !== 'unknown') return alone.kind === 'released';
+    throw this.#unknown(reply.cause);
   }
 
   /** Frees a lease that may only have been believed lost, now that the work under it has ended. */
