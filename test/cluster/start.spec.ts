@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RedisServer } from 'dev-servers';
 import { Cluster, Redis } from 'ioredis';
-import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  LockAbortedError,
+  LockConfigError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { hashSlot } from '../../libs/nestjs-locked/src/redis/cluster/hash-slot.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
@@ -181,6 +188,40 @@ describe('a lock service on a Redis Cluster', () => {
       /^Cannot find the masters of the cluster within \d+ ms, at the Redis Cluster: \S+:\d+: /,
     );
     expect(error.message).toContain(`:${gone.port}: `);
+  });
+
+  it('does not take a node that has not joined the cluster for all of it', async () => {
+    const lone = await startRedisServer('--cluster-enabled', 'yes');
+    const client = newCluster([{ port: lone.port }]);
+    const { store, events } = newRedisStore(client, { leaseMs: 1_500, startMs: 600 });
+    const error = (await store.open(events).catch((reason: unknown) => reason)) as Error;
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error.message).toMatch(
+      /^Cannot find the masters of the cluster within \d+ ms, .* knows no/,
+    );
+  });
+
+  it('asks no further node once it is closed', async () => {
+    const asked = new Set<number>();
+    const silent = await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const server = createServer((socket) => {
+          asked.add(socket.localPort as number);
+          socket.on('error', () => {}).resume();
+        });
+        server.listen(0, '127.0.0.1');
+        await once(server, 'listening');
+        afterTest(() => void server.close());
+        return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
+      }),
+    );
+    const { store, events } = newRedisStore(newCluster(silent));
+    const opening = store.open(events).catch((reason: unknown) => reason);
+    await eventually(() => expect(asked.size).toBe(1));
+    await store.close();
+    expect(await opening).toBeInstanceOf(LockAbortedError);
+    await sleep(1_500); // longer than one node may take
+    expect(asked.size).toBe(1);
   });
 
   it('says that the password is wrong', async () => {

@@ -1,9 +1,16 @@
 /** A free lock comes with one fencing number; more are reserved when calls here take turns. */
 import { describe, expect, it } from '@jest/globals';
+import { assembleParts } from '../../libs/nestjs-locked/src/core/engine/assemble-parts.js';
+import type { EngineParts } from '../../libs/nestjs-locked/src/core/lease/engine-parts.js';
+import { QueuesByKey } from '../../libs/nestjs-locked/src/core/lease/queues-by-key.js';
+import {
+  resolveLockOptions,
+  resolveServiceOptions,
+} from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { FENCE_BLOCK } from '../../libs/nestjs-locked/src/core/store/fence-block.js';
-import { settled } from '../support/fake-clock.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
-import { granted, unknown } from '../support/scripted-store.js';
+import { granted, ScriptedStore, unknown } from '../support/scripted-store.js';
 
 const FIRST = 100;
 
@@ -150,5 +157,32 @@ describe('a lease that calls have shared', () => {
     void lock.release();
     void (await second).release();
     expect((await store.next('release')).command).toMatchObject({ used: FIRST + 1 });
+  });
+});
+
+describe('a number that the database wants raised', () => {
+  it('is not given out before the store has reserved it, as while the key moves to another server', async () => {
+    const clock = new FakeClock();
+    const store = new ScriptedStore();
+    const options = resolveServiceOptions({});
+    const supplies = { store, options, clock, report: () => {}, random: () => 0 };
+    const parts: EngineParts = assembleParts(supplies, () => queues);
+    const queues = new QueuesByKey(parts);
+    const entering = queues.enter(KEY, resolveLockOptions(undefined, options), false);
+    const ask = await store.next('acquire');
+    ask.reply(one(ask.command.token));
+    const hold = await entering;
+
+    const refused = hold.raiseFence(FIRST + 10);
+    const short = await store.next('renew');
+    expect(short.command).toMatchObject({ used: FIRST + 10, reserves: true });
+    short.reply(renewed(0));
+    await expect(refused).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED', key: KEY });
+    expect(hold.fencingToken).toBe(FIRST);
+
+    const raised = hold.raiseFence(FIRST + 10);
+    (await store.next('renew')).reply(renewed(FIRST + 10 + FENCE_BLOCK));
+    await raised;
+    expect(hold.fencingToken).toBe(FIRST + 11);
   });
 });

@@ -149,14 +149,18 @@ export class RedisLockStore implements LockStore {
     // A start that waits for a short time only, or not at all, must not keep later attempts from being successful.
     const limitMs = this.#isRepeated ? Math.max(startMs, START_MS) : startMs;
     this.#isRepeated = true;
+    // What an attempt to open reports that fails afterwards would never be taken back.
+    const early: (() => void)[] = [];
+    let isOpen = false;
+    const whenOpen = (tell: () => void): void => void (isOpen ? tell() : early.push(tell));
     try {
       const servers = await this.#servers.open(
         {
           message: (message) => listener.message(message),
           subscribed: (part) => listener.reconnected(part),
           inboxLost: (part) => listener.inboxLost(part),
-          lost: (cause, part) => listener.storeLost(cause, part),
-          back: (part) => listener.storeBack(part),
+          lost: (cause, part) => whenOpen(() => listener.storeLost(cause, part)),
+          back: (part) => whenOpen(() => listener.storeBack(part)),
           connected: (server, part) => {
             listener.reconnected(part);
             this.#tellEviction(server, part, listener);
@@ -167,6 +171,8 @@ export class RedisLockStore implements LockStore {
       );
       await this.directory.enter();
       for (const [part, server] of servers) this.#tellEviction(server, part, listener);
+      isOpen = true;
+      for (const tell of early) tell();
     } catch (error) {
       await this.directory.leave();
       this.#servers.close();

@@ -1,4 +1,4 @@
-import type { LockLostReason, LockStoreError } from '../lock.errors.js';
+import { type LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { unreachable } from '../runtime/unreachable.js';
 import { renewalDueAt } from '../store/lease-timing.js';
@@ -363,7 +363,16 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     const cause = await this.prolong(hold, this.#leaseMs);
     hold.assertHeld();
     if (cause !== undefined) throw cause;
+    if (this.#numbers.areSpent) throw this.#noNumbers(); // as long as the key is moving to another server
     return this.#numbers.next();
+  }
+
+  #noNumbers(): LockStoreError {
+    const reason = 'Redis has renewed the lease, but could not reserve fencing tokens; try again';
+    return new LockStoreError(
+      `Cannot raise the fencing token of lock '${this.key}': ${reason}`,
+      this.key,
+    );
   }
 
   get isSuspect(): boolean {

@@ -92,13 +92,12 @@ export class ClusterCommands implements CommandRunner {
   /** Follows a command after those for the same key that are on a detour already. */
   async #inTurn(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
     const { keys, whileMoving } = detour.command;
-    const [key] = keys;
-    if (key === undefined || whileMoving?.afterMs === 0) return this.#follow(detour, failure);
-    const ahead = this.#detours.get(key) ?? Promise.resolve();
+    if (whileMoving?.afterMs === 0) return this.#follow(detour, failure);
+    const ahead = Promise.all(keys.map(async (key) => this.#detours.get(key)));
     const followed = ahead.then(() => this.#follow(detour, failure));
-    this.#detours.set(key, followed);
+    for (const key of keys) this.#detours.set(key, followed);
     const outcome = await followed;
-    if (this.#detours.get(key) === followed) this.#detours.delete(key);
+    for (const key of keys) if (this.#detours.get(key) === followed) this.#detours.delete(key);
     return outcome;
   }
 

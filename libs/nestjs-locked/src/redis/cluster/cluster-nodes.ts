@@ -41,6 +41,7 @@ export class ClusterNodes {
   #looking: Promise<void> | undefined;
   #cancelLook: (() => void) | undefined;
   #onChange: (() => void)[] = [];
+  readonly #end = new AbortController();
 
   constructor(
     client: RedisCluster,
@@ -111,6 +112,7 @@ export class ClusterNodes {
   close(): void {
     this.#isClosed = true;
     this.#cancelLook?.();
+    this.#end.abort();
     for (const node of this.all) node.close();
     this.#changed();
   }
@@ -167,7 +169,7 @@ export class ClusterNodes {
   /** Whoever is there knows best; if none of them answers, the client's own addresses are tried. */
   async #view(from: readonly string[]): Promise<ClusterView> {
     const lookAt = (nodes: readonly string[]): Promise<ClusterView> =>
-      lookAtCluster(this.#client, nodes, this.#options.clock, LOOK_LIMIT_MS);
+      lookAtCluster(this.#client, nodes, this.#options.clock, LOOK_LIMIT_MS, this.#end.signal);
     return from.length === 0 ? lookAt([]) : lookAt(from).catch(() => lookAt([]));
   }
 

@@ -15,19 +15,25 @@ export interface ClusterView {
 /** How long one node may take to say what it knows, before the next one is asked. */
 const NODE_LIMIT_MS = 1_000;
 
+/** How long the connection to a node that is silent may take to close in good order. */
+const DISCONNECT_MS = 500;
+
 /**
  * Asks the cluster who serves what, through a duplicate of the user's client that is closed again: so the addresses,
  * their names and their translation are ioredis' affair.
  *
  * @param from addresses to ask; if there are none, those that the client was made with
- * @throws the error of the node that was asked last
+ * @param signal nobody wants to know any more; without it, a look at nodes that are silent would keep the process alive
+ * @throws the error of the node that was asked last, or the reason of `signal`
  */
 export async function lookAtCluster(
   client: RedisCluster,
   from: readonly string[],
   clock: Clock,
   limitMs: number,
+  signal: AbortSignal,
 ): Promise<ClusterView> {
+  signal.throwIfAborted();
   const eyes = client.duplicate(from.map(hostAndPort), {
     lazyConnect: true,
     enableReadyCheck: false, // a cluster that lacks a master is worth looking at, too
@@ -39,8 +45,11 @@ export async function lookAtCluster(
     shardedSubscribers: false,
     scripts: undefined,
     himportFieldsets: undefined,
+    redisOptions: { ...client.options.redisOptions, disconnectTimeout: DISCONNECT_MS },
   });
   let reason: unknown;
+  const end = (): void => eyes.disconnect();
+  signal.addEventListener('abort', end);
   eyes.on('error', () => {}); // it says only that all nodes have failed
   eyes.on('node error', (cause, address) => {
     reason = new Error(`${address}: ${cause.message}`, { cause });
@@ -48,10 +57,16 @@ export async function lookAtCluster(
   try {
     await withinLimit(clock, limitMs, 'find the masters of the cluster', () => eyes.connect());
     const masters = eyes.nodes('master').map((node) => [addressOf(node), node] as const);
+    if (masters.length === 0) {
+      // It has not joined the cluster yet, or has left it.
+      reason = new Error('the node that was asked knows no master with slots');
+      throw reason;
+    }
     return { masters: new Map(masters), slots: eyes.slots.map(([master]) => master) };
   } catch (error) {
     throw reason ?? error;
   } finally {
+    signal.removeEventListener('abort', end);
     eyes.disconnect();
   }
 }
