@@ -1,12 +1,15 @@
-import type { AcquireCommand, AcquireReply, LockStore } from '../core/store/lock-store.js';
+import type { AcquireCommand, AcquireReply, Busy, LockStore } from '../core/store/lock-store.js';
+
+/** Not taken, because of another key. */
+const WAS_FREE: Busy = { kind: 'busy', remainingMs: 0, wasFree: true };
 
 /**
  * Takes keys that cannot be in one command, because they are in different slots of a cluster: one after the other, each
  * with a single try, and all or none. Of two calls that want some of the same keys at once, one gets all of its own,
  * because both begin at the same end.
  *
- * @returns `granted` for every command, or `busy` for every command, or `unknown` for every command: then some may have
- * been granted
+ * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one that was not answered, and for each
+ * before it whose release was not
  */
 export async function acquireInTurn(
   store: Pick<LockStore, 'acquire' | 'release'>,
@@ -15,23 +18,24 @@ export async function acquireInTurn(
   const granted: AcquireReply[] = [];
   for (const command of commands) {
     const reply = await store.acquire(command);
-    if (reply.kind === 'unknown') {
-      const { cause, isLasting = false } = reply;
-      return commands.map(() => ({ kind: 'unknown', cause, isLasting }));
+    if (reply.kind !== 'granted') {
+      const released = await giveBack(store, commands.slice(0, granted.length));
+      const untouched = commands.slice(granted.length + 1).map(() => WAS_FREE);
+      return [...released, reply, ...untouched];
     }
-    if (reply.kind === 'granted') {
-      granted.push(reply);
-      continue;
-    }
-    const given = commands.slice(0, granted.length);
-    const released = await Promise.all(
-      given.map(({ key, token }) => store.release({ key, token, used: 0 })),
-    );
-    const failed = released.find((outcome) => outcome.kind === 'unknown');
-    if (failed?.kind === 'unknown') return commands.map(() => failed);
-    return commands.map((other) =>
-      other === command ? reply : { kind: 'busy', remainingMs: 0, wasFree: true },
-    );
+    granted.push(reply);
   }
   return granted;
+}
+
+function giveBack(
+  store: Pick<LockStore, 'release'>,
+  commands: readonly AcquireCommand[],
+): Promise<AcquireReply[]> {
+  return Promise.all(
+    commands.map(async ({ key, token }) => {
+      const reply = await store.release({ key, token, used: 0 });
+      return reply.kind === 'unknown' ? { ...reply, neverRan: false } : WAS_FREE;
+    }),
+  );
 }

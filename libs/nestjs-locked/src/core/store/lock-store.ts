@@ -211,8 +211,9 @@ export interface LockStore {
   /** Asks for a lease, and joins the queue if it is not free. */
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
-   * Single tries that succeed together or not at all: `granted` for every command, or `busy` for every one. If it is
-   * `busy`, the holders were asked for the keys, as by a single try, and nothing else has changed.
+   * Single tries that succeed together or not at all: `granted` for every command, or for none. If it is `busy`, the
+   * holders were asked for the keys, as by a single try, and nothing else has changed. A store of several parts may
+   * answer `busy` for some and `unknown` for others.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   /** Looks again whether it is a waiter's turn. */

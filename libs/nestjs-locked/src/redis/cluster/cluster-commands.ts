@@ -108,9 +108,14 @@ export class ClusterCommands implements CommandRunner {
   async #follow(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
     const { command, slot, dueAt } = detour;
     let mayHaveRun = failure?.neverRan === false;
-    let last = failure ?? noNode(command, slot);
+    const reason =
+      this.#nodes.ofSlot(slot) === undefined
+        ? `no master of the cluster is known for slot ${slot}`
+        : 'an earlier command for its key was on its way for too long';
+    let last = failure ?? notSent(command, reason);
     for (;;) {
       const next = await this.#next(detour, last);
+      if (this.#nodes.isClosed) return { ...last, neverRan: !mayHaveRun };
       if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun };
       if (next === undefined) continue;
       const outcome = await next.node.connections.commands.run(next.command, unchanged, dueAt);
@@ -184,7 +189,7 @@ function afterAsking(command: RedisCommand): RedisCommand {
   };
 }
 
-function noNode({ action }: RedisCommand, slot: number): CommandFailure {
-  const message = `Cannot ${action}: no master of the cluster is known for slot ${slot}`;
-  return { kind: 'failed', cause: new LockStoreError(message), neverRan: true };
+function notSent({ action }: RedisCommand, reason: string): CommandFailure {
+  const cause = new LockStoreError(`Cannot ${action}: ${reason}`);
+  return { kind: 'failed', cause, neverRan: true };
 }

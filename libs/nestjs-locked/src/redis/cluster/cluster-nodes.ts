@@ -9,8 +9,9 @@ import { ClusterNode } from './cluster-node.js';
 import { ClusterOutages } from './cluster-outages.js';
 import { type ClusterView, lookAtCluster } from './cluster-view.js';
 
-/** How long to wait before the cluster is looked at, or looked at again. */
+/** How long to wait before the cluster is looked at. If that did not help, the pause grows up to a second. */
 const LOOK_AFTER_MS = 250;
+const LONGEST_PAUSE_MS = 1_000;
 
 /** How long a look may take altogether. */
 const LOOK_LIMIT_MS = 5_000;
@@ -40,6 +41,7 @@ export class ClusterNodes {
   #isClosed = false;
   #looking: Promise<void> | undefined;
   #cancelLook: (() => void) | undefined;
+  #pauseMs = LOOK_AFTER_MS;
   #onChange: (() => void)[] = [];
   readonly #end = new AbortController();
 
@@ -137,8 +139,9 @@ export class ClusterNodes {
   /** What is known may be wrong. */
   lookSoon(): void {
     if (this.#cancelLook !== undefined || this.#isClosed) return;
-    this.#cancelLook = this.#options.clock.after(LOOK_AFTER_MS, () => {
+    this.#cancelLook = this.#options.clock.after(this.#pauseMs, () => {
       this.#cancelLook = undefined;
+      this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
       this.look().catch(() => this.lookSoon());
     });
   }
@@ -196,6 +199,7 @@ export class ClusterNodes {
       if (!masters.has(node.address) && node.guestUntil <= now) this.#drop(node);
     this.#outages.review();
     if (this.all.some(({ connections }) => !connections.isReady)) this.lookSoon();
+    else this.#pauseMs = LOOK_AFTER_MS;
     this.#changed();
   }
 

@@ -1,0 +1,60 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type {
+  AcquireReply,
+  ReleaseReply,
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { acquireInTurn } from '../../libs/nestjs-locked/src/redis/acquire-in-turn.js';
+
+const cause = new LockStoreError('the cable is out');
+const granted = { kind: 'granted', token: 't', fence: 1, blockEnd: 1, waiters: 0 } as const;
+const busy = { kind: 'busy', remainingMs: 100 } as const;
+const unknown = { kind: 'unknown', cause, neverRan: true } as const;
+const wasFree = { kind: 'busy', remainingMs: 0, wasFree: true };
+
+/** What becomes of three keys. */
+async function take(
+  acquires: readonly AcquireReply[],
+  released: ReleaseReply = { kind: 'released' },
+) {
+  const sent: string[] = [];
+  const replies = [...acquires];
+  const store = {
+    acquire: async ({ key }: { key: string }) => {
+      sent.push(`acquire ${key}`);
+      return replies.shift() as AcquireReply;
+    },
+    release: async ({ key, token }: { key: string; token: string }) => {
+      sent.push(`release ${key} ${token}`);
+      return released;
+    },
+  };
+  const commands = ['a', 'b', 'c'].map((key) => {
+    return { key, token: `of ${key}`, leaseMs: 1_000, nowait: true };
+  });
+  return { outcome: await acquireInTurn(store, commands), sent };
+}
+
+describe('acquireInTurn', () => {
+  it('takes one key after the other', async () => {
+    const { outcome, sent } = await take([granted, granted, granted]);
+    expect(outcome).toEqual([granted, granted, granted]);
+    expect(sent).toEqual(['acquire a', 'acquire b', 'acquire c']);
+  });
+
+  it('gives back what it has, and asks for no more, when one is taken', async () => {
+    const { outcome, sent } = await take([granted, busy]);
+    expect(outcome).toEqual([wasFree, busy, wasFree]);
+    expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a']);
+  });
+
+  it('says of the one that was not answered that nobody knows, and of no other', async () => {
+    const { outcome } = await take([granted, unknown]);
+    expect(outcome).toEqual([wasFree, unknown, wasFree]);
+  });
+
+  it('says of a key that may still be taken that nobody knows, however the release failed', async () => {
+    const { outcome } = await take([granted, busy], unknown);
+    expect(outcome).toEqual([{ ...unknown, neverRan: false }, busy, wasFree]);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { ClusterOutages } from '../../libs/nestjs-locked/src/redis/cluster/cluster-outages.js';
+
+const cause = new LockStoreError('silent');
+
+function outages(...withSlots: string[]) {
+  const slots = new Set(withSlots);
+  const told: string[] = [];
+  const listener = {
+    lost: (_cause: LockStoreError, part: string) => void told.push(`lost ${part}`),
+    back: (part: string) => void told.push(`back ${part}`),
+  };
+  return { slots, told, it: new ClusterOutages(listener, (address) => slots.has(address)) };
+}
+
+describe('ClusterOutages', () => {
+  it('tells of a node with slots once when it is lost, and once when it is back', () => {
+    const { it: of, told } = outages('a');
+    of.begins('a', cause);
+    of.begins('a', cause);
+    of.ends('a');
+    of.ends('a');
+    expect(told).toEqual(['lost a', 'back a']);
+  });
+
+  it('ends the outage of a node whose slots have gone, and begins one when it gets some', () => {
+    const { it: of, told, slots } = outages('a');
+    of.begins('a', cause);
+    slots.delete('a');
+    of.review();
+    expect(told).toEqual(['lost a', 'back a']);
+    slots.add('a');
+    of.review();
+    expect(told).toEqual(['lost a', 'back a', 'lost a']);
+  });
+
+  it('says nothing of a node without slots', () => {
+    const { it: of, told } = outages();
+    of.begins('b', cause);
+    of.ends('b');
+    expect(told).toEqual([]);
+  });
+});
