@@ -979,8 +979,8 @@ export const TABLE = [
   {
     name: 'hand-over without an answer that is not taken back',
     file: `${SOURCES}core/lease/lease-release.ts`,
-    from: 'void this.#parts.cleanUp.release(old, until, this.forget);',
-    to: 'this.forget();',
+    from: 'isUnknown ? this.#parts.cleanUp.release(old, until, this.forget) : undefined',
+    to: 'undefined',
     breaks: 'what an unanswered command may have left is taken back',
     specs: LEASES,
   },
