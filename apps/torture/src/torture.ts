@@ -64,7 +64,7 @@ export async function torture(options: TortureOptions): Promise<number> {
       fairMs: FAIR_MS,
       excusedShare: EXCUSED_SHARE,
     });
-    const violations = [...verdict.violations, ...(await residue(stage.admin))];
+    const violations = [...verdict.violations, ...(await residue(stage))];
     console.log(
       `seed ${options.seed}, ${options.seconds} s, ${crew.started} processes, stage ${stage.kind}`,
     );

@@ -70,7 +70,7 @@ function wrongRefusal(
     case 'LOCK_STORE_FAILED': {
       const stalled = { from: call.askedAt - AT_ONCE_MS, until: at };
       const isExplained =
-        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }) ||
+        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }, call.keys) ||
         disturbances.stalledMs(call.process, stalled) > 0;
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;

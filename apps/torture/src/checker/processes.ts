@@ -39,7 +39,7 @@ export function processViolations({ history, disturbances, calls }: Facts): stri
         const tookMs = entry.at - begun.at;
         const during = { from: begun.at, until: entry.at };
         const limitMs =
-          begun.shutdownMs + CLOSE_MS + disturbances.hinderedMs(entry.process, during);
+          begun.shutdownMs + CLOSE_MS + disturbances.hinderedMs(entry.process, during, 'all');
         if (tookMs > limitMs) {
           violations.push(
             `${entry.process} took ${tookMs.toFixed(0)} ms to close, with a shutdownMs of ${begun.shutdownMs}`,

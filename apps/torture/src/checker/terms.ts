@@ -94,7 +94,8 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
   if (isSeveral(call)) return violations; // the first key was held while the others were waited for
   const marginMs = Math.max(5, call.leaseMs / 100);
   const asked = { from: call.askedAt, until: from };
-  const wasSlow = disturbances.wasRedisUnwell(asked) || disturbances.stalledMs(process, asked) > 0;
+  const wasSlow =
+    disturbances.wasRedisUnwell(asked, call.keys) || disturbances.stalledMs(process, asked) > 0;
   const least = Math.min(
     call.maxHoldMs,
     wasSlow ? call.leaseMs / 2 : call.leaseMs - marginMs - SLACK_MS,
@@ -135,7 +136,7 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
         return (
           (!call.renew && lost.at >= from + call.leaseMs / 2 - SLACK_MS) ||
           forgotten.mayBeForgotten(section, lost.at) ||
-          disturbances.wasRedisUnwell(recently) ||
+          disturbances.couldNotRenew(recently, key) ||
           disturbances.stalledMs(process, recently) > 0
         );
       default:
@@ -152,10 +153,11 @@ function releaseViolations(section: OwnSection, { disturbances, forgotten }: Fac
   const { call, id, key, lease } = section;
   if (call.released?.answer !== true || call.endedAt === undefined) return [];
   const since = { from: call.endedAt - lease.lengthMs, until: call.released.at };
-  if (disturbances.wasRedisUnwell(since)) return []; // the answer to a repeated command cannot tell
+  if (disturbances.wasRedisUnwell(since, [key])) return []; // the answer to a repeated command cannot tell
   const wasTaken = disturbances.faults.some(
     ({ forgets, at, until }) =>
       typeof forgets === 'object' &&
+      'key' in forgets &&
       forgets.key === key &&
       at > section.from &&
       until < (call.endedAt as number) - SLACK_MS,
@@ -182,13 +184,14 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
   if (forgotten.mayConcern(key, between)) return [];
   // It already had the key, as one of several, and does not know that a fault took it away. That is covered by
   // exclusion.
-  if (forgotten.excuses(next, next.from)) return [];
+  if (forgotten.excuses([next], { from: next.from, until: next.from })) return [];
   const violations: string[] = [];
   const keptUntil = section.from + call.holdAtLeastMs;
   // With several keys, each counts from its own beginning, which cannot be seen.
   const isReleased =
     call.released?.answer !== 'unknown' && call.lost === undefined && !isSeveral(call);
-  if (isReleased && next.from < keptUntil - SLACK_MS && !disturbances.wasRedisUnwell(between)) {
+  const wasUnwell = disturbances.wasRedisUnwell(between, [key]);
+  if (isReleased && next.from < keptUntil - SLACK_MS && !wasUnwell) {
     const early = (keptUntil - next.from).toFixed(0);
     violations.push(`${next.id} got ${key} ${early} ms before the end of holdAtLeastMs of ${id}`);
   }
@@ -196,7 +199,7 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
     const { at } = call.lost;
     const recently = { from: at - lease.lengthMs, until: next.from };
     const isHindered =
-      disturbances.wasRedisUnwell(recently) ||
+      disturbances.wasRedisUnwell(recently, [key]) ||
       disturbances.stalledMs(section.process, recently) > 0;
     // No hold begins with less than half of the short lease that a waiter is handed.
     const runsOut = isHindered ? at : section.from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;

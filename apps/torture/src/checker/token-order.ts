@@ -17,7 +17,9 @@ export function tokenViolations({ sections, forgotten }: Facts, { excused }: Exc
     if (before?.token === undefined || token > before.token) {
       highest.set(key, section);
     } else if (before.hold !== section.hold) {
-      if (token < before.token && forgotten.excuses(section, section.from)) excused.add(section);
+      const at = { from: section.from, until: section.from };
+      const isOlder = token < before.token;
+      if (isOlder && forgotten.excuses([section], at)) excused.add(section);
       else behind.set(before, [...(behind.get(before) ?? []), section]);
     }
   }

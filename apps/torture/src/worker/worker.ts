@@ -70,7 +70,7 @@ class Worker {
     const { breaks, services } = this.#task;
     const [service] = services;
     if (service === undefined) return () => {};
-    return sabotage(breaks, service.redisUrl);
+    return sabotage(breaks, service.redis);
   }
 
   #obey(order: Order, finish: () => void): void {
