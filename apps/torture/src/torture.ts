@@ -30,7 +30,7 @@ export async function torture(options: TortureOptions): Promise<number> {
   const random = new SeededRandom(options.seed);
   const folder = mkdtempSync(join(tmpdir(), 'torture-'));
   const history = new HistoryFile(join(folder, 'history.jsonl'));
-  const stage = await startStage(options.stage, random, folder);
+  const stage = await startStage(options.stage, random, folder, history);
   const stopHeartbeat = watchHeartbeat((since, at) =>
     history.append({ kind: 'stalled', at, since, process: MAIN_PROCESS }),
   );

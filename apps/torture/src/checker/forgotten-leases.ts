@@ -1,4 +1,4 @@
-import type { Fault } from '../history/entry.js';
+import type { Fault, Promoted } from '../history/entry.js';
 import { isSeveral } from './call.js';
 import type { Disturbances } from './disturbances.js';
 import { type Interval, overlaps } from './intervals.js';
@@ -81,10 +81,12 @@ export class ForgottenLeases {
 
   /** Its own deadline ends every lease that cannot be renewed any more. */
   #noticedBy({ key, process, lease, isRenewed }: Section, fault: Fault, at: number): number {
-    const deadline = fault.until + lease.lengthMs + ROUND_TRIP_MS;
-    if (!isRenewed) return deadline;
     const since = { from: fault.at, until: at };
     const hinderedMs = this.#disturbances.hinderedMs(process, since, [key]);
+    // A master that was replaced goes on for a while, for a process that could not hear of it because it stood still.
+    const prolongedMs = isPromotion(fault) ? hinderedMs : 0;
+    const deadline = fault.until + prolongedMs + lease.lengthMs + ROUND_TRIP_MS;
+    if (!isRenewed) return deadline;
     const reconnectMs = this.#disturbances.wasRedisInTrouble(since, [key]) ? RECONNECT_MS : 0;
     return Math.min(
       deadline,
@@ -98,12 +100,16 @@ function forgets({ forgets: what }: Fault, key: string): boolean {
   return 'key' in what ? what.key === key : key in what.unknownTo.leases;
 }
 
+function isPromotion(fault: Fault): fault is Fault & { forgets: { unknownTo: Promoted } } {
+  return typeof fault.forgets === 'object' && 'unknownTo' in fault.forgets;
+}
+
 /**
- * The time from which somebody else may have got the key because of this fault. A replica that knew of the lease when it
- * became master keeps the key for it, at least until the end that it knew.
+ * The time from which somebody else may have got the key because of this fault. A replica that knew of the lease when
+ * it became master keeps the key for it, at least until the end that it knew.
  */
 function forgottenFrom({ call, key, process, from, lease }: Section, fault: Fault): number {
-  if (typeof fault.forgets !== 'object' || !('unknownTo' in fault.forgets)) return fault.at;
+  if (!isPromotion(fault)) return fault.at;
   const { cutAt, leases } = fault.forgets.unknownTo;
   // Of several keys, the first may have been granted long after they were asked for, and unseen.
   const grantedBy = call !== undefined && isSeveral(call) ? from : lease.from;

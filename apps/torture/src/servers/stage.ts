@@ -5,7 +5,7 @@ import type { SeededRandom } from '../seeded-random.js';
 import type { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
 
-export const STAGES = ['single', 'replicated', 'stepped-clock'] as const;
+export const STAGES = ['single', 'replicated', 'stepped-clock', 'sentinel', 'cluster'] as const;
 export type StageKind = (typeof STAGES)[number];
 
 /** A server that takes writes now. */
