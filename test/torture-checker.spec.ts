@@ -73,7 +73,7 @@ function wipe(at: number, until: number): Entry {
   return fault(at, until, { disturbs: 'all', forgets: 'all', notice: 'reconnect' });
 }
 
-/** At 200, a replica becomes master that has all leases from before 150, apart from those that it is said not to have. */
+/** At 200, a replica becomes master. Of what was granted after 150, it may know nothing. */
 function promotion(leases: Readonly<Record<string, KnownLease | null>>): Entry {
   const unknownTo = { cutAt: 150, leases };
   return fault(200, 210, { forgets: { unknownTo }, notice: 'reconnect' });
@@ -322,6 +322,24 @@ describe('the checker of torture: what trouble with one of several masters excus
     }
   });
 
+  it('a store that fails at once: only when it has been away for two seconds', () => {
+    const failed = (at: number): Entry[] => [
+      ...hold('b/1', 0, 9_000, { tokens: { k: 1, m: 1 } }),
+      ask('a/1', at - 1),
+      refuse('a/1', at, 'LOCK_STORE_FAILED'),
+    ];
+    const early = [expect.stringMatching(/^a\/1 .* failed after 1 ms of its waitMs/)];
+    const long = (key: string): Entry =>
+      fault(100, 3_000, { disturbs: { serverOf: [key] }, healingMs: 5_000 });
+    expect(violations(failed(2_200), long('k'))).toEqual([]);
+    expect(violations(failed(4_000), long('k'))).toEqual([]); // it has to be connected again
+    expect(violations(failed(2_000), long('k'))).toEqual(early);
+    expect(violations(failed(5_000), long('k'))).toEqual(early);
+    expect(violations(failed(2_200), long('m'))).toEqual([
+      expect.stringMatching(/failed although Redis was well/),
+    ]);
+  });
+
   it('a wait for a key that is free: only for its keys, and not for long', () => {
     const waited = (until: number) => [
       hold('b/1', 80, 90),
@@ -439,6 +457,11 @@ describe('the checker of torture: the terms of a hold', () => {
     const fixed = hold('a/1', 10, 900, { renew: false, leaseMs: 500, remainingMs: 495 });
     expect(violations(fixed)).toEqual([expect.stringMatching(/its fixed lease is 500/)]);
     expect(violations(fixed, { kind: 'ensured', at: 20, call: 'a/1', ms: 800 })).toEqual([]);
+    const joined = hold('a/2', 20, 30, { token: 10, parent: 'a/1' });
+    expect(violations(fixed, joined)).toEqual([expect.stringMatching(/its fixed lease is 500/)]);
+    expect(violations(fixed, joined, { kind: 'ensured', at: 25, call: 'a/2', ms: 800 })).toEqual(
+      [],
+    );
   });
 
   it('has the length of its fixed lease at the start', () => {

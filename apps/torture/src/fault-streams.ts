@@ -17,7 +17,7 @@ const FAULTS_UNTIL_MS = 8_000;
 const PAUSES_MS = [900, 1_200, 1_200];
 
 const REFUSED =
-  /OOM|READONLY|LOADING|MOVED|ASK |TRYAGAIN|CLUSTERDOWN|NOGOODSLAVE|Connection is closed|Stream isn't writeable/;
+  /OOM|READONLY|LOADING|MOVED|ASK |TRYAGAIN|CLUSTERDOWN|NOGOODSLAVE|Connection is closed|Stream isn't writeable|max retries/;
 
 /** @returns how often each fault happened */
 export async function runFaults(

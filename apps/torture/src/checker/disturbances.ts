@@ -5,6 +5,9 @@ import { coveredMs, type Interval, overlaps } from './intervals.js';
 /** The time to connect again, to be queued again, and for a waiter to look once more. */
 const HEALING_MS = 3_500;
 
+/** The longest pause before connecting again, and a round trip. */
+const RECONNECT_MS = 1_250;
+
 /** Nothing was lost; it was only late. */
 const HICCUP_MS = 50;
 
@@ -29,6 +32,9 @@ interface Trouble extends Interval {
   /** Leases can be renewed all the same. */
   readonly keepsLeases: boolean;
 }
+
+/** A connection to a sentinel has broken. */
+export const SENTINEL_KILLED = 'sentinel killed';
 
 /** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
@@ -78,6 +84,14 @@ export class Disturbances {
   couldNotRenew(interval: Interval, key: string): boolean {
     return this.#untilHealed.some(
       (trouble) => !trouble.keepsLeases && concerns(trouble, [key]) && overlaps(trouble, interval),
+    );
+  }
+
+  /** Whether, for this long without a break, the server of one of the keys cannot have been reached. */
+  wasAwayFor(ms: number, at: number, keys: readonly string[]): boolean {
+    return this.#redis.some(
+      (trouble) =>
+        concerns(trouble, keys) && trouble.from <= at - ms && at <= trouble.until + RECONNECT_MS,
     );
   }
 

@@ -1,4 +1,5 @@
 import type { Entry, Exited } from '../history/entry.js';
+import { type Disturbances, SENTINEL_KILLED } from './disturbances.js';
 import type { Facts } from './facts.js';
 
 /** How long a process may go on after everything in it was closed. */
@@ -6,8 +7,13 @@ const EXIT_MS = 2_000;
 /** Commands that are on their way when an application closes have their own time limits. */
 const CLOSE_MS = 3_000;
 
-function exitViolations({ process, code, afterMs }: Exited): string[] {
-  if (afterMs !== undefined && afterMs > EXIT_MS) {
+/** ioredis waits for two seconds until a connection to a sentinel ends, even if it has broken already. */
+const DEAD_SENTINEL_MS = 500;
+
+function exitViolations({ process, code, afterMs }: Exited, { faults }: Disturbances): string[] {
+  const hadDeadSentinel = faults.some(({ name }) => name === SENTINEL_KILLED);
+  const limitMs = EXIT_MS + (hadDeadSentinel ? DEAD_SENTINEL_MS : 0);
+  if (afterMs !== undefined && afterMs > limitMs) {
     return [`${process} lived on for ${afterMs.toFixed(0)} ms after everything was closed`];
   }
   if (code === null) return [`${process} did not finish in time and was ended`];
@@ -27,7 +33,7 @@ export function processViolations({ history, disturbances, calls }: Facts): stri
         violations.push(`${entry.process}: ${entry.what}`);
         break;
       case 'exited':
-        violations.push(...exitViolations(entry));
+        violations.push(...exitViolations(entry, disturbances));
         break;
       case 'closing':
         for (const service of entry.services) closing.set(service, entry);

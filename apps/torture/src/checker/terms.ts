@@ -17,6 +17,7 @@ export function termViolations(facts: Facts): string[] {
     return [
       ...hold.flatMap((section) => [...validAtStart(section, facts), ...untold(section, lostAt)]),
       ...rootTerms(root, facts),
+      ...lengthViolations(hold, facts),
     ];
   });
 }
@@ -67,7 +68,6 @@ function untold(section: OwnSection, lostAt: number): string[] {
 
 function rootTerms(section: OwnSection, facts: Facts): string[] {
   return [
-    ...lengthViolations(section, facts),
     ...lossViolations(section, facts),
     ...releaseViolations(section, facts),
     ...keptViolations(section, facts),
@@ -76,7 +76,8 @@ function rootTerms(section: OwnSection, facts: Facts): string[] {
 }
 
 /** A hold lasts no longer than was asked for, and not much shorter. */
-function lengthViolations(section: OwnSection, { disturbances }: Facts): string[] {
+function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts): string[] {
+  const [section] = hold as readonly [OwnSection];
   const { call, from, process, id } = section;
   const violations: string[] = [];
   const heldMs = section.until - from;
@@ -86,7 +87,8 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
     );
   }
   if (call.renew || call.held === undefined) return violations;
-  if (call.ensuredMs === 0 && heldMs > call.leaseMs + SLACK_MS) {
+  const wasProlonged = hold.some((joined) => joined.call.ensuredMs > 0);
+  if (!wasProlonged && heldMs > call.leaseMs + SLACK_MS) {
     violations.push(
       `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its fixed lease is ${call.leaseMs}`,
     );

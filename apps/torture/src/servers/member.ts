@@ -26,7 +26,7 @@ export async function memberOf(server: RedisServer): Promise<Member> {
     retryStrategy: () => 50,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: null,
+    maxRetriesPerRequest: 0,
   });
   admin.on('error', () => {}); // servers are taken away on purpose
   await once(admin, 'ready');

@@ -56,8 +56,8 @@ export class Promotions {
 
   async stop(): Promise<void> {
     this.#isRunning = false;
-    for (const { admin } of this.#options.members) admin.disconnect();
     await Promise.all(this.#loops);
+    for (const { admin } of this.#options.members) admin.disconnect();
   }
 
   /** The members that have keys, as far as can be known. */

@@ -120,7 +120,7 @@ function connectionOf(
   address: RedisAddress,
   clients: SharedClients,
 ): RedisLockModuleOptions['connection'] {
-  if (kind === 'client') return clients.of(address) as Redis;
+  if (kind === 'client') return clients.of(address);
   switch (address.kind) {
     case 'url': {
       if (kind === 'url') return address.url;
@@ -130,7 +130,7 @@ function connectionOf(
     case 'sentinels':
       return { sentinels: [...address.sentinels], name: address.name };
     case 'cluster':
-      return { cluster: [...address.nodes] } as RedisLockModuleOptions['connection'];
+      return { cluster: [...address.nodes] };
   }
 }
 
@@ -166,6 +166,7 @@ export class SharedClients {
 function listenersOf(client: Redis | Cluster): string {
   return client
     .eventNames()
+    .filter((name) => !(client.isCluster && name === 'close')) // it adds one itself when it connects
     .map((name) => `${String(name)} ${client.listenerCount(name)}`)
     .sort()
     .join(', ');
