@@ -361,6 +361,24 @@ describe('the checker of torture: what trouble with one of several masters excus
     expect(violations(lost, moving('k'))).toEqual(unexplained);
   });
 
+  it('a key that an application left behind when it closed beside a server that did not answer', () => {
+    const services = ['c.1a'];
+    const left = (trouble: Entry): Entry[] => [
+      ask('c/1', 90, { leaseMs: 6_000 }),
+      refuse('c/1', 160, 'LOCK_ABORTED'),
+      { kind: 'closing', at: 150, process: 'c', services, shutdownMs: 20 },
+      { kind: 'closed', at: 170, process: 'c', services },
+      trouble,
+    ];
+    const waited = hold('a/1', 6_190, 6_200, { askedAt: 95 });
+    expect(violations(left(away('k')), waited)).toEqual([]);
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(left(away('m')), waited)).toContainEqual(message);
+    expect(violations(away('k'), waited)).toContainEqual(message);
+    const late = hold('a/1', 9_000, 9_010, { askedAt: 95 });
+    expect(violations(left(away('k')), late)).toContainEqual(message);
+  });
+
   it('two holders: never', () => {
     const overlap = [hold('a/1', 10, 400), hold('b/1', 300, 500)];
     for (const trouble of [away, moving]) {

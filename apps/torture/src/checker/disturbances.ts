@@ -64,6 +64,7 @@ export class Disturbances {
       } else if (entry.kind === 'closing') {
         const until = entry.at + entry.shutdownMs;
         this.#addKeys(own, entry.at, until, () => ACCEPTANCE_MS);
+        this.#addLeftBehind(own, { from: entry.at, until });
       }
     }
   }
@@ -165,6 +166,17 @@ export class Disturbances {
     }
   }
 
+  /**
+   * What a process has sent to a server that does not answer may be carried out after the process has ended. It then
+   * has a lease that nobody gives back.
+   */
+  #addLeftBehind(calls: readonly Call[], closing: Interval): void {
+    for (const { from, until, keys } of this.#redis.filter((one) => overlaps(one, closing))) {
+      const concerned = calls.filter((call) => concerns({ keys }, call.keys));
+      this.#addKeys(concerned, from, until, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
+    }
+  }
+
   #addKey(key: string, from: number, until: number): void {
     const intervals = this.#keys.get(key) ?? [];
     this.#keys.set(key, intervals);
@@ -178,7 +190,7 @@ export class Disturbances {
   }
 }
 
-function concerns({ keys }: Trouble, wanted: Trouble['keys']): boolean {
+function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: Trouble['keys']): boolean {
   if (keys === 'all' || wanted === 'all') return true;
   return wanted.some((key) => keys.includes(key));
 }
