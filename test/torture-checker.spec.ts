@@ -647,6 +647,17 @@ describe('the checker of torture: waits', () => {
     expect(violations(dead, waited)).toEqual([]);
   });
 
+  it('for a key whose unused lease a process kept when it was killed', () => {
+    const kept = (lingerMs: number): Entry[] => [
+      ...hold('b/1', 900, 950, { lingerMs }),
+      { kind: 'killed', at: 1_100, process: 'b' },
+    ];
+    const waited = hold('a/1', 2_000, 2_010, { askedAt: 1_050 });
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(kept(0), waited)).toEqual([message]);
+    expect(violations(kept(1_500), waited)).toEqual([]);
+  });
+
   it('for several keys, one of which somebody has', () => {
     const both = hold('a/1', 3_000, 3_010, { askedAt: 1_000, tokens: { k: 90, m: 90 } });
     const one = hold('b/1', 900, 2_950, { tokens: { m: 80 } });

@@ -153,7 +153,7 @@ export class Disturbances {
     }
   }
 
-  /** The same for every key that these calls had or wanted in the interval. */
+  /** The same for every key that these calls had or wanted in the interval, or whose unused lease was kept there. */
   #addKeys(
     calls: readonly Call[],
     from: number,
@@ -161,7 +161,7 @@ export class Disturbances {
     healingMs: (call: Call) => number,
   ): void {
     for (const call of calls) {
-      if (call.askedAt > until || overAt(call) < from) continue;
+      if (call.askedAt > until || overAt(call) + call.lingerMs < from) continue;
       for (const key of call.keys) this.#addKey(key, from, until + healingMs(call));
     }
   }
