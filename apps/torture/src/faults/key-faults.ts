@@ -4,6 +4,7 @@ import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, HOT_KEYS, WARM_KEYS } from '../keys.js';
 import { masterOf } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { someWorker } from './worker-faults.js';
 
 /** What can happen to one key. */
 export const KEY_FAULTS = {
@@ -31,8 +32,8 @@ export const KEY_FAULTS = {
     scene.history.append({ kind: 'foreign', at, call, key, until, leaseMs });
     await admin.eval(DELETE_OWN, 1, lockOf(key), token);
   },
-  'released by an operator': async ({ random, workers }) => {
-    random.pick(workers()).tell({ do: 'force release', key: random.pick(ALL_KEYS) });
+  'released by an operator': async (scene) => {
+    someWorker(scene)?.tell({ do: 'force release', key: scene.random.pick(ALL_KEYS) });
   },
   /** A crowd of processes that stood in the queue and died. It must not keep the living waiting. */
   'dead waiters': async (scene) => {
