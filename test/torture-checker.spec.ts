@@ -338,6 +338,11 @@ describe('the checker of torture: what trouble with one of several masters excus
     expect(violations(failed(2_200), long('m'))).toEqual([
       expect.stringMatching(/failed although Redis was well/),
     ]);
+    const stalled = (since: number): Entry => {
+      return { kind: 'stalled', at: 2_000, since, process: 'a' };
+    };
+    expect(violations(failed(2_000), long('k'), stalled(900))).toEqual([]);
+    expect(violations(failed(2_000), long('k'), stalled(1_100))).toEqual(early);
   });
 
   it('a wait for a key that is free: only for its keys, and not for long', () => {

@@ -77,6 +77,9 @@ function wrongRefusal(
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;
       if (disturbances.wasAwayFor(FAIL_FAST_MS, at, call.keys)) return undefined;
+      // A process that is hardly given a processor reaches no server either.
+      const recently = { from: at - FAIL_FAST_MS, until: at };
+      if (disturbances.stalledMs(call.process, recently) > FAIL_FAST_MS / 2) return undefined;
       return `${what} failed after ${(at - call.askedAt).toFixed(0)} ms of its waitMs ${call.waitMs}: ${message}`;
     }
     case 'LOCK_LOST':
