@@ -40,7 +40,7 @@ export const CLUSTER_FAULTS = {
       const key = random.pick([...HOT_KEYS, ...WARM_KEYS]);
       const from = masterOf(key, stage);
       const to = random.pick(stage.masters.filter(({ server }) => server !== from.server));
-      const longest = random.pick([10, 100, 600]);
+      const longest = random.pick([10, 100, 600, 1_500]);
       await noted(scene, 'slot moved', { disturbs: { slotOf: key } }, () =>
         stage.moveSlotOf(key, from, to, () => sleep(random.between(0, longest))),
       );
