@@ -652,6 +652,18 @@ describe('the checker of torture: waits', () => {
     expect(violations(dead, waited)).toEqual([]);
   });
 
+  it('for a key that somebody has unseen, while it waits for one that a third has unseen, and so on', () => {
+    const first = hold('b/1', 2_000, 2_010, { askedAt: 1_000, tokens: { m: 1, x: 1 } });
+    const second = hold('c/1', 2_100, 2_110, { askedAt: 1_000, tokens: { l: 1, m: 2 } });
+    const third = hold('d/1', 2_200, 2_210, { askedAt: 1_000, tokens: { k: 1, l: 2 } });
+    const waited = hold('a/1', 2_300, 2_310, { askedAt: 1_000, tokens: { k: 2 } });
+    const moved = (key: string): Entry => fault(990, 2_000, { disturbs: { slotOf: key } });
+    const chain = [first, second, third, waited];
+    expect(violations(...chain, moved('x'))).toEqual([]);
+    expect(violations(...chain, moved('y'))).not.toEqual([]);
+    expect(violations(first, waited, moved('x'))).not.toEqual([]);
+  });
+
   it('for a key whose unused lease a process kept when it was killed', () => {
     const kept = (lingerMs: number): Entry[] => [
       ...hold('b/1', 900, 950, { lingerMs }),
