@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HOT_KEYS, WARM_KEYS } from '../keys.js';
+import { HOT_KEYS, LONG_KEYS, WARM_KEYS } from '../keys.js';
 import type { ClusterStage } from '../servers/cluster-stage.js';
 import { type Master, masterOf, serverOf } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
@@ -37,7 +37,7 @@ export const CLUSTER_FAULTS = {
   'slot moved': (scene) =>
     whole(scene, async (stage) => {
       const { random } = scene;
-      const key = random.pick([...HOT_KEYS, ...WARM_KEYS]);
+      const key = random.pick([...HOT_KEYS, ...WARM_KEYS, ...LONG_KEYS]);
       const from = masterOf(key, stage);
       const to = random.pick(stage.masters.filter(({ server }) => server !== from.server));
       const longest = random.pick([10, 100, 600, 1_500]);
