@@ -384,6 +384,17 @@ describe('the checker of torture: what trouble with one of several masters excus
     expect(violations(left(away('k')), late)).toContainEqual(message);
   });
 
+  it('a lease that is lost: if its process stood still for long, not for a moment', () => {
+    const lost = [...hold('a/1', 10, 900, { validUntil: 850 }), lose('a/1', 850, 'expired')];
+    const stalled = (ms: number): Entry => {
+      return { kind: 'stalled', at: 700, since: 700 - ms, process: 'a' };
+    };
+    expect(violations(lost, stalled(500))).toEqual([]);
+    expect(violations(lost, stalled(40))).toEqual([
+      expect.stringMatching(/which nothing explains/),
+    ]);
+  });
+
   it('two holders: never', () => {
     const overlap = [hold('a/1', 10, 400), hold('b/1', 300, 500)];
     for (const trouble of [away, moving]) {

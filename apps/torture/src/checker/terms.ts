@@ -139,7 +139,8 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
           (!call.renew && lost.at >= from + call.leaseMs / 2 - SLACK_MS) ||
           forgotten.mayBeForgotten(section, lost.at) ||
           disturbances.couldNotRenew(recently, key) ||
-          disturbances.stalledMs(process, recently) > 0
+          // It is renewed when a third of it is over, and from then on again and again.
+          disturbances.stalledMs(process, recently) > lease.lengthMs / 4
         );
       default:
         return false;
