@@ -471,6 +471,26 @@ describe('the checker of torture: calls inside of calls', () => {
       expect.stringMatching(/^a\/2 was not told of the loss of k/),
     );
   });
+
+  it('get several keys in the moment in which the hold of one is lost only if they are told of both', () => {
+    const lost = [
+      ...hold('a/1', 10, 300, { token: 1, maxHoldMs: 90, validUntil: 100 }),
+      lose('a/1', 100, 'max-hold'),
+    ];
+    const several = (call: string, from: number): Entry[] =>
+      hold(call, from, 290, {
+        tokens: { k: 1, m: 7 },
+        parent: 'a/1',
+        askedAt: 50,
+        validUntil: 99,
+        remainingMs: 0,
+      });
+    const told = (at: number): Entry => lose('a/2', at, 'max-hold');
+    const joined = expect.stringMatching(/^a\/2 joined a hold of k/);
+    expect(violations(lost, several('a/2', 100.2), told(100.3))).toEqual([]);
+    expect(violations(lost, several('a/2', 100.2))).toContainEqual(joined);
+    expect(violations(lost, several('a/2', 120), told(120.1))).toContainEqual(joined);
+  });
 });
 
 describe('the checker of torture: the terms of a hold', () => {

@@ -54,9 +54,15 @@ function validAtStart({ call, key, from, process }: OwnSection, { disturbances }
   return [`${call.id} (${call.what}) was told that it holds ${named(call)} when that was over`];
 }
 
-/** Every call that shares the hold is told of a loss, and no call joins the hold after that. */
+/**
+ * Every call that shares the hold is told of a loss, and no call joins the hold after that. A call for several keys may
+ * have joined it before, unseen; if it gets the last one in the moment of the loss, it is told of both.
+ */
 function untold(section: OwnSection, lostAt: number): string[] {
-  if (section.from > lostAt) {
+  const { call, key, from } = section;
+  const isTold = Math.max(from, lossOf(call, key)) < lostAt + NEXT_TURN_MS;
+  if (from > lostAt && isSeveral(call) && isTold) return [];
+  if (from > lostAt) {
     const afterMs = (section.from - lostAt).toFixed(1);
     return [`${section.id} joined a hold of ${section.key} ${afterMs} ms after its loss`];
   }
