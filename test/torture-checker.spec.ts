@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { check } from '../apps/torture/src/checker/check.js';
 import type { Asked, Entry, Fault, KnownLease } from '../apps/torture/src/history/entry.js';
 
-const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1 };
+const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1, exitMs: 2_000 };
 
 const ASKED: Omit<Asked, 'kind' | 'at' | 'call'> = {
   what: 'test',

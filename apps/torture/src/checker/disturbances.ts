@@ -33,9 +33,6 @@ interface Trouble extends Interval {
   readonly keepsLeases: boolean;
 }
 
-/** A connection to a sentinel has broken. */
-export const SENTINEL_KILLED = 'sentinel killed';
-
 /** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
   readonly faults: readonly Fault[];

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SENTINEL_KILLED } from '../checker/disturbances.js';
 import type { SentinelStage } from '../servers/sentinel-stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
 
@@ -37,8 +36,8 @@ export const SENTINEL_FAULTS = {
       master.resume();
     }),
   /** The other two are enough, and nothing at all may be noticed of it. */
-  [SENTINEL_KILLED]: (scene) =>
-    noted(scene, SENTINEL_KILLED, { disturbs: 'nothing' }, async () => {
+  'sentinel killed': (scene) =>
+    noted(scene, 'sentinel killed', { disturbs: 'nothing' }, async () => {
       const { set } = stageOf(scene);
       const sentinel = scene.random.pick(set.watchers);
       await sentinel.kill();
