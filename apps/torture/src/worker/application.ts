@@ -163,10 +163,15 @@ export class SharedClients {
   }
 }
 
+/** What ioredis adds while it connects is not counted, and the cluster's own listener, which stays, never. */
 function listenersOf(client: Redis | Cluster): string {
+  const isOwn = (name: string | symbol): boolean =>
+    client.isCluster
+      ? name === 'close'
+      : client.status !== 'ready' && /^(?:ready|close)$/.test(String(name));
   return client
     .eventNames()
-    .filter((name) => !(client.isCluster && name === 'close')) // it adds one itself when it connects
+    .filter((name) => !isOwn(name))
     .map((name) => `${String(name)} ${client.listenerCount(name)}`)
     .sort()
     .join(', ');
