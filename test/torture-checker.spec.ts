@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { check } from '../apps/torture/src/checker/check.js';
-import type { Asked, Entry, Fault } from '../apps/torture/src/history/entry.js';
+import type { Asked, Entry, Fault, KnownLease } from '../apps/torture/src/history/entry.js';
 
-const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1 };
+const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1, exitMs: 2_000 };
 
 const ASKED: Omit<Asked, 'kind' | 'at' | 'call'> = {
   what: 'test',
@@ -71,6 +71,22 @@ function fault(at: number, until: number, options: Partial<Fault> = {}): Entry {
 
 function wipe(at: number, until: number): Entry {
   return fault(at, until, { disturbs: 'all', forgets: 'all', notice: 'reconnect' });
+}
+
+/** At 200, a replica becomes master. Of what was granted after 150, it may know nothing. */
+function promotion(leases: Readonly<Record<string, KnownLease | null>>): Entry {
+  const unknownTo = { cutAt: 150, leases };
+  return fault(200, 210, { forgets: { unknownTo }, notice: 'reconnect' });
+}
+
+/** A server of some keys that is away from 100 to 200, while nothing is lost. */
+function away(...keys: readonly string[]): Entry {
+  return fault(100, 200, { disturbs: { serverOf: keys } });
+}
+
+/** The slot of a key is moved from 100 to 200. */
+function moving(key: string): Entry {
+  return fault(100, 200, { disturbs: { slotOf: key } });
 }
 
 function violations(...history: (Entry | readonly Entry[])[]): string[] {
@@ -185,6 +201,210 @@ describe('the checker of torture: what a fault excuses', () => {
   });
 });
 
+describe('the checker of torture: what the promotion of a replica excuses', () => {
+  const twoHolders = [expect.stringMatching(/^two holders of k/)];
+  const overlap = [hold('a/1', 10, 600), hold('b/1', 400, 700)];
+
+  it('a lease that the replica did not know, or knew as that of another process', () => {
+    expect(violations(...overlap)).toEqual(twoHolders);
+    expect(violations(...overlap, promotion({ k: null }))).toEqual([]);
+    const another = { process: 'c', until: 900 };
+    expect(violations(...overlap, promotion({ k: another }))).toEqual([]);
+  });
+
+  it('a lease that the replica knew: only from the end that it knew on', () => {
+    const until = (end: number): Entry => promotion({ k: { process: 'a', until: end } });
+    expect(violations(...overlap, until(390))).toEqual([]);
+    expect(violations(...overlap, until(500))).toEqual(twoHolders);
+  });
+
+  it('a lease that the replica knew: not even if the other holder came before all knew of it', () => {
+    const early = [hold('a/1', 10, 600), hold('b/1', 205, 700)];
+    expect(violations(...early, promotion({ k: null }))).toEqual([]);
+    expect(violations(...early, promotion({ k: { process: 'a', until: 500 } }))).toEqual(
+      twoHolders,
+    );
+  });
+
+  it('a later lease of the same process, which the replica did not get', () => {
+    const late = [hold('a/1', 160, 600), hold('b/1', 400, 700)];
+    const first = { process: 'a', until: 500 };
+    expect(violations(...late, promotion({ k: first }))).toEqual([]);
+  });
+
+  it('no other key, and not the keys of another master', () => {
+    expect(violations(...overlap, promotion({ m: null }))).toEqual(twoHolders);
+    const noneLost = fault(200, 210, { disturbs: { serverOf: ['k'] } });
+    expect(violations(...overlap, noneLost)).toEqual(twoHolders); // a failover in order
+  });
+
+  it('no lease that was granted when all knew the new master', () => {
+    const late = [hold('a/1', 400, 800), hold('b/1', 700, 900)];
+    expect(violations(...late, promotion({ k: null }))).toEqual(twoHolders);
+  });
+
+  it('no longer than until the holder must have heard of it', () => {
+    const long = [hold('a/1', 10, 2_000, { leaseMs: 6_000 }), hold('b/1', 400, 2_100)];
+    expect(violations(...long, promotion({ k: null }))).toEqual(twoHolders);
+    const stalled: Entry = { kind: 'stalled', at: 1_900, since: 150, process: 'a' };
+    expect(violations(...long, promotion({ k: null }), stalled)).toEqual([]);
+  });
+
+  it('a grant of the old master to a process that stood still and could not hear of the new one', () => {
+    const woken = [hold('a/1', 3_010, 3_400, { leaseMs: 500 }), hold('b/1', 2_900, 3_500)];
+    expect(violations(...woken, promotion({ k: null }))).toEqual(twoHolders);
+    const stalled: Entry = { kind: 'stalled', at: 3_005, since: 150, process: 'a' };
+    expect(violations(...woken, promotion({ k: null }), stalled)).toEqual([]);
+  });
+
+  it('a lower token of the old master, but not one of the new master behind it', () => {
+    const lower = [
+      hold('a/1', 10, 300, { token: 5 }),
+      hold('b/1', 400, 700, { token: 9 }),
+      hold('a/2', 500, 600, { token: 6 }),
+    ];
+    const behind = expect.stringMatching(/^token of k did not rise/);
+    expect(violations(...lower)).toContainEqual(behind);
+    expect(violations(...lower, promotion({ k: null }))).toEqual([]);
+    const higher = [hold('a/1', 10, 600, { token: 9 }), hold('b/1', 400, 700, { token: 5 })];
+    expect(violations(...higher, promotion({ k: null }))).toEqual([behind]);
+  });
+
+  it('a lower token of the new master only if it was granted before, as one of several', () => {
+    const woken: Entry[] = [
+      { kind: 'stalled', at: 345, since: 150, process: 'a' },
+      ...hold('a/1', 350, 380, { token: 9 }),
+      promotion({ k: null, m: null }),
+    ];
+    const several = (askedAt: number): Entry[] =>
+      hold('b/1', 400, 700, { tokens: { k: 5, m: 5 }, askedAt });
+    const behind = [expect.stringMatching(/^token of k did not rise/)];
+    expect(violations(woken, several(300))).toEqual([]);
+    expect(violations(woken, several(360))).toEqual(behind);
+    expect(violations(woken.slice(0, -1), several(300))).toEqual(behind);
+  });
+
+  it('a lease that is lost: not before the end that the replica knew', () => {
+    const lost = [
+      ...hold('a/1', 10, 600, { validUntil: 400, maxHoldMs: 9_000 }),
+      lose('a/1', 400, 'stolen'),
+    ];
+    const unexplained = [expect.stringMatching(/which nothing explains/)];
+    expect(violations(lost, promotion({ k: null }))).toEqual([]);
+    expect(violations(lost, promotion({ k: { process: 'a', until: 300 } }))).toEqual([]);
+    expect(violations(lost, promotion({ k: { process: 'a', until: 900 } }))).toEqual(unexplained);
+    expect(violations(lost, promotion({ m: null }))).toEqual(unexplained);
+  });
+
+  it('a wait for a lease that was given back and is there again, until its end', () => {
+    const waited = [
+      hold('b/1', 90, 100),
+      hold('a/1', 8_000, 8_010, { askedAt: 110 }),
+      promotion({ k: { process: 'b', until: 6_400 } }),
+    ];
+    expect(violations(...waited)).toEqual([]);
+    const none = [...waited.slice(0, 2), promotion({ k: null })];
+    expect(violations(...none)).toContainEqual(expect.stringMatching(/^k was free for more than/));
+  });
+});
+
+describe('the checker of torture: what trouble with one of several masters excuses', () => {
+  it('a failing store: only for its keys', () => {
+    const failed = [
+      hold('b/1', 0, 1_100),
+      ask('a/1', 1, { waitMs: 1_000 }),
+      refuse('a/1', 1_001, 'LOCK_STORE_FAILED'),
+    ];
+    const message = [expect.stringMatching(/failed although Redis was well/)];
+    for (const trouble of [away, moving]) {
+      expect(violations(...failed, trouble('m', 'x'))).toEqual(message);
+      expect(violations(...failed, trouble('k'))).toEqual([]);
+    }
+  });
+
+  it('a store that fails at once: only when it has been away for two seconds', () => {
+    const failed = (at: number): Entry[] => [
+      ...hold('b/1', 0, 9_000, { tokens: { k: 1, m: 1 } }),
+      ask('a/1', at - 1),
+      refuse('a/1', at, 'LOCK_STORE_FAILED'),
+    ];
+    const early = [expect.stringMatching(/^a\/1 .* failed after 1 ms of its waitMs/)];
+    const long = (key: string): Entry =>
+      fault(100, 3_000, { disturbs: { serverOf: [key] }, healingMs: 5_000 });
+    expect(violations(failed(2_200), long('k'))).toEqual([]);
+    expect(violations(failed(4_000), long('k'))).toEqual([]); // it has to be connected again
+    expect(violations(failed(2_000), long('k'))).toEqual(early);
+    expect(violations(failed(5_000), long('k'))).toEqual(early);
+    expect(violations(failed(2_200), long('m'))).toEqual([
+      expect.stringMatching(/failed although Redis was well/),
+    ]);
+    const stalled = (since: number): Entry => {
+      return { kind: 'stalled', at: 2_000, since, process: 'a' };
+    };
+    expect(violations(failed(2_000), long('k'), stalled(900))).toEqual([]);
+    expect(violations(failed(2_000), long('k'), stalled(1_100))).toEqual(early);
+  });
+
+  it('a wait for a key that is free: only for its keys, and not for long', () => {
+    const waited = (until: number) => [
+      hold('b/1', 80, 90),
+      hold('a/1', until, until + 10, { askedAt: 95 }),
+    ];
+    const message = [expect.stringMatching(/^k was free for more than 500 ms/)];
+    for (const trouble of [away, moving]) {
+      expect(violations(...waited(2_000), trouble('k'))).toEqual([]);
+      expect(violations(...waited(2_000), trouble('m'))).toEqual(message);
+      expect(violations(...waited(6_000), trouble('k'))).toContainEqual(message[0]);
+    }
+  });
+
+  it('a lease that is lost: not while a slot is moved', () => {
+    const lost = [...hold('a/1', 10, 300, { validUntil: 250 }), lose('a/1', 250, 'expired')];
+    const unexplained = [expect.stringMatching(/which nothing explains/)];
+    expect(violations(lost, away('k'))).toEqual([]);
+    expect(violations(lost, away('m'))).toEqual(unexplained);
+    expect(violations(lost, moving('k'))).toEqual(unexplained);
+  });
+
+  it('a key that an application left behind when it closed beside a server that did not answer', () => {
+    const services = ['c.1a'];
+    const left = (trouble: Entry): Entry[] => [
+      ask('c/1', 90, { leaseMs: 6_000 }),
+      refuse('c/1', 160, 'LOCK_ABORTED'),
+      { kind: 'closing', at: 150, process: 'c', services, shutdownMs: 20 },
+      { kind: 'closed', at: 170, process: 'c', services },
+      trouble,
+    ];
+    const waited = hold('a/1', 6_190, 6_200, { askedAt: 95 });
+    expect(violations(left(away('k')), waited)).toEqual([]);
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(left(away('m')), waited)).toContainEqual(message);
+    expect(violations(away('k'), waited)).toContainEqual(message);
+    const late = hold('a/1', 9_000, 9_010, { askedAt: 95 });
+    expect(violations(left(away('k')), late)).toContainEqual(message);
+  });
+
+  it('a lease that is lost: if its process stood still for long, not for a moment', () => {
+    const lost = [...hold('a/1', 10, 900, { validUntil: 850 }), lose('a/1', 850, 'expired')];
+    const stalled = (ms: number): Entry => {
+      return { kind: 'stalled', at: 700, since: 700 - ms, process: 'a' };
+    };
+    expect(violations(lost, stalled(500))).toEqual([]);
+    expect(violations(lost, stalled(40))).toEqual([
+      expect.stringMatching(/which nothing explains/),
+    ]);
+  });
+
+  it('two holders: never', () => {
+    const overlap = [hold('a/1', 10, 400), hold('b/1', 300, 500)];
+    for (const trouble of [away, moving]) {
+      expect(violations(...overlap, trouble('k'))).toEqual([
+        expect.stringMatching(/^two holders of k/),
+      ]);
+    }
+  });
+});
+
 describe('the checker of torture: fencing tokens', () => {
   it('must rise', () => {
     const holds = [hold('a/1', 10, 20, { token: 5 }), hold('b/1', 21, 30, { token: 4 })];
@@ -251,6 +471,26 @@ describe('the checker of torture: calls inside of calls', () => {
       expect.stringMatching(/^a\/2 was not told of the loss of k/),
     );
   });
+
+  it('get several keys in the moment in which the hold of one is lost only if they are told of both', () => {
+    const lost = [
+      ...hold('a/1', 10, 300, { token: 1, maxHoldMs: 90, validUntil: 100 }),
+      lose('a/1', 100, 'max-hold'),
+    ];
+    const several = (call: string, from: number): Entry[] =>
+      hold(call, from, 290, {
+        tokens: { k: 1, m: 7 },
+        parent: 'a/1',
+        askedAt: 50,
+        validUntil: 99,
+        remainingMs: 0,
+      });
+    const told = (at: number): Entry => lose('a/2', at, 'max-hold');
+    const joined = expect.stringMatching(/^a\/2 joined a hold of k/);
+    expect(violations(lost, several('a/2', 100.2), told(100.3))).toEqual([]);
+    expect(violations(lost, several('a/2', 100.2))).toContainEqual(joined);
+    expect(violations(lost, several('a/2', 120), told(120.1))).toContainEqual(joined);
+  });
 });
 
 describe('the checker of torture: the terms of a hold', () => {
@@ -271,6 +511,11 @@ describe('the checker of torture: the terms of a hold', () => {
     const fixed = hold('a/1', 10, 900, { renew: false, leaseMs: 500, remainingMs: 495 });
     expect(violations(fixed)).toEqual([expect.stringMatching(/its fixed lease is 500/)]);
     expect(violations(fixed, { kind: 'ensured', at: 20, call: 'a/1', ms: 800 })).toEqual([]);
+    const joined = hold('a/2', 20, 30, { token: 10, parent: 'a/1' });
+    expect(violations(fixed, joined)).toEqual([expect.stringMatching(/its fixed lease is 500/)]);
+    expect(violations(fixed, joined, { kind: 'ensured', at: 25, call: 'a/2', ms: 800 })).toEqual(
+      [],
+    );
   });
 
   it('has the length of its fixed lease at the start', () => {
@@ -436,6 +681,29 @@ describe('the checker of torture: waits', () => {
       { kind: 'killed', at: 960, process: 'b' },
     ];
     expect(violations(dead, waited)).toEqual([]);
+  });
+
+  it('for a key that somebody has unseen, while it waits for one that a third has unseen, and so on', () => {
+    const first = hold('b/1', 2_000, 2_010, { askedAt: 1_000, tokens: { m: 1, x: 1 } });
+    const second = hold('c/1', 2_100, 2_110, { askedAt: 1_000, tokens: { l: 1, m: 2 } });
+    const third = hold('d/1', 2_200, 2_210, { askedAt: 1_000, tokens: { k: 1, l: 2 } });
+    const waited = hold('a/1', 2_300, 2_310, { askedAt: 1_000, tokens: { k: 2 } });
+    const moved = (key: string): Entry => fault(990, 2_000, { disturbs: { slotOf: key } });
+    const chain = [first, second, third, waited];
+    expect(violations(...chain, moved('x'))).toEqual([]);
+    expect(violations(...chain, moved('y'))).not.toEqual([]);
+    expect(violations(first, waited, moved('x'))).not.toEqual([]);
+  });
+
+  it('for a key whose unused lease a process kept when it was killed', () => {
+    const kept = (lingerMs: number): Entry[] => [
+      ...hold('b/1', 900, 950, { lingerMs }),
+      { kind: 'killed', at: 1_100, process: 'b' },
+    ];
+    const waited = hold('a/1', 2_000, 2_010, { askedAt: 1_050 });
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(kept(0), waited)).toEqual([message]);
+    expect(violations(kept(1_500), waited)).toEqual([]);
   });
 
   it('for several keys, one of which somebody has', () => {

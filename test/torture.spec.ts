@@ -5,7 +5,7 @@ import { UNGUARDED } from './support/run-command.js';
 
 /** Enough to see what is broken on purpose. */
 const FEW_CALLS = 'acquire,with-lock,re-entry,try';
-const BROKEN = ['--seed', '1', '--stage', 'single', '--only', FEW_CALLS];
+const BROKEN = ['--seed', '1', '--only', FEW_CALLS, '--stage'];
 
 /** Runs the built torture program. */
 async function torture(...args: string[]): Promise<{ code: number | null; output: string }> {
@@ -21,32 +21,69 @@ async function torture(...args: string[]): Promise<{ code: number | null; output
   return { code, output };
 }
 
+/** Long enough for one fault, which takes some seconds, and for what comes after it. */
+const ONE_FAULT = ['--seed', '7', '--seconds', '10', '--processes', '3'];
+
 describe('torture', () => {
   it('a short run with all kinds of calls, under random faults, is clean', async () => {
-    const { code, output } = await torture('--seed', '7', '--seconds', '8', '--processes', '3');
+    const { code, output } = await torture(
+      ...['--seed', '7', '--seconds', '8', '--processes', '3', '--stage', 'single'],
+    );
     expect(output).toMatch(/\nclean\n$/);
     expect(code).toBe(0);
   }, 120_000);
 
-  it('sees what breaks the lock on purpose: holders, tokens, a process that lives on', async () => {
-    const breaks = 'release,token,warning,exit';
-    const { code, output } = await torture(...BROKEN, '--seconds', '4', '--break', breaks);
-    expect(output).toMatch(/VIOLATION of exclusion: two holders of/);
-    expect(output).toMatch(/VIOLATION of tokens: token of \w+ did not rise/);
-    expect(output).toMatch(/VIOLATION of processes: p\d: warning MaxListenersExceededWarning/);
-    expect(output).toMatch(/VIOLATION of processes: p\d lived on/);
-    expect(code).toBe(1);
-  }, 120_000);
+  it.each([
+    ['sentinel', 'sentinels-fail-over,master-killed,master-stopped'],
+    ['cluster', 'slot-moved,cluster-fails-over,master-killed,master-stopped'],
+  ])(
+    'a short run on stage %s, with %s, is clean',
+    async (stage, faults) => {
+      const { code, output } = await torture(...ONE_FAULT, '--stage', stage, '--only', faults);
+      expect(output).toMatch(/\nfaults: \{"(?:sentinels|cluster|master|slot) [^,]+":\d/);
+      expect(output).toMatch(/\nclean\n$/);
+      expect(code).toBe(0);
+    },
+    180_000,
+  );
+
+  it.each(['single', 'sentinel', 'cluster'])(
+    'on stage %s: sees what breaks the lock on purpose: holders, tokens, a process that lives on',
+    async (stage) => {
+      const breaks = ['--break', 'release,token,warning,exit'];
+      const { code, output } = await torture(...BROKEN, stage, '--seconds', '4', ...breaks);
+      expect(output).toMatch(/VIOLATION of exclusion: two holders of/);
+      expect(output).toMatch(/VIOLATION of tokens: token of \w+ did not rise/);
+      expect(output).toMatch(/VIOLATION of processes: p\d: warning MaxListenersExceededWarning/);
+      expect(output).toMatch(/VIOLATION of processes: p\d lived on/);
+      expect(code).toBe(1);
+    },
+    120_000,
+  );
 
   // By itself: beside locks that are taken away all the time, few calls may be left to wait for this key.
   it('sees a key that nobody has', async () => {
-    const { code, output } = await torture(...BROKEN, '--seconds', '4', '--break', 'keep');
+    const { code, output } = await torture(
+      ...BROKEN,
+      'single',
+      '--seconds',
+      '4',
+      '--break',
+      'keep',
+    );
     expect(output).toMatch(/VIOLATION of waits: b was free for more than/);
     expect(code).toBe(1);
   }, 120_000);
 
   it('sees a rejection that nobody handled', async () => {
-    const { code, output } = await torture(...BROKEN, '--seconds', '2', '--break', 'crash');
+    const { code, output } = await torture(
+      ...BROKEN,
+      'single',
+      '--seconds',
+      '2',
+      '--break',
+      'crash',
+    );
     expect(output).toMatch(/VIOLATION of processes: p\d: unhandledRejection: Error: on purpose/);
     expect(output).toMatch(/VIOLATION of processes: p\d ended with exit code 1/);
     expect(code).toBe(1);

@@ -104,7 +104,7 @@ export class Crew {
     const { random, stage, without } = this.#options;
     return {
       name,
-      redisUrl: stage.urlFor(random),
+      redis: stage.addressFor(random),
       connection: random.pick(
         without.includes('own-clients') ? ['url', 'options'] : ['url', 'url', 'options', 'client'],
       ),

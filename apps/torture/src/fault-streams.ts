@@ -16,6 +16,9 @@ const FAULTS_UNTIL_MS = 8_000;
 /** The average time until the next fault of each stream. */
 const PAUSES_MS = [900, 1_200, 1_200];
 
+const REFUSED =
+  /OOM|READONLY|LOADING|MOVED|ASK |TRYAGAIN|CLUSTERDOWN|NOGOODSLAVE|Connection is closed|Stream isn't writeable|max retries/;
+
 /** @returns how often each fault happened */
 export async function runFaults(
   scene: Scene,
@@ -34,10 +37,10 @@ export async function runFaults(
       if (monotonicMs() > endAt - CALM_MS) return;
       const [name, fault] = random.pick(faults);
       counts[name] = (counts[name] ?? 0) + 1;
-      // A server that is out of memory, or has become a replica in the meantime, also refuses what we do to keys.
+      // A server that is out of memory, has gone, or has become a replica in the meantime, also refuses what we do.
       await fault({ ...scene, random }).catch((error: unknown) => {
         counts[`${name}, refused`] = (counts[`${name}, refused`] ?? 0) + 1;
-        if (!/OOM|READONLY|LOADING/.test(String(error))) throw error;
+        if (!REFUSED.test(String(error))) throw error;
       });
     }
   };

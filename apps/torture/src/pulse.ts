@@ -1,30 +1,31 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import { SLOW_PULSE } from './checker/disturbances.js';
 import type { HistoryFile } from './history/history-file.js';
 import { monotonicMs } from './history/monotonic-ms.js';
-import type { Stage } from './servers/stage.js';
+import { type Master, serverOf, type Stage } from './servers/stage.js';
 
 const EVERY_MS = 50;
 const SLOW_MS = 60;
 
 /**
- * Asks Redis whether it lives, again and again, and writes down when that took long: because of a fault, or because
- * the machine is busy.
+ * Asks every master whether it lives, again and again, and writes down when that took long: because of a fault, or
+ * because the machine is busy.
  * @returns a function that ends it
  */
 export function watchPulse(stage: Stage, history: HistoryFile): () => void {
-  let isRunning = true;
-  const beat = async (): Promise<void> => {
-    while (isRunning) {
-      const at = monotonicMs();
-      await stage.admin.ping().catch(() => {});
-      const until = monotonicMs();
-      if (until - at > SLOW_MS) {
-        history.append({ kind: 'fault', name: SLOW_PULSE, at, until, disturbs: 'all' });
-      }
-      await sleep(EVERY_MS);
-    }
+  const asked = new Set<Redis>();
+  const ask = async ({ admin, keys }: Master): Promise<void> => {
+    if (asked.has(admin)) return; // it has not answered yet
+    asked.add(admin);
+    const at = monotonicMs();
+    await admin.ping().catch(() => {});
+    const until = monotonicMs();
+    asked.delete(admin);
+    if (until - at <= SLOW_MS) return;
+    history.append({ kind: 'fault', name: SLOW_PULSE, at, until, disturbs: serverOf(keys) });
   };
-  void beat();
-  return () => void (isRunning = false);
+  const timer = setInterval(() => {
+    for (const master of stage.masters) void ask(master);
+  }, EVERY_MS);
+  return () => clearInterval(timer);
 }

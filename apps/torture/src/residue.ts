@@ -1,5 +1,5 @@
-import type { Redis } from 'ioredis';
 import type { Violation } from './checker/check.js';
+import type { Stage } from './servers/stage.js';
 
 /** Keys that end on their own and hinder nobody. */
 const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label|lapsed))$/;
@@ -8,14 +8,16 @@ const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label|lapsed))$/
  * What may be left in Redis when nobody holds or waits: fencing numbers, labels and records of processes, all with an
  * end.
  */
-export async function residue(admin: Redis): Promise<Violation[]> {
+export async function residue({ masters }: Stage): Promise<Violation[]> {
   const found: Violation[] = [];
   const note = (text: string): void => void found.push({ rule: 'residue', text });
-  for (const key of await admin.keys('*')) {
-    const ms = await admin.pttl(key);
-    if (ms === -2) continue; // it has expired by now
-    if (!MAY_STAY.test(key)) note(`${key} is left in Redis`);
-    if (ms === -1) note(`${key} is left in Redis and has no end`);
+  for (const { admin } of masters) {
+    for (const key of await admin.keys('*')) {
+      const ms = await admin.pttl(key);
+      if (ms === -2) continue; // it has expired by now
+      if (!MAY_STAY.test(key)) note(`${key} is left in Redis`);
+      if (ms === -1) note(`${key} is left in Redis and has no end`);
+    }
   }
   return found;
 }

@@ -9,6 +9,8 @@ const GRACE_MS = 1_000;
 const SLACK_MS = 600;
 /** How long an abort may take to be seen. */
 const ABORT_MS = 250;
+/** When Redis has been away for this long, no call waits for it any more. The option `failFastAfterMs`. */
+const FAIL_FAST_MS = 2_000;
 /** Calls within this time left, or were sent away, at about the same time. */
 const AT_ONCE_MS = 150;
 
@@ -70,10 +72,14 @@ function wrongRefusal(
     case 'LOCK_STORE_FAILED': {
       const stalled = { from: call.askedAt - AT_ONCE_MS, until: at };
       const isExplained =
-        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }) ||
+        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }, call.keys) ||
         disturbances.stalledMs(call.process, stalled) > 0;
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;
+      if (disturbances.wasAwayFor(FAIL_FAST_MS, at, call.keys)) return undefined;
+      // A process that is hardly given a processor reaches no server either.
+      const recently = { from: at - FAIL_FAST_MS, until: at };
+      if (disturbances.stalledMs(call.process, recently) > FAIL_FAST_MS / 2) return undefined;
       return `${what} failed after ${(at - call.askedAt).toFixed(0)} ms of its waitMs ${call.waitMs}: ${message}`;
     }
     case 'LOCK_LOST':

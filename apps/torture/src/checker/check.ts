@@ -3,13 +3,13 @@ import { answerViolations } from './answers.js';
 import { settledAt } from './call.js';
 import { exclusionViolations, sharingViolations } from './exclusion.js';
 import { factsOf } from './facts.js';
-import { processViolations } from './processes.js';
+import { type ProcessLimits, processViolations } from './processes.js';
 import type { Section } from './section.js';
 import { termViolations } from './terms.js';
 import { tokenViolations } from './token-order.js';
 import { type WaitLimits, waitViolations } from './waits.js';
 
-export interface CheckLimits extends WaitLimits {
+export interface CheckLimits extends WaitLimits, ProcessLimits {
   /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */
   readonly excusedShare: number;
 }
@@ -48,7 +48,7 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
     ...of('tokens', tokenViolations(facts, { excused })),
     ...of('terms', termViolations(facts)),
     ...of('answers', answerViolations(facts)),
-    ...of('processes', processViolations(facts)),
+    ...of('processes', processViolations(facts, limits)),
     ...of('waits', waitViolations(facts, limits)),
   ];
   const held = facts.sections.filter(({ call }) => call !== undefined);

@@ -5,6 +5,9 @@ import { coveredMs, type Interval, overlaps } from './intervals.js';
 /** The time to connect again, to be queued again, and for a waiter to look once more. */
 const HEALING_MS = 3_500;
 
+/** The longest pause before connecting again, and a round trip. */
+const RECONNECT_MS = 1_250;
+
 /** Nothing was lost; it was only late. */
 const HICCUP_MS = 50;
 
@@ -22,13 +25,20 @@ export const MAIN_PROCESS = 'main';
 /** Redis took long to answer, because of a fault or because of the machine. */
 export const SLOW_PULSE = 'redis was slow';
 
+/** A time at which a server, or the way to it, was in trouble. */
+interface Trouble extends Interval {
+  /** The keys that the server has. */
+  readonly keys: 'all' | readonly string[];
+  /** Leases can be renewed all the same. */
+  readonly keepsLeases: boolean;
+}
+
 /** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
   readonly faults: readonly Fault[];
-  /** The times at which Redis, or the way to it, was in trouble for everybody. */
-  readonly #redis: Interval[] = [];
+  readonly #redis: Trouble[] = [];
   /** The same times, extended by the time until everything goes on as before. */
-  readonly #untilHealed: Interval[] = [];
+  readonly #untilHealed: Trouble[] = [];
   readonly #stalls = new Map<string, Interval[]>();
   /** For each key, the times until everything about it goes on as before. */
   readonly #keys = new Map<string, Interval[]>();
@@ -51,23 +61,42 @@ export class Disturbances {
       } else if (entry.kind === 'closing') {
         const until = entry.at + entry.shutdownMs;
         this.#addKeys(own, entry.at, until, () => ACCEPTANCE_MS);
+        this.#addLeftBehind(own, { from: entry.at, until });
       }
     }
   }
 
-  /** Whether Redis, or the way to it, was in trouble at some time of the interval. */
-  wasRedisInTrouble(interval: Interval): boolean {
-    return this.#redis.some((trouble) => overlaps(trouble, interval));
+  /** Whether the server of one of the keys, or the way to it, was in trouble at some time of the interval. */
+  wasRedisInTrouble(interval: Interval, keys: readonly string[]): boolean {
+    return this.#redis.some((trouble) => concerns(trouble, keys) && overlaps(trouble, interval));
   }
 
-  /** Whether Redis was in trouble in the interval, or not everything went on as before yet. */
-  wasRedisUnwell(interval: Interval): boolean {
-    return this.#untilHealed.some((trouble) => overlaps(trouble, interval));
+  /** Whether the server of one of the keys was in trouble then, or not everything went on as before yet. */
+  wasRedisUnwell(interval: Interval, keys: readonly string[]): boolean {
+    return this.#untilHealed.some(
+      (trouble) => concerns(trouble, keys) && overlaps(trouble, interval),
+    );
   }
 
-  /** How long, in the interval, Redis was in trouble or the process did nothing. */
-  hinderedMs(process: string, interval: Interval): number {
-    return coveredMs(interval, [...this.#redis, ...this.#stallsOf(process)]);
+  /** The same, if the trouble was of a kind in which leases cannot be renewed. */
+  couldNotRenew(interval: Interval, key: string): boolean {
+    return this.#untilHealed.some(
+      (trouble) => !trouble.keepsLeases && concerns(trouble, [key]) && overlaps(trouble, interval),
+    );
+  }
+
+  /** Whether, for this long without a break, the server of one of the keys cannot have been reached. */
+  wasAwayFor(ms: number, at: number, keys: readonly string[]): boolean {
+    return this.#redis.some(
+      (trouble) =>
+        concerns(trouble, keys) && trouble.from <= at - ms && at <= trouble.until + RECONNECT_MS,
+    );
+  }
+
+  /** How long, in the interval, the server of one of the keys was in trouble or the process did nothing. */
+  hinderedMs(process: string, interval: Interval, keys: Trouble['keys']): number {
+    const redis = this.#redis.filter((trouble) => concerns(trouble, keys));
+    return coveredMs(interval, [...redis, ...this.#stallsOf(process)]);
   }
 
   /** How long the process did nothing in the interval. */
@@ -78,29 +107,50 @@ export class Disturbances {
   /** Whether something was done then, or shortly before, that delays the waiters for the key. */
   isKeyDisturbed(key: string, at: number): boolean {
     const instant = { from: at, until: at };
-    if (this.wasRedisUnwell(instant)) return true;
+    if (this.wasRedisUnwell(instant, [key])) return true;
     return this.#keys.get(key)?.some((trouble) => overlaps(trouble, instant)) ?? false;
   }
 
-  #addFault({ name, at: from, until, disturbs, ...more }: Fault): void {
+  #addFault({ name, at: from, until, disturbs, forgets, ...more }: Fault): void {
+    if (typeof forgets === 'object' && 'unknownTo' in forgets) this.#addKnown(from, forgets);
     if (disturbs === 'nothing') return;
     const usualMs = name === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
     const { healingMs = usualMs } = more;
-    if (disturbs !== 'all') return this.#addKey(disturbs.key, from, until + healingMs);
-    this.#redis.push({ from, until });
-    this.#untilHealed.push({ from, until: until + healingMs });
+    if (disturbs === 'all') {
+      this.#addTrouble({ from, until, keys: 'all', keepsLeases: false }, healingMs);
+    } else if ('key' in disturbs) {
+      this.#addKey(disturbs.key, from, until + healingMs);
+    } else if ('slotOf' in disturbs) {
+      const { slotOf: key } = disturbs;
+      this.#addTrouble({ from, until, keys: [key], keepsLeases: true }, healingMs);
+    } else {
+      const { serverOf: keys } = disturbs;
+      this.#addTrouble({ from, until, keys, keepsLeases: false }, healingMs);
+    }
+  }
+
+  #addTrouble(trouble: Trouble, healingMs: number): void {
+    this.#redis.push(trouble);
+    this.#untilHealed.push({ ...trouble, until: trouble.until + healingMs });
+  }
+
+  /** A replica that became master may have a lease that was given back, and then keeps the key until its end. */
+  #addKnown(from: number, { unknownTo }: Extract<Fault['forgets'], { unknownTo: unknown }>): void {
+    for (const [key, lease] of Object.entries(unknownTo.leases)) {
+      if (lease !== null) this.#addKey(key, from, lease.until + ACCEPTANCE_MS);
+    }
   }
 
   #addStall(process: string, from: number, until: number): void {
     if (process === MAIN_PROCESS) {
-      this.#redis.push({ from, until });
-      this.#untilHealed.push({ from, until: until + hiccupHealingMs(until - from) });
+      const trouble = { from, until, keys: 'all', keepsLeases: false } as const;
+      this.#addTrouble(trouble, hiccupHealingMs(until - from));
     } else {
       this.#stallsOf(process).push({ from, until });
     }
   }
 
-  /** The same for every key that these calls had or wanted in the interval. */
+  /** The same for every key that these calls had or wanted in the interval, or whose unused lease was kept there. */
   #addKeys(
     calls: readonly Call[],
     from: number,
@@ -108,8 +158,19 @@ export class Disturbances {
     healingMs: (call: Call) => number,
   ): void {
     for (const call of calls) {
-      if (call.askedAt > until || overAt(call) < from) continue;
+      if (call.askedAt > until || overAt(call) + call.lingerMs < from) continue;
       for (const key of call.keys) this.#addKey(key, from, until + healingMs(call));
+    }
+  }
+
+  /**
+   * What a process has sent to a server that does not answer may be carried out after the process has ended. It then
+   * has a lease that nobody gives back.
+   */
+  #addLeftBehind(calls: readonly Call[], closing: Interval): void {
+    for (const { from, until, keys } of this.#redis.filter((one) => overlaps(one, closing))) {
+      const concerned = calls.filter((call) => concerns({ keys }, call.keys));
+      this.#addKeys(concerned, from, until, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
     }
   }
 
@@ -124,6 +185,11 @@ export class Disturbances {
     this.#stalls.set(process, stalls);
     return stalls;
   }
+}
+
+function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: Trouble['keys']): boolean {
+  if (keys === 'all' || wanted === 'all') return true;
+  return wanted.some((key) => keys.includes(key));
 }
 
 function groupByProcess(calls: Iterable<Call>): Map<string, Call[]> {

@@ -21,7 +21,7 @@ export function exclusionViolations(
     for (const other of before) {
       if (other.hold === section.hold) continue;
       const end = Math.min(other.until, section.until);
-      if (forgotten.excuses(other, end) || forgotten.excuses(section, end)) {
+      if (forgotten.excuses([other, section], { from: section.from, until: end })) {
         excused.add(other).add(section);
       } else {
         violations.push(

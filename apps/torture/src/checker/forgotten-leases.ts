@@ -1,4 +1,5 @@
-import type { Fault } from '../history/entry.js';
+import type { Fault, Promoted } from '../history/entry.js';
+import { isSeveral } from './call.js';
 import type { Disturbances } from './disturbances.js';
 import { type Interval, overlaps } from './intervals.js';
 import type { Section } from './section.js';
@@ -9,6 +10,8 @@ const RECONNECT_MS = 1_000;
 const ROUND_TRIP_MS = 250;
 /** An answer that is on its way arrives within this time, unless something holds it up. */
 const ANSWER_MS = 80;
+/** Redis counts whole milliseconds. */
+const ROUNDING_MS = 5;
 /** A key that an operator took away stays taken for this long. */
 const REVOKED_MS = 1_000;
 
@@ -26,19 +29,27 @@ export class ForgottenLeases {
     this.#disturbances = disturbances;
   }
 
-  /** Whether a fault explains that there are two holders at this time, one of them in this section. */
-  excuses(section: Section, at: number): boolean {
-    return this.#concerning(section).some((fault) => at <= this.#noticedBy(section, fault, at));
+  /** Whether a fault explains that one of these holders had the key at this time beside the other one. */
+  excuses(holders: readonly Section[], { from, until }: Interval): boolean {
+    return holders.some((section) =>
+      this.#concerning(section).some(
+        (fault) =>
+          until <= this.#noticedBy(section, fault, until) &&
+          holders.every((holder) => forgottenFrom(holder, fault) <= from),
+      ),
+    );
   }
 
   /** Whether a fault may have taken the lease away before `at`. */
   mayBeForgotten(section: Section, at: number): boolean {
-    return this.#concerning(section).some((fault) => fault.at <= at);
+    return this.#concerning(section).some((fault) => forgottenFrom(section, fault) <= at);
   }
 
   /** Whether the section existed at a time at which leases were forgotten. */
   concerns(section: Section): boolean {
-    return this.#concerning(section).length > 0;
+    return this.#concerning(section).some(
+      (fault) => forgottenFrom(section, fault) <= section.until,
+    );
   }
 
   /** Whether anything about the key was forgotten in the interval, be it a lease or what is kept after one. */
@@ -69,12 +80,14 @@ export class ForgottenLeases {
   }
 
   /** Its own deadline ends every lease that cannot be renewed any more. */
-  #noticedBy({ process, lease, isRenewed }: Section, fault: Fault, at: number): number {
-    const deadline = fault.until + lease.lengthMs + ROUND_TRIP_MS;
-    if (!isRenewed) return deadline;
+  #noticedBy({ key, process, lease, isRenewed }: Section, fault: Fault, at: number): number {
     const since = { from: fault.at, until: at };
-    const hinderedMs = this.#disturbances.hinderedMs(process, since);
-    const reconnectMs = this.#disturbances.wasRedisInTrouble(since) ? RECONNECT_MS : 0;
+    const hinderedMs = this.#disturbances.hinderedMs(process, since, [key]);
+    // A master that was replaced goes on for a while, for a process that could not hear of it because it stood still.
+    const prolongedMs = isPromotion(fault) ? hinderedMs : 0;
+    const deadline = fault.until + prolongedMs + lease.lengthMs + ROUND_TRIP_MS;
+    if (!isRenewed) return deadline;
+    const reconnectMs = this.#disturbances.wasRedisInTrouble(since, [key]) ? RECONNECT_MS : 0;
     return Math.min(
       deadline,
       fault.until + noticeMs(fault, lease.lengthMs) + reconnectMs + hinderedMs,
@@ -83,7 +96,26 @@ export class ForgottenLeases {
 }
 
 function forgets({ forgets: what }: Fault, key: string): boolean {
-  return what === 'all' || what?.key === key;
+  if (what === undefined || what === 'all') return what === 'all';
+  return 'key' in what ? what.key === key : key in what.unknownTo.leases;
+}
+
+function isPromotion(fault: Fault): fault is Fault & { forgets: { unknownTo: Promoted } } {
+  return typeof fault.forgets === 'object' && 'unknownTo' in fault.forgets;
+}
+
+/**
+ * The time from which somebody else may have got the key because of this fault. A replica that knew of the lease when
+ * it became master keeps the key for it, at least until the end that it knew.
+ */
+function forgottenFrom({ call, key, process, from, lease }: Section, fault: Fault): number {
+  if (!isPromotion(fault)) return fault.at;
+  const { cutAt, leases } = fault.forgets.unknownTo;
+  // Of several keys, the first may have been granted long after they were asked for, and unseen.
+  const grantedBy = call !== undefined && isSeveral(call) ? from : lease.from;
+  const known = leases[key];
+  const isKnown = known?.process === process && grantedBy < cutAt - ANSWER_MS;
+  return isKnown ? Math.max(fault.at, known.until - ROUNDING_MS) : fault.at;
 }
 
 function noticeMs({ notice = 'renewal' }: Fault, leaseMs: number): number {

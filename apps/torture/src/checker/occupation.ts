@@ -23,7 +23,9 @@ export function occupations({ sections, disturbances }: Facts): Map<string, Inte
   };
   for (const section of sections) add(section.key, section.from, freeFrom(section));
   for (const { name, at, until, forgets } of disturbances.faults) {
-    if (name === FORCED && typeof forgets === 'object') add(forgets.key, at, until + REVOKED_MS);
+    if (name === FORCED && typeof forgets === 'object' && 'key' in forgets) {
+      add(forgets.key, at, until + REVOKED_MS);
+    }
   }
   return occupied;
 }

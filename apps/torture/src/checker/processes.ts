@@ -1,13 +1,16 @@
 import type { Entry, Exited } from '../history/entry.js';
 import type { Facts } from './facts.js';
 
-/** How long a process may go on after everything in it was closed. */
-const EXIT_MS = 2_000;
+export interface ProcessLimits {
+  /** How long a process may go on after everything in it was closed. */
+  readonly exitMs: number;
+}
+
 /** Commands that are on their way when an application closes have their own time limits. */
 const CLOSE_MS = 3_000;
 
-function exitViolations({ process, code, afterMs }: Exited): string[] {
-  if (afterMs !== undefined && afterMs > EXIT_MS) {
+function exitViolations({ process, code, afterMs }: Exited, exitMs: number): string[] {
+  if (afterMs !== undefined && afterMs > exitMs) {
     return [`${process} lived on for ${afterMs.toFixed(0)} ms after everything was closed`];
   }
   if (code === null) return [`${process} did not finish in time and was ended`];
@@ -18,7 +21,10 @@ function exitViolations({ process, code, afterMs }: Exited): string[] {
 /**
  * What processes must do apart from their calls: nothing that is wrong in itself, close in time, and end on their own.
  */
-export function processViolations({ history, disturbances, calls }: Facts): string[] {
+export function processViolations(
+  { history, disturbances, calls }: Facts,
+  { exitMs }: ProcessLimits,
+): string[] {
   const violations: string[] = [];
   const closing = new Map<string, Extract<Entry, { kind: 'closing' }>>();
   for (const entry of history) {
@@ -27,7 +33,7 @@ export function processViolations({ history, disturbances, calls }: Facts): stri
         violations.push(`${entry.process}: ${entry.what}`);
         break;
       case 'exited':
-        violations.push(...exitViolations(entry));
+        violations.push(...exitViolations(entry, exitMs));
         break;
       case 'closing':
         for (const service of entry.services) closing.set(service, entry);
@@ -39,7 +45,7 @@ export function processViolations({ history, disturbances, calls }: Facts): stri
         const tookMs = entry.at - begun.at;
         const during = { from: begun.at, until: entry.at };
         const limitMs =
-          begun.shutdownMs + CLOSE_MS + disturbances.hinderedMs(entry.process, during);
+          begun.shutdownMs + CLOSE_MS + disturbances.hinderedMs(entry.process, during, 'all');
         if (tookMs > limitMs) {
           violations.push(
             `${entry.process} took ${tookMs.toFixed(0)} ms to close, with a shutdownMs of ${begun.shutdownMs}`,

@@ -17,6 +17,7 @@ export function termViolations(facts: Facts): string[] {
     return [
       ...hold.flatMap((section) => [...validAtStart(section, facts), ...untold(section, lostAt)]),
       ...rootTerms(root, facts),
+      ...lengthViolations(hold, facts),
     ];
   });
 }
@@ -53,9 +54,15 @@ function validAtStart({ call, key, from, process }: OwnSection, { disturbances }
   return [`${call.id} (${call.what}) was told that it holds ${named(call)} when that was over`];
 }
 
-/** Every call that shares the hold is told of a loss, and no call joins the hold after that. */
+/**
+ * Every call that shares the hold is told of a loss, and no call joins the hold after that. A call for several keys may
+ * have joined it before, unseen; if it gets the last one in the moment of the loss, it is told of both.
+ */
 function untold(section: OwnSection, lostAt: number): string[] {
-  if (section.from > lostAt) {
+  const { call, key, from } = section;
+  const isTold = Math.max(from, lossOf(call, key)) < lostAt + NEXT_TURN_MS;
+  if (from > lostAt && isSeveral(call) && isTold) return [];
+  if (from > lostAt) {
     const afterMs = (section.from - lostAt).toFixed(1);
     return [`${section.id} joined a hold of ${section.key} ${afterMs} ms after its loss`];
   }
@@ -67,7 +74,6 @@ function untold(section: OwnSection, lostAt: number): string[] {
 
 function rootTerms(section: OwnSection, facts: Facts): string[] {
   return [
-    ...lengthViolations(section, facts),
     ...lossViolations(section, facts),
     ...releaseViolations(section, facts),
     ...keptViolations(section, facts),
@@ -76,7 +82,8 @@ function rootTerms(section: OwnSection, facts: Facts): string[] {
 }
 
 /** A hold lasts no longer than was asked for, and not much shorter. */
-function lengthViolations(section: OwnSection, { disturbances }: Facts): string[] {
+function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts): string[] {
+  const [section] = hold as readonly [OwnSection];
   const { call, from, process, id } = section;
   const violations: string[] = [];
   const heldMs = section.until - from;
@@ -86,7 +93,8 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
     );
   }
   if (call.renew || call.held === undefined) return violations;
-  if (call.ensuredMs === 0 && heldMs > call.leaseMs + SLACK_MS) {
+  const wasProlonged = hold.some((joined) => joined.call.ensuredMs > 0);
+  if (!wasProlonged && heldMs > call.leaseMs + SLACK_MS) {
     violations.push(
       `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its fixed lease is ${call.leaseMs}`,
     );
@@ -94,7 +102,8 @@ function lengthViolations(section: OwnSection, { disturbances }: Facts): string[
   if (isSeveral(call)) return violations; // the first key was held while the others were waited for
   const marginMs = Math.max(5, call.leaseMs / 100);
   const asked = { from: call.askedAt, until: from };
-  const wasSlow = disturbances.wasRedisUnwell(asked) || disturbances.stalledMs(process, asked) > 0;
+  const wasSlow =
+    disturbances.wasRedisUnwell(asked, call.keys) || disturbances.stalledMs(process, asked) > 0;
   const least = Math.min(
     call.maxHoldMs,
     wasSlow ? call.leaseMs / 2 : call.leaseMs - marginMs - SLACK_MS,
@@ -135,8 +144,9 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
         return (
           (!call.renew && lost.at >= from + call.leaseMs / 2 - SLACK_MS) ||
           forgotten.mayBeForgotten(section, lost.at) ||
-          disturbances.wasRedisUnwell(recently) ||
-          disturbances.stalledMs(process, recently) > 0
+          disturbances.couldNotRenew(recently, key) ||
+          // It is renewed when a third of it is over, and from then on again and again.
+          disturbances.stalledMs(process, recently) > lease.lengthMs / 4
         );
       default:
         return false;
@@ -152,10 +162,11 @@ function releaseViolations(section: OwnSection, { disturbances, forgotten }: Fac
   const { call, id, key, lease } = section;
   if (call.released?.answer !== true || call.endedAt === undefined) return [];
   const since = { from: call.endedAt - lease.lengthMs, until: call.released.at };
-  if (disturbances.wasRedisUnwell(since)) return []; // the answer to a repeated command cannot tell
+  if (disturbances.wasRedisUnwell(since, [key])) return []; // the answer to a repeated command cannot tell
   const wasTaken = disturbances.faults.some(
     ({ forgets, at, until }) =>
       typeof forgets === 'object' &&
+      'key' in forgets &&
       forgets.key === key &&
       at > section.from &&
       until < (call.endedAt as number) - SLACK_MS,
@@ -182,13 +193,14 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
   if (forgotten.mayConcern(key, between)) return [];
   // It already had the key, as one of several, and does not know that a fault took it away. That is covered by
   // exclusion.
-  if (forgotten.excuses(next, next.from)) return [];
+  if (forgotten.excuses([next], { from: next.from, until: next.from })) return [];
   const violations: string[] = [];
   const keptUntil = section.from + call.holdAtLeastMs;
   // With several keys, each counts from its own beginning, which cannot be seen.
   const isReleased =
     call.released?.answer !== 'unknown' && call.lost === undefined && !isSeveral(call);
-  if (isReleased && next.from < keptUntil - SLACK_MS && !disturbances.wasRedisUnwell(between)) {
+  const wasUnwell = disturbances.wasRedisUnwell(between, [key]);
+  if (isReleased && next.from < keptUntil - SLACK_MS && !wasUnwell) {
     const early = (keptUntil - next.from).toFixed(0);
     violations.push(`${next.id} got ${key} ${early} ms before the end of holdAtLeastMs of ${id}`);
   }
@@ -196,7 +208,7 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
     const { at } = call.lost;
     const recently = { from: at - lease.lengthMs, until: next.from };
     const isHindered =
-      disturbances.wasRedisUnwell(recently) ||
+      disturbances.wasRedisUnwell(recently, [key]) ||
       disturbances.stalledMs(section.process, recently) > 0;
     // No hold begins with less than half of the short lease that a waiter is handed.
     const runsOut = isHindered ? at : section.from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;

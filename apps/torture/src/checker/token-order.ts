@@ -1,5 +1,6 @@
 import type { Excused } from './exclusion.js';
 import type { Facts } from './facts.js';
+import type { Interval } from './intervals.js';
 import type { Section } from './section.js';
 
 /**
@@ -17,7 +18,8 @@ export function tokenViolations({ sections, forgotten }: Facts, { excused }: Exc
     if (before?.token === undefined || token > before.token) {
       highest.set(key, section);
     } else if (before.hold !== section.hold) {
-      if (token < before.token && forgotten.excuses(section, section.from)) excused.add(section);
+      const isOlder = token < before.token;
+      if (isOlder && isExcused(section, before, forgotten)) excused.add(section);
       else behind.set(before, [...(behind.get(before) ?? []), section]);
     }
   }
@@ -26,4 +28,12 @@ export function tokenViolations({ sections, forgotten }: Facts, { excused }: Exc
     const others = after.length > 1 ? `, and ${after.length - 1} more behind it` : '';
     return `token of ${before.key} did not rise: ${before.id} had ${before.token}, ${first.id} after it ${first.token}${others}`;
   });
+}
+
+function isExcused(section: Section, before: Section, forgotten: Facts['forgotten']): boolean {
+  const instant = (at: number): Interval => ({ from: at, until: at });
+  if (forgotten.excuses([section], instant(section.from))) return true;
+  // As one of several keys, it may have been granted unseen before the other one, which was forgotten.
+  const wasUnseen = section.lease.from < before.from;
+  return wasUnseen && forgotten.excuses([before, section], instant(before.from));
 }

@@ -106,10 +106,18 @@ class Present {
     }
   }
 
+  /** The same for keys that are disturbed: who waits for one of them may have others, for which others wait in turn. */
   #addDoubtful(several: readonly Call[]): void {
-    for (const { keys } of several) {
-      if (!keys.some((key) => this.#isKeyDisturbed(key))) continue;
-      for (const key of keys) this.#doubtful.add(key);
+    for (let found = true; found;) {
+      found = false;
+      for (const { keys } of several) {
+        if (!keys.some((key) => this.#doubtful.has(key) || this.#isKeyDisturbed(key))) continue;
+        for (const key of keys) {
+          if (this.#doubtful.has(key)) continue;
+          this.#doubtful.add(key);
+          found = true;
+        }
+      }
     }
   }
 }

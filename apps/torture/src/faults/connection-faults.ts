@@ -1,42 +1,49 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Fault, noted } from './fault.js';
+import type { LatencyProxy } from '../servers/latency-proxy.js';
+import type { ProxiedStage } from '../servers/stage.js';
+import { type Fault, noted, type Scene } from './fault.js';
+import { onMaster } from './redis-faults.js';
 
-const CUT = { disturbs: 'all' } as const;
-
-/** What can happen between workers and Redis. */
+/** What can happen to the connections between workers and a server. */
 export const CONNECTION_FAULTS = {
-  'inboxes cut': (scene) =>
-    noted(scene, 'inboxes cut', CUT, () =>
-      scene.stage.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
-    ),
-  'command connections cut': (scene) =>
-    noted(scene, 'command connections cut', CUT, () =>
-      scene.stage.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
-    ),
-  'all connections cut': (scene) =>
-    noted(scene, 'all connections cut', CUT, async () => {
-      const { admin } = scene.stage;
-      await Promise.all([
-        admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
-        admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
-      ]);
-    }),
-  'proxy cut': (scene) =>
-    noted(scene, 'proxy cut', CUT, async () => {
-      scene.stage.proxy.cut();
-    }),
-  'proxy restarted': (scene) =>
-    noted(scene, 'proxy restarted', CUT, async () => {
-      await scene.stage.proxy.close();
-      await sleep(scene.random.between(0, 600));
-      await scene.stage.proxy.reopen();
-    }),
-  'slow answers': (scene) =>
-    noted(scene, 'slow answers', CUT, async () => {
-      const { random, stage } = scene;
-      const longest = random.pick([30, 100, 250]);
-      stage.proxy.slowDown(() => random.between(0, longest));
-      await sleep(random.between(800, 2_000));
-      stage.proxy.slowDown(() => 0);
-    }),
+  'inboxes cut': onMaster('inboxes cut', ({ admin }) =>
+    admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
+  ),
+  'command connections cut': onMaster('command connections cut', ({ admin }) =>
+    admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
+  ),
+  'all connections cut': onMaster('all connections cut', ({ admin }) =>
+    Promise.all([
+      admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
+      admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
+    ]),
+  ),
 } satisfies Record<string, Fault>;
+
+/** What can happen to a proxy between workers and the server. */
+export const PROXY_FAULTS = {
+  'proxy cut': onProxy('proxy cut', async (proxy) => {
+    proxy.cut();
+  }),
+  'proxy restarted': onProxy('proxy restarted', async (proxy, random) => {
+    await proxy.close();
+    await sleep(random.between(0, 600));
+    await proxy.reopen();
+  }),
+  'slow answers': onProxy('slow answers', async (proxy, random) => {
+    const longest = random.pick([30, 100, 250]);
+    proxy.slowDown(() => random.between(0, longest));
+    await sleep(random.between(800, 2_000));
+    proxy.slowDown(() => 0);
+  }),
+} satisfies Record<string, Fault>;
+
+function onProxy(
+  name: string,
+  act: (proxy: LatencyProxy, random: Scene['random']) => Promise<void>,
+): Fault {
+  return (scene) =>
+    noted(scene, name, { disturbs: 'all' }, () =>
+      act((scene.stage as ProxiedStage).proxy, scene.random),
+    );
+}

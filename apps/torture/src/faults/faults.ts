@@ -1,18 +1,22 @@
 import type { StageKind } from '../servers/stage.js';
 import { CLOCK_STEPS } from './clock-steps.js';
-import { CONNECTION_FAULTS } from './connection-faults.js';
+import { CLUSTER_FAULTS } from './cluster-faults.js';
+import { CONNECTION_FAULTS, PROXY_FAULTS } from './connection-faults.js';
 import { FAILOVERS } from './failovers.js';
 import type { Fault } from './fault.js';
 import { KEY_FAULTS } from './key-faults.js';
 import { REDIS_FAULTS, RESTARTS } from './redis-faults.js';
+import { SENTINEL_FAULTS } from './sentinel-faults.js';
 import { WORKER_FAULTS } from './worker-faults.js';
 
 type Faults = Readonly<Record<string, Fault>>;
 
 const OF_STAGE: Readonly<Record<StageKind, Faults>> = {
-  single: RESTARTS,
-  replicated: FAILOVERS,
-  'stepped-clock': CLOCK_STEPS,
+  single: { ...PROXY_FAULTS, ...RESTARTS },
+  replicated: { ...PROXY_FAULTS, ...FAILOVERS },
+  'stepped-clock': { ...PROXY_FAULTS, ...CLOCK_STEPS },
+  sentinel: SENTINEL_FAULTS,
+  cluster: CLUSTER_FAULTS,
 };
 
 /**

@@ -2,21 +2,24 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, HOT_KEYS, WARM_KEYS } from '../keys.js';
+import { masterOf } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { someWorker } from './worker-faults.js';
 
 /** What can happen to one key. */
 export const KEY_FAULTS = {
   'key deleted': async (scene) => {
     const key = pick(scene);
     const effects = { disturbs: { key }, forgets: { key }, notice: 'renewal' } as const;
-    await noted(scene, 'key deleted', effects, () => scene.stage.admin.del(lockOf(key)));
+    const { admin } = masterOf(key, scene.stage);
+    await noted(scene, 'key deleted', effects, () => admin.del(lockOf(key)));
   },
   'key overwritten': async (scene) => {
     const key = pick(scene);
     const effects = { disturbs: { key }, forgets: { key }, notice: 'renewal' } as const;
     const token = `somebody else ${randomBytes(4).toString('hex')}`;
     const leaseMs = 2_000;
-    const { admin } = scene.stage;
+    const { admin } = masterOf(key, scene.stage);
     const setAt = monotonicMs();
     await noted(scene, 'key overwritten', effects, () =>
       admin.set(lockOf(key), token, 'PX', leaseMs),
@@ -29,13 +32,13 @@ export const KEY_FAULTS = {
     scene.history.append({ kind: 'foreign', at, call, key, until, leaseMs });
     await admin.eval(DELETE_OWN, 1, lockOf(key), token);
   },
-  'released by an operator': async ({ random, workers }) => {
-    random.pick(workers()).tell({ do: 'force release', key: random.pick(ALL_KEYS) });
+  'released by an operator': async (scene) => {
+    someWorker(scene)?.tell({ do: 'force release', key: scene.random.pick(ALL_KEYS) });
   },
   /** A crowd of processes that stood in the queue and died. It must not keep the living waiting. */
   'dead waiters': async (scene) => {
     const key = pick(scene);
-    const { admin } = scene.stage;
+    const { admin } = masterOf(key, scene.stage);
     await noted(scene, 'dead waiters', { disturbs: 'nothing' }, async () => {
       const [seconds, micros] = await admin.time();
       const now = Number(seconds) * 1e6 + Number(micros);

@@ -1,31 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SingleStage } from '../servers/single-stage.js';
-import { type Fault, noted } from './fault.js';
+import { type Master, serverOf } from '../servers/stage.js';
+import { type Fault, noted, type Scene } from './fault.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 
-/** What can happen to a server without anything being lost. */
+/** What can happen to a server without anything being lost. If there are several masters, it happens to one of them. */
 export const REDIS_FAULTS = {
   'redis paused': (scene) => paused('redis paused', 20, 300)(scene),
   'redis paused for long': (scene) => paused('redis paused for long', 300, 1_800)(scene),
-  'clients paused': (scene) =>
-    noted(scene, 'clients paused', TROUBLE, async () => {
-      const { random, stage } = scene;
-      const ms = random.between(20, 900);
-      await stage.admin.call('CLIENT', 'PAUSE', ms, random.pick(['ALL', 'WRITE']));
-      await sleep(ms);
-    }),
-  'out of memory': (scene) =>
-    noted(scene, 'out of memory', TROUBLE, async () => {
-      const { random, stage } = scene;
-      await stage.admin.config('SET', 'maxmemory', '100kb');
-      await sleep(random.between(50, 1_200));
-      await stage.admin.config('SET', 'maxmemory', '0');
-    }),
+  'clients paused': onMaster('clients paused', async ({ admin }, random) => {
+    const ms = random.between(20, 900);
+    await admin.call('CLIENT', 'PAUSE', ms, random.pick(['ALL', 'WRITE']));
+    await sleep(ms);
+  }),
+  'out of memory': onMaster('out of memory', async ({ admin }, random) => {
+    await admin.config('SET', 'maxmemory', '100kb');
+    await sleep(random.between(50, 1_200));
+    await admin.config('SET', 'maxmemory', '0');
+  }),
   /** Nothing at all may be noticed of it. */
   'scripts flushed': (scene) =>
     noted(scene, 'scripts flushed', { disturbs: 'nothing' }, () =>
-      scene.stage.admin.script('FLUSH'),
+      scene.random.pick(scene.stage.masters).admin.script('FLUSH'),
     ),
 } satisfies Record<string, Fault>;
 
@@ -42,23 +39,33 @@ export const RESTARTS = {
     noted(scene, 'redis restarted with its data', TROUBLE, () => restart(scene, true)),
 } satisfies Record<string, Fault>;
 
+/** Does something to one of the masters. */
+export function onMaster(
+  name: string,
+  act: (master: Master, random: Scene['random']) => Promise<unknown>,
+): Fault {
+  return (scene) => {
+    const master = scene.random.pick(scene.stage.masters);
+    return noted(scene, name, { disturbs: serverOf(master.keys) }, () => act(master, scene.random));
+  };
+}
+
 function paused(name: string, low: number, high: number): Fault {
-  return (scene) =>
-    noted(scene, name, TROUBLE, async () => {
-      const { server } = scene.stage;
-      server.pause();
-      await sleep(scene.random.between(low, high));
-      server.resume();
-    });
+  return onMaster(name, async ({ server }, random) => {
+    server.pause();
+    await sleep(random.between(low, high));
+    server.resume();
+  });
 }
 
 async function restart(
-  { stage, random }: Parameters<Fault>[0],
+  { stage, random }: Scene,
   keepsData: boolean,
   isDead: () => void = () => {},
 ): Promise<void> {
-  await stage.server.kill();
+  const single = stage as SingleStage;
+  await single.server.kill();
   isDead();
   await sleep(random.between(0, 300));
-  await (stage as SingleStage).restart(keepsData);
+  await single.restart(keepsData);
 }

@@ -1,21 +1,29 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Fault } from './fault.js';
+import type { WorkerProcess } from '../worker/worker-process.js';
+import type { Fault, Scene } from './fault.js';
 
 /** What can happen to processes. They write down themselves how long they stood still. */
 export const WORKER_FAULTS = {
-  'worker killed': async ({ random, workers, replace }) => {
-    const victim = random.pick(workers());
-    await victim.kill();
-    await replace(victim); // unless that has been done already
+  'worker killed': async (scene) => {
+    const victim = someWorker(scene);
+    await victim?.kill();
+    if (victim !== undefined) await scene.replace(victim); // unless that has been done already
   },
-  'worker paused': async ({ random, workers }) => {
-    const victim = random.pick(workers());
-    victim.pause();
+  'worker paused': async (scene) => {
+    const { random } = scene;
+    const victim = someWorker(scene);
+    victim?.pause();
     await sleep(random.chance(0.5) ? random.between(50, 400) : random.between(400, 2_500));
-    victim.resume();
+    victim?.resume();
   },
-  'application closed': async ({ random, workers }) => {
-    random.pick(workers()).tell({ do: 'restart the application' });
+  'application closed': async (scene) => {
+    someWorker(scene)?.tell({ do: 'restart the application' });
     await sleep(500); // do not take the same worker again at once
   },
 } satisfies Record<string, Fault>;
+
+/** Undefined if all of them have ended, and their successors cannot start because a server is away. */
+export function someWorker({ random, workers }: Scene): WorkerProcess | undefined {
+  const running = workers();
+  return running.length === 0 ? undefined : random.pick(running);
+}

@@ -160,18 +160,40 @@ export interface Foreign extends OfCall {
   readonly leaseMs: number;
 }
 
+/** What a replica knew when it became master. */
+export interface Promoted {
+  /** Leases that were granted long enough before this had reached it. */
+  readonly cutAt: number;
+  /** The lease of each of its keys; null if it knew of none. */
+  readonly leases: Readonly<Record<string, KnownLease | null>>;
+}
+
+export interface KnownLease {
+  /** The process that has it. Undefined if it is not one of the workers. */
+  readonly process?: string;
+  readonly until: number;
+}
+
 /** What was done to Redis, to the connections or to a key, from `at` until `until`. */
 export interface Fault extends At {
   readonly kind: 'fault';
   readonly name: string;
   readonly until: number;
-  /** What may be delayed by it or end in an error: nothing, one key, or everything. */
-  readonly disturbs: 'nothing' | 'all' | { readonly key: string };
   /**
-   * Whose leases may be gone from Redis although their holders cannot know it yet. This concerns only leases of that
-   * time.
+   * What may be delayed by it or end in an error: nothing, everything, all that concerns the server of some keys, the
+   * calls for a key whose slot is moved (its lease is renewed all the same), or the waiters for one key.
    */
-  readonly forgets?: 'all' | { readonly key: string };
+  readonly disturbs:
+    | 'nothing'
+    | 'all'
+    | { readonly serverOf: readonly string[] }
+    | { readonly slotOf: string }
+    | { readonly key: string };
+  /**
+   * Whose leases may be gone from Redis although their holders cannot know it yet: everybody's, those of one key, or
+   * those that a replica did not know when it became master. This concerns only leases of that time.
+   */
+  readonly forgets?: 'all' | { readonly key: string } | { readonly unknownTo: Promoted };
   /** Leases that were granted after this were not forgotten. @default until */
   readonly forgetsUntil?: number;
   /** How a holder learns of it: after it has connected again, at its next renewal, or from a message. */

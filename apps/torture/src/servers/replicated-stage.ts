@@ -3,7 +3,8 @@ import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
-import type { Stage } from './stage.js';
+import type { RedisAddress } from './redis-address.js';
+import type { Master, ProxiedStage } from './stage.js';
 
 interface Node {
   readonly server: RedisServer;
@@ -16,7 +17,7 @@ const ARGS = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
  * A master and its replica behind one address, as in a managed Redis: the workers know only the proxy. The two change
  * places in a failover.
  */
-export class ReplicatedStage implements Stage {
+export class ReplicatedStage implements ProxiedStage {
   readonly kind = 'replicated';
   readonly proxy: LatencyProxy;
   #master: Node;
@@ -40,12 +41,12 @@ export class ReplicatedStage implements Stage {
     return this.#master.server;
   }
 
-  get admin(): Redis {
-    return this.#master.admin;
+  get masters(): readonly Master[] {
+    return [{ ...this.#master, keys: 'all' }];
   }
 
-  urlFor(): string {
-    return this.proxy.url;
+  addressFor(): RedisAddress {
+    return { kind: 'url', url: this.proxy.url };
   }
 
   /** Nothing is lost, because writes wait until the replica has all of them. Old connections stay or are cut. */

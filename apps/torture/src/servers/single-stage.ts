@@ -5,19 +5,20 @@ import { join } from 'node:path';
 import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
-import type { Stage } from './stage.js';
+import type { RedisAddress } from './redis-address.js';
+import type { Master, ProxiedStage } from './stage.js';
 
 /** One server that keeps its data on disk, reached directly or through a proxy. */
-export class SingleStage implements Stage {
+export class SingleStage implements ProxiedStage {
   readonly kind = 'single';
   readonly server: RedisServer;
-  readonly admin: Redis;
+  readonly #admin: Redis;
   readonly proxy: LatencyProxy;
   readonly #data: string;
 
   private constructor(server: RedisServer, proxy: LatencyProxy, data: string) {
     this.server = server;
-    this.admin = adminClient(server.url);
+    this.#admin = adminClient(server.url);
     this.proxy = proxy;
     this.#data = data;
   }
@@ -29,8 +30,12 @@ export class SingleStage implements Stage {
     return new SingleStage(server, await LatencyProxy.start(server.port), data);
   }
 
-  urlFor(random: SeededRandom): string {
-    return random.chance(0.5) ? this.server.url : this.proxy.url;
+  get masters(): readonly Master[] {
+    return [{ server: this.server, admin: this.#admin, keys: 'all' }];
+  }
+
+  addressFor(random: SeededRandom): RedisAddress {
+    return { kind: 'url', url: random.chance(0.5) ? this.server.url : this.proxy.url };
   }
 
   /**
@@ -46,7 +51,7 @@ export class SingleStage implements Stage {
   }
 
   async stop(): Promise<void> {
-    this.admin.disconnect();
+    this.#admin.disconnect();
     await this.proxy.close();
     await this.server.stop();
   }

@@ -1,20 +1,46 @@
 import type { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import type { Fault } from '../history/entry.js';
 import type { SeededRandom } from '../seeded-random.js';
 import type { LatencyProxy } from './latency-proxy.js';
+import type { RedisAddress } from './redis-address.js';
 
-export const STAGES = ['single', 'replicated', 'stepped-clock'] as const;
+export const STAGES = ['single', 'replicated', 'stepped-clock', 'sentinel', 'cluster'] as const;
 export type StageKind = (typeof STAGES)[number];
+
+/** A server that takes writes now. */
+export interface Master {
+  readonly server: RedisServer;
+  /** A connection to it. */
+  readonly admin: Redis;
+  /** The keys that it has. */
+  readonly keys: 'all' | readonly string[];
+}
 
 /** The Redis servers of a run, and the ways to them. */
 export interface Stage {
   readonly kind: StageKind;
   /** Where a worker finds Redis: some know the server itself, some only the proxy. */
-  urlFor(random: SeededRandom): string;
-  /** The server that takes writes now. */
-  readonly server: RedisServer;
-  /** A connection to that server. */
-  readonly admin: Redis;
-  readonly proxy: LatencyProxy;
+  addressFor(random: SeededRandom): RedisAddress;
+  /** At least one. A server that is away for a moment is among them. */
+  readonly masters: readonly Master[];
   stop(): Promise<void>;
+}
+
+/** A stage whose workers reach the server through a proxy, or some of them do. */
+export interface ProxiedStage extends Stage {
+  readonly server: RedisServer;
+  readonly proxy: LatencyProxy;
+}
+
+/** @throws Error if no server has the key at the moment */
+export function masterOf(key: string, { masters }: Stage): Master {
+  const master = masters.find(({ keys }) => keys === 'all' || keys.includes(key));
+  if (master === undefined) throw new Error(`no master has ${key} now`);
+  return master;
+}
+
+/** What trouble with the server that has these keys disturbs. */
+export function serverOf(keys: Master['keys']): Fault['disturbs'] {
+  return keys === 'all' ? 'all' : { serverOf: keys };
 }

@@ -6,7 +6,8 @@ import { delimiter, join } from 'node:path';
 import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
-import type { Stage } from './stage.js';
+import type { RedisAddress } from './redis-address.js';
+import type { Master, ProxiedStage } from './stage.js';
 
 /** The path of libfaketime: where it is usually installed, or where the environment says. */
 export const faketime: string | undefined = [
@@ -18,16 +19,16 @@ export const faketime: string | undefined = [
 ].find((file) => existsSync(file));
 
 /** One server whose wall clock can be set while it runs. */
-export class SteppedClockStage implements Stage {
+export class SteppedClockStage implements ProxiedStage {
   readonly kind = 'stepped-clock';
   readonly server: RedisServer;
-  readonly admin: Redis;
+  readonly #admin: Redis;
   readonly proxy: LatencyProxy;
   readonly #offset: string;
 
   private constructor(server: RedisServer, proxy: LatencyProxy, offset: string) {
     this.server = server;
-    this.admin = adminClient(server.url);
+    this.#admin = adminClient(server.url);
     this.proxy = proxy;
     this.#offset = offset;
   }
@@ -53,8 +54,12 @@ export class SteppedClockStage implements Stage {
     }
   }
 
-  urlFor(random: SeededRandom): string {
-    return random.chance(0.5) ? this.server.url : this.proxy.url;
+  get masters(): readonly Master[] {
+    return [{ server: this.server, admin: this.#admin, keys: 'all' }];
+  }
+
+  addressFor(random: SeededRandom): RedisAddress {
+    return { kind: 'url', url: random.chance(0.5) ? this.server.url : this.proxy.url };
   }
 
   /** Sets the server's clock to this many seconds after the real one. */
@@ -65,7 +70,7 @@ export class SteppedClockStage implements Stage {
   }
 
   async stop(): Promise<void> {
-    this.admin.disconnect();
+    this.#admin.disconnect();
     await this.proxy.close();
     await this.server.stop();
   }

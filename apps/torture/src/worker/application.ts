@@ -1,6 +1,6 @@
 import { type INestApplicationContext, Inject, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import {
   InjectLockService,
   LockService,
@@ -8,6 +8,7 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { monotonicMs } from '../history/monotonic-ms.js';
+import { openClient, type RedisAddress } from '../servers/redis-address.js';
 import type { Recorder, ServiceTerms } from './recorder.js';
 import type { ServiceTask, WorkerTask } from './task.js';
 
@@ -100,9 +101,9 @@ function moduleOptions(
   shutdownMs: number,
   clients: SharedClients,
 ): RedisLockModuleOptions & { name?: string } {
-  const { name, redisUrl, leaseMs, lingerMs, localHandovers, awaitRelease } = service;
+  const { name, redis, leaseMs, lingerMs, localHandovers, awaitRelease } = service;
   return {
-    connection: connectionOf(service.connection, redisUrl, clients),
+    connection: connectionOf(service.connection, redis, clients),
     ...(name !== undefined && { name }),
     waitMs: WAIT_MS,
     maxHoldMs: MAX_HOLD_MS,
@@ -116,26 +117,34 @@ function moduleOptions(
 
 function connectionOf(
   kind: ServiceTask['connection'],
-  url: string,
+  address: RedisAddress,
   clients: SharedClients,
 ): RedisLockModuleOptions['connection'] {
-  if (kind === 'url') return url;
-  if (kind === 'client') return clients.of(url);
-  const { hostname, port } = new URL(url);
-  return { host: hostname, port: Number(port) };
+  if (kind === 'client') return clients.of(address);
+  switch (address.kind) {
+    case 'url': {
+      if (kind === 'url') return address.url;
+      const { hostname, port } = new URL(address.url);
+      return { host: hostname, port: Number(port) };
+    }
+    case 'sentinels':
+      return { sentinels: [...address.sentinels], name: address.name };
+    case 'cluster':
+      return { cluster: [...address.nodes] };
+  }
 }
 
 /** Clients that belong to the process. When an application has closed, it must have left nothing on them. */
 export class SharedClients {
-  readonly #clients = new Map<string, Redis>();
-  readonly #listeners = new Map<Redis, string>();
+  readonly #clients = new Map<string, Redis | Cluster>();
+  readonly #listeners = new Map<Redis | Cluster, string>();
 
-  of(url: string): Redis {
-    let client = this.#clients.get(url);
+  of(address: RedisAddress): Redis | Cluster {
+    const name = JSON.stringify(address);
+    let client = this.#clients.get(name);
     if (client === undefined) {
-      client = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 100 });
-      client.on('error', () => {}); // servers are taken away on purpose
-      this.#clients.set(url, client);
+      client = openClient(address);
+      this.#clients.set(name, client);
       this.#listeners.set(client, listenersOf(client));
     }
     return client;
@@ -154,9 +163,15 @@ export class SharedClients {
   }
 }
 
-function listenersOf(client: Redis): string {
+/** What ioredis adds while it connects is not counted, and the cluster's own listener, which stays, never. */
+function listenersOf(client: Redis | Cluster): string {
+  const isOwn = (name: string | symbol): boolean =>
+    client.isCluster
+      ? name === 'close'
+      : client.status !== 'ready' && /^(?:ready|close)$/.test(String(name));
   return client
     .eventNames()
+    .filter((name) => !isOwn(name))
     .map((name) => `${String(name)} ${client.listenerCount(name)}`)
     .sort()
     .join(', ');

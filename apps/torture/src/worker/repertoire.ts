@@ -21,6 +21,7 @@ const REPERTOIRE = {
   'with-lock': { weight: 20, play: withLock },
   'several-keys': { weight: 12, play: several },
   'long-lease': { weight: 3, play: longLease },
+  'long-hold': { weight: 2, play: longHold },
   're-entry': { weight: 8, play: reEntry },
   branches: { weight: 6, play: branches },
   'crossed-branches': { weight: 0.5, play: crossedBranches },
@@ -97,6 +98,14 @@ function longLease(caller: Caller): Promise<unknown> {
   const { random } = caller;
   return caller.withLock('long-lease', [random.pick(LONG_KEYS)], { leaseMs: 6_000 }, (call, lock) =>
     caller.work(call, lock, random.between(500, 2_500)),
+  );
+}
+
+/** A lease that must be renewed several times, whatever happens meanwhile. */
+function longHold(caller: Caller): Promise<unknown> {
+  const { random } = caller;
+  return caller.withLock('long-hold', [random.pick(LONG_KEYS)], {}, (call, lock) =>
+    caller.work(call, lock, random.between(800, 3_000)),
   );
 }
 

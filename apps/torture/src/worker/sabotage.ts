@@ -1,11 +1,12 @@
-import { Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { EventEmitter } from 'node:events';
 import { WARM_KEYS } from '../keys.js';
+import { openClient, type RedisAddress } from '../servers/redis-address.js';
 
 interface Sabotage {
   /** Undefined means once. */
   readonly everyMs?: number;
-  readonly act: (redis: Redis) => unknown;
+  readonly act: (redis: Redis | Cluster) => unknown;
 }
 
 /** What a worker does wrong on purpose, to check the checker, which must notice each of these. */
@@ -13,7 +14,7 @@ const SABOTAGE = {
   /** A release that does not ask whose lock it is. */
   release: {
     everyMs: 20,
-    act: (redis) => redis.del(...['a', ...WARM_KEYS].map((key) => `lock:{${key}}`)),
+    act: (redis) => Promise.all(['a', ...WARM_KEYS].map((key) => redis.del(`lock:{${key}}`))),
   },
   /** Fencing tokens that fall: the stored number is an hour ahead, and then gone. */
   token: {
@@ -46,10 +47,9 @@ export const BREAKS = Object.keys(SABOTAGE) as Break[];
 const FIRST_MS = 500;
 
 /** @returns a function that ends it */
-export function sabotage(breaks: readonly Break[], redisUrl: string): () => void {
+export function sabotage(breaks: readonly Break[], address: RedisAddress): () => void {
   if (breaks.length === 0) return () => {};
-  const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
-  redis.on('error', () => {});
+  const redis = openClient(address);
   const timers = breaks.map((name) => {
     const { everyMs, act }: Sabotage = SABOTAGE[name];
     const again = (): void => void act(redis);

@@ -1,3 +1,4 @@
+import type { RedisAddress } from '../servers/redis-address.js';
 import type { Feature, KindOfCall } from './repertoire.js';
 import type { Break } from './sabotage.js';
 
@@ -8,7 +9,7 @@ export const NOT_STARTED = 75;
 export interface ServiceTask {
   /** Undefined for the service without a name. */
   readonly name: string | undefined;
-  readonly redisUrl: string;
+  readonly redis: RedisAddress;
   /** The form in which the module is told where Redis is. */
   readonly connection: 'url' | 'options' | 'client';
   readonly leaseMs: number;

@@ -9,6 +9,13 @@ import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js
 /** How long a worker may go on after it has closed everything, before it is killed. */
 const EXIT_LIMIT_MS = 3_000;
 
+const names = new Map<number, string>();
+
+/** The name of the worker that has, or had, this process id. */
+export function nameOfWorker(pid: number): string | undefined {
+  return names.get(pid);
+}
+
 /** The outside view of a worker. It can be given orders, paused and killed, and its end is written down. */
 export class WorkerProcess {
   readonly name: string;
@@ -35,8 +42,10 @@ export class WorkerProcess {
     const child = fork(program, [JSON.stringify(task)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    if (child.pid !== undefined)
+    if (child.pid !== undefined) {
       cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
+      names.set(child.pid, task.name);
+    }
     const worker = new WorkerProcess(task.name, child, history);
     const ready = once(child, 'message').then(() => true);
     if (await Promise.race([ready, worker.exited.then(() => false)])) return worker;

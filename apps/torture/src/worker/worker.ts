@@ -12,8 +12,8 @@ import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
-/** What is still open this long after everything was closed keeps the process alive. */
-const STILL_OPEN_MS = 2_000;
+/** What is still open this long after everything was closed keeps the process alive, and is named. */
+const STILL_OPEN_MS = 2_500;
 
 /**
  * A process that locks. It has callers of several services, which make all kinds of calls and write down what they saw.
@@ -70,7 +70,7 @@ class Worker {
     const { breaks, services } = this.#task;
     const [service] = services;
     if (service === undefined) return () => {};
-    return sabotage(breaks, service.redisUrl);
+    return sabotage(breaks, service.redis);
   }
 
   #obey(order: Order, finish: () => void): void {

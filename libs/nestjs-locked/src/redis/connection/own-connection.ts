@@ -37,6 +37,8 @@ export class OwnConnection {
   /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
+  /** It was closed while a connection was being made. */
+  #wasConnecting = false;
   /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
   #written: RedisConnection['stream'];
   #joined = 0;
@@ -125,6 +127,7 @@ export class OwnConnection {
 
   close(): void {
     this.#closed = true;
+    this.#wasConnecting = this.redis.status === 'connecting';
     this.#cancelRevival();
     this.redis.disconnect();
   }
@@ -136,9 +139,12 @@ export class OwnConnection {
     return reconnectDelay(++this.#attempts);
   }
 
-  /** If `close` came while a connection was being made, ioredis has begun to listen to the sentinels after that. */
+  /**
+   * If `close` came while a connection was being made, ioredis has begun to listen to the sentinels after that.
+   * Otherwise it must not be told twice: it would wait two seconds for connections that are closed already.
+   */
   #leaveSentinels(): void {
-    if (this.#client.options.sentinels) this.redis.disconnect();
+    if (this.#wasConnecting && this.#client.options.sentinels) this.redis.disconnect();
   }
 
   #connect(): void {

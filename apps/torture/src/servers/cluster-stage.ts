@@ -1,0 +1,188 @@
+import { RedisCluster, type RedisServer } from 'dev-servers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { HistoryFile } from '../history/history-file.js';
+import { ALL_KEYS } from '../keys.js';
+import type { SeededRandom } from '../seeded-random.js';
+import { type Look, type Member, memberOf, roleOf } from './member.js';
+import { Promotions } from './promotions.js';
+import type { RedisAddress } from './redis-address.js';
+import type { Master, Stage } from './stage.js';
+
+const NODE_TIMEOUT_MS = 2_000;
+const MIGRATE_LIMIT_MS = 5_000;
+const POLL_MS = 50;
+/** A node that is slower than this does not count. */
+const ANSWER_LIMIT_MS = 300;
+
+/** Three masters with a replica each. The keys are spread over all of them. */
+export class ClusterStage implements Stage {
+  readonly kind = 'cluster';
+  readonly cluster: RedisCluster;
+  /** Whether the other masters refuse their own keys as well while one of them is away. */
+  readonly isAllOrNothing: boolean;
+  readonly #members: readonly Member[];
+  readonly #slots: ReadonlyMap<string, number>;
+  readonly #promotions: Promotions;
+
+  private constructor(
+    cluster: RedisCluster,
+    isAllOrNothing: boolean,
+    members: readonly Member[],
+    slots: ReadonlyMap<string, number>,
+    history: HistoryFile,
+  ) {
+    this.cluster = cluster;
+    this.isAllOrNothing = isAllOrNothing;
+    this.#members = members;
+    this.#slots = slots;
+    this.#promotions = new Promotions({
+      members,
+      history,
+      look: (member) => this.#look(member),
+      isNamed: (member) => this.#isNamed(member),
+    });
+  }
+
+  static async start(random: SeededRandom, history: HistoryFile): Promise<ClusterStage> {
+    const isAllOrNothing = random.chance(0.5);
+    const cluster = await RedisCluster.start({
+      nodeTimeoutMs: NODE_TIMEOUT_MS,
+      requireFullCoverage: isAllOrNothing,
+    });
+    const members = await Promise.all(cluster.nodes.map(memberOf));
+    const slots = new Map<string, number>();
+    for (const key of ALL_KEYS) slots.set(key, await cluster.slotOf(`lock:{${key}}`));
+    const stage = new ClusterStage(cluster, isAllOrNothing, members, slots, history);
+    await stage.#promotions.start();
+    return stage;
+  }
+
+  get masters(): readonly Master[] {
+    return this.#promotions.masters;
+  }
+
+  addressFor(): RedisAddress {
+    return { kind: 'cluster', nodes: this.cluster.startupNodes };
+  }
+
+  /** A planned failover: the replica gets everything that its master has, and takes its place. */
+  async failOver({ server }: Master): Promise<void> {
+    const [replica] = await this.cluster.replicasOf(server);
+    if (replica === undefined) throw new Error('no replica to take over');
+    this.#promotions.mayNotForget(this.#memberOf(replica));
+    await this.cluster.failover(replica);
+  }
+
+  /** Resolves when the master has lost its keys to its replica, and all others know it. */
+  async replaced({ server, keys }: Master): Promise<void> {
+    for (;;) {
+      const next = this.masters.find((master) => keys.includes(master.keys[0] ?? ''));
+      if (next !== undefined && next.server !== server) {
+        return this.#isNamed(this.#memberOf(next.server));
+      }
+      await sleep(POLL_MS);
+    }
+  }
+
+  /** Moves the slot of a key to another master. In the pauses between the steps, calls meet what is half done. */
+  async moveSlotOf(key: string, from: Master, to: Master, pause: () => Promise<void>) {
+    const slot = this.#slots.get(key) as number;
+    await this.cluster.beginMove(slot, to.server);
+    await pause();
+    for (;;) {
+      const found = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 1)) as string[];
+      const [next] = found;
+      if (next === undefined) break;
+      const target = ['127.0.0.1', to.server.port, next, 0, MIGRATE_LIMIT_MS] as const;
+      await from.admin.call('MIGRATE', ...target);
+      await pause();
+    }
+    await this.cluster.endMove(slot);
+  }
+
+  /** Resolves when every node answers, every master has a replica that gets everything, and all agree. */
+  async settled(): Promise<void> {
+    while (!(await this.#isSettled().catch(() => false))) await sleep(POLL_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.#promotions.stop();
+    await this.cluster.stop();
+  }
+
+  async #isSettled(): Promise<boolean> {
+    const wells = this.#members.map(async (member) => {
+      const { isMaster, isLinked } = await roleOf(member);
+      const info = String(await member.admin.call('CLUSTER', 'INFO'));
+      const view = await nodesSeenBy(member);
+      const isWell = isMaster || isLinked;
+      return (
+        isWell && info.includes('cluster_state:ok') && view.every(({ isFailing }) => !isFailing)
+      );
+    });
+    if (!(await Promise.all(wells)).every(Boolean)) return false;
+    const masters = await this.cluster.masters();
+    const followers = await Promise.all(masters.map((master) => this.cluster.replicasOf(master)));
+    return followers.every((replicas) => replicas.length > 0);
+  }
+
+  async #look(member: Member): Promise<Look> {
+    const [role, view] = await Promise.all([roleOf(member), nodesSeenBy(member)]);
+    const self = view.find(({ isMyself }) => isMyself) as NodeLine;
+    const leader = self.masterId === '-' ? self : view.find(({ id }) => id === self.masterId);
+    const slots = leader?.slots ?? [];
+    const has = (slot: number): boolean =>
+      slots.some(([first, last]) => first <= slot && slot <= last);
+    const keys = ALL_KEYS.filter((key) => has(this.#slots.get(key) as number));
+    return { ...role, isMaster: self.isMaster, keys, epoch: self.epoch };
+  }
+
+  /** Resolves when every node that answers knows that it is a master with slots. */
+  async #isNamed({ server }: Member): Promise<void> {
+    const id = this.cluster.nodeIdOf(server);
+    const isKnownTo = async (member: Member): Promise<boolean> => {
+      const answer = nodesSeenBy(member).catch(() => undefined);
+      const view = await Promise.race([answer, sleep(ANSWER_LIMIT_MS, undefined)]);
+      const line = view?.find((one) => one.id === id);
+      return line === undefined || (line.isMaster && line.slots.length > 0);
+    };
+    while (!(await Promise.all(this.#members.map(isKnownTo))).every(Boolean)) await sleep(POLL_MS);
+  }
+
+  #memberOf(server: RedisServer): Member {
+    return this.#members.find((member) => member.server === server) as Member;
+  }
+}
+
+/** A line of CLUSTER NODES. */
+interface NodeLine {
+  readonly id: string;
+  readonly isMyself: boolean;
+  readonly isMaster: boolean;
+  readonly isFailing: boolean;
+  readonly masterId: string;
+  readonly epoch: number;
+  readonly slots: readonly (readonly [first: number, last: number])[];
+}
+
+async function nodesSeenBy({ admin }: Member): Promise<NodeLine[]> {
+  const text = String(await admin.call('CLUSTER', 'NODES'));
+  return text.split('\n').flatMap((line) => {
+    const [id = '', , flags = '', masterId = '', , , epoch, , ...slots] = line.trim().split(' ');
+    if (id === '') return [];
+    return {
+      id,
+      isMyself: flags.includes('myself'),
+      isMaster: flags.includes('master'),
+      isFailing: flags.includes('fail'),
+      masterId,
+      epoch: Number(epoch),
+      slots: slots.filter((slot) => !slot.startsWith('[')).map(rangeOf),
+    };
+  });
+}
+
+function rangeOf(text: string): [first: number, last: number] {
+  const [first, last = first] = text.split('-').map(Number);
+  return [first as number, last as number];
+}

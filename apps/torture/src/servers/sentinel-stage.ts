@@ -1,0 +1,75 @@
+import { RedisReplicaSet, type RedisServer } from 'dev-servers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { HistoryFile } from '../history/history-file.js';
+import { ALL_KEYS } from '../keys.js';
+import { type Member, memberOf, roleOf } from './member.js';
+import { Promotions } from './promotions.js';
+import type { RedisAddress } from './redis-address.js';
+import type { Master, Stage } from './stage.js';
+
+/** Longer than the pauses after which a master is to be in its place still. */
+const DOWN_AFTER_MS = 2_000;
+const POLL_MS = 50;
+
+/** A master, its replica, and three sentinels, which the workers ask for the master. */
+export class SentinelStage implements Stage {
+  readonly kind = 'sentinel';
+  readonly set: RedisReplicaSet;
+  readonly #members: readonly Member[];
+  readonly #promotions: Promotions;
+
+  private constructor(set: RedisReplicaSet, members: readonly Member[], history: HistoryFile) {
+    this.set = set;
+    this.#members = members;
+    this.#promotions = new Promotions({
+      members,
+      history,
+      look: async (member) => ({ ...(await roleOf(member)), keys: ALL_KEYS, epoch: 0 }),
+      isNamed: async ({ server }) => {
+        const other = set.servers.find((one) => one !== server) as RedisServer;
+        await set.successorOf(other);
+      },
+    });
+  }
+
+  static async start(history: HistoryFile): Promise<SentinelStage> {
+    const set = await RedisReplicaSet.start({ downAfterMs: DOWN_AFTER_MS });
+    const members = await Promise.all(set.servers.map(memberOf));
+    const stage = new SentinelStage(set, members, history);
+    await stage.#promotions.start();
+    return stage;
+  }
+
+  get masters(): readonly Master[] {
+    return this.#promotions.masters.map((master) => ({ ...master, keys: 'all' }));
+  }
+
+  addressFor(): RedisAddress {
+    return { kind: 'sentinels', sentinels: this.set.sentinels, name: this.set.name };
+  }
+
+  get #replica(): Member {
+    const [master] = this.masters;
+    return this.#members.find(({ server }) => server !== master?.server) as Member;
+  }
+
+  /** What an operator can do before the sentinels do it, which takes them ten seconds: the old master follows. */
+  async demoteOldMaster(): Promise<void> {
+    const [master] = this.masters as [Master];
+    await this.#replica.admin.replicaof('127.0.0.1', String(master.server.port));
+  }
+
+  /** Resolves when the server that is not the master follows the one that is. */
+  async settled(): Promise<void> {
+    for (;;) {
+      const role = await roleOf(this.#replica).catch(() => undefined);
+      if (role?.isMaster === false && role.isLinked) return;
+      await sleep(POLL_MS);
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#promotions.stop();
+    await this.set.stop();
+  }
+}
