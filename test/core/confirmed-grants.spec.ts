@@ -58,6 +58,24 @@ describe('a grant that came as a message', () => {
   });
 });
 
+describe('a grant that came as a message and is confirmed for nobody any more', () => {
+  it('is released, even if nobody knows whether it was prolonged', async () => {
+    const { store, waiting, grant, nothingLeft } = await startConfirming();
+    const giveUp = new AbortController();
+    const { hold, token } = await waiting({ signal: giveUp.signal });
+    grant(token);
+    const renewal = await store.next('renew');
+    giveUp.abort();
+    await expect(hold).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    renewal.reply(unknown);
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
+    release.reply({ kind: 'released' });
+    await settled();
+    await nothingLeft();
+  });
+});
+
 describe('a lease that was handed back and asked for again', () => {
   it('has been handed back, if that is known, whatever became of the request', async () => {
     const { clock, store, engine, held, wanted, nothingLeft, events } = await startScripted({

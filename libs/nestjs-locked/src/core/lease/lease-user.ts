@@ -9,6 +9,8 @@ import type { LeaseGrant } from './lease-grant.js';
  * `from` is the request or lease that reports. The queue ignores one that it has left behind.
  */
 interface KeyUser {
+  /** Whether no call wants the key any more. */
+  readonly isEmpty: boolean;
   /** The store was asked for this key and did not answer; it is asked again. */
   storeFails(cause: LockStoreError): void;
   /**
@@ -22,8 +24,6 @@ interface KeyUser {
 
 /** The queue, as its request for a lease sees it. */
 export interface RequestUser extends KeyUser {
-  /** Whether no call wants the key any more. */
-  readonly isEmpty: boolean;
   /** Another process has the key: the request stands in the store's queue. */
   mustWait(): void;
   /** A single try, or the last one of a wait, did not get the key. */

@@ -322,7 +322,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Nobody knows whether it was renewed. A held lease stays ours until its deadline, and the renewal is repeated. */
   #notRenewed(unknown: Unknown): void {
     const isConfirming = this.#state === 'confirming';
-    if (isConfirming && this.remainingMs() === 0) return this.#failToConfirm(unknown);
+    if (isConfirming && (this.remainingMs() === 0 || this.#user.isEmpty))
+      return this.#failToConfirm(unknown);
     this.#reportFailure(unknown.cause);
     if (isConfirming) this.#user.storeFails(unknown.cause);
     if (this.#endsByItself) return;

@@ -124,13 +124,19 @@ export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   /** How long the new lease is to last, in milliseconds. */
   readonly leaseMs: number;
 }
-/**
- * What became of both steps. @property wasLost the old token no longer had the lock @property wasReleased the first
- * step was carried out, and whether the old token had the lock until then; only the second one is unknown
- */
+/** What became of both steps. */
 export type RequeueReply =
-  | ((Granted | Queued) & { readonly wasLost?: boolean })
-  | (Unknown & { readonly wasReleased?: boolean });
+  | ((Granted | Queued) & {
+      /** The old token no longer had the lock. */
+      readonly wasLost?: boolean;
+    })
+  | (Unknown & {
+      /**
+       * The first step was carried out, and whether the old token had the lock until then; only the second one is
+       * unknown. @default both steps are unknown
+       */
+      readonly wasReleased?: boolean;
+    });
 
 /** Ends a wait. */
 export interface LeaveCommand {

@@ -107,7 +107,7 @@ export class CommandConnection {
     if (replicas === undefined) return;
     const limitMs = longestWaitMs(replicas, timeLimitMs);
     const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
-      this.#enter(new OpenCommand(command, options.clock.now() + timeLimitMs, end));
+      this.#overtake(new OpenCommand(command, options.clock.now() + timeLimitMs, end));
     this.#acknowledgements = new ReplicaAcknowledgements(replicas, limitMs, send);
   }
 
@@ -156,8 +156,16 @@ export class CommandConnection {
     });
   }
 
-  #enter(open: OpenCommand): OpenCommand {
+  #enter(open: OpenCommand): void {
     const connection = this.#waiting.size === 0 ? this.#usable : undefined;
+    if (connection === undefined) this.#waiting.add(open);
+    else this.#send(open, connection);
+    this.#watchLimit();
+  }
+
+  /** What is about commands that were sent already need not stand behind those that still wait. */
+  #overtake(open: OpenCommand): OpenCommand {
+    const connection = this.#ready;
     if (connection === undefined) this.#waiting.add(open);
     else this.#send(open, connection);
     this.#watchLimit();
@@ -260,14 +268,16 @@ export class CommandConnection {
 
   // ---- sending ----------------------------------------------------------------------------------------------
 
+  /** The connection, if its server answers and knows the scripts. */
+  get #ready(): OwnConnection | undefined {
+    const isReady =
+      this.#isAdmitted && !this.#isSilent && this.#forgotten.size + this.#repeating.size === 0;
+    return isReady ? this.#connection : undefined;
+  }
+
   /** The connection on which a command can be sent right now. */
   get #usable(): OwnConnection | undefined {
-    const mayBeSent =
-      this.#isAdmitted &&
-      !this.#isSilent &&
-      this.#forgotten.size + this.#repeating.size === 0 &&
-      this.#unanswered.size < MOST_UNANSWERED;
-    return mayBeSent ? this.#connection : undefined;
+    return this.#unanswered.size < MOST_UNANSWERED ? this.#ready : undefined;
   }
 
   #sendWaiting(): void {

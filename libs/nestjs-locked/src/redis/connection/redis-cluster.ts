@@ -6,13 +6,20 @@ import type { RedisClient } from './redis-client.js';
  * own to each of them.
  */
 export interface RedisCluster {
+  /** True; no other client has it. */
   readonly isCluster: boolean;
+  /** The options that it was made with; these are read. */
   readonly options: {
+    /** Precedes the keys of every command. */
     readonly keyPrefix?: string | undefined;
+    /** For the connections to all nodes. */
     readonly redisOptions?:
       | {
+          /** Read again before every reconnect. */
           readonly username?: string | null | undefined;
+          /** Read again before every reconnect, because passwords may change. */
           readonly password?: string | null | undefined;
+          /** Whether, and how, connections are encrypted. */
           readonly tls?: object | undefined;
         }
       | undefined;
@@ -21,11 +28,17 @@ export interface RedisCluster {
   };
   /** For each slot the addresses of its nodes, the master first. */
   readonly slots: readonly (readonly string[])[];
+  /** A client for each master that has slots. */
   nodes(role: 'master'): RedisClient[];
+  /** Another one, which asks these nodes first, with these options instead of its own. */
   duplicate(startupNodes: { host: string; port: number }[], options: object): RedisCluster;
+  /** Settles when it knows the nodes. */
   connect(): Promise<unknown>;
+  /** Closes every connection. */
   disconnect(): void;
+  /** Tells that no node has answered. */
   on(event: 'error', listener: (error: Error) => void): unknown;
+  /** Tells that a node has not answered. */
   on(event: 'node error', listener: (error: Error, address: string) => void): unknown;
 }
 

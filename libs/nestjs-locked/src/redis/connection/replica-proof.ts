@@ -61,7 +61,7 @@ export class ReplicaProof {
     const { replicas, aof } = required;
     const limitMs = longestWaitMs(required, timeLimitMs);
     const outcome = await commands.run(waitCommand(required, limitMs), (ended) => ended);
-    if (outcome.kind === 'failed') return explained(outcome.cause.cause ?? outcome.cause);
+    if (outcome.kind === 'failed') return explained(outcome.cause.cause ?? outcome.cause, aof);
     const count = acknowledgedBy(outcome.reply);
     if (count >= replicas) return undefined;
     const have = aof ? 'have on disk' : 'have acknowledged';
@@ -71,10 +71,12 @@ export class ReplicaProof {
   }
 }
 
-function explained(cause: unknown): unknown {
+function explained(cause: unknown, aof: boolean): unknown {
   if (!isUnknownCommand(cause)) return cause;
   return new LockConfigError(
-    'Invalid option waitReplicas: this server does not know WAITAOF; use Redis 7.2 or newer, or leave out aof',
+    aof
+      ? 'Invalid option waitReplicas: this server does not know WAITAOF; use Redis 7.2 or newer, or leave out aof'
+      : 'Invalid option waitReplicas: this server does not know WAIT; leave out waitReplicas',
     undefined,
     { cause },
   );

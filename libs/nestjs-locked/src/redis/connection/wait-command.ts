@@ -8,15 +8,13 @@ import type { RequiredReplicas } from './required-replicas.js';
  */
 const LONGEST_WAIT_MS = 500;
 
-/** Replicas write to disk once a second by default (`appendfsync everysec`). */
-const LONGEST_WAIT_FOR_DISK_MS = 2_000;
-
 /**
  * How long WAIT may take. It is a third of the time limit of a command: a command behind it must still be answered in
  * time, or the server would count as silent. Redis also looks only every 100 ms for a WAIT whose time is over.
  */
 export function longestWaitMs({ aof }: RequiredReplicas, timeLimitMs: number): number {
-  const longest = aof ? LONGEST_WAIT_FOR_DISK_MS : LONGEST_WAIT_MS;
+  // Replicas write to disk once a second by default (`appendfsync everysec`), which may take all of the third.
+  const longest = aof ? Infinity : LONGEST_WAIT_MS;
   return Math.max(1, Math.min(longest, Math.floor(timeLimitMs / 3)));
 }
 
