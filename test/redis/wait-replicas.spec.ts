@@ -16,6 +16,7 @@ import {
 import { openAdmin } from '../support/open-locks.js';
 import { openReplicatedStore } from '../support/open-replicated-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
+import { RedisMonitor } from '../support/redis-monitor.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -232,6 +233,19 @@ describe('what is answered', () => {
     const waits = (await timesCalled(onMaster, 'wait')) - before;
     expect(waits).toBeGreaterThan(0);
     expect(waits).toBeLessThan(16);
+  });
+
+  it('a WAIT does not stand behind commands that have not been sent yet', async () => {
+    const { master } = await startMasterAndReplica();
+    const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
+    const monitor = await RedisMonitor.start(master.port);
+    // A thousand may be on their way; the others wait for an answer.
+    const burst = Array.from({ length: 2_000 }, (_, i) => acquire(`burst:${i}`));
+    const replies = await Promise.all(burst);
+    expect(replies.filter(({ kind }) => kind === 'granted')).toHaveLength(burst.length);
+    const names = (await monitor.commands()).map(({ name }) => name);
+    const before = names.slice(0, names.indexOf('wait')).filter((name) => name === 'evalsha');
+    expect(before.length).toBeLessThan(1_500);
   });
 
   it('what is answered behind a WAIT is acknowledged by the next one', async () => {
