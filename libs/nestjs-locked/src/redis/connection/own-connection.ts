@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
-import { hearErrorsOfSentinels, sentinelDelay } from './sentinel-listeners.js';
+import { attendToSentinels, sentinelDelay } from './sentinel-listeners.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -79,7 +79,7 @@ export class OwnConnection {
     this.redis.on('error', (error) => {
       if (!this.#closed) listener.failed(error);
     });
-    hearErrorsOfSentinels(this.redis);
+    attendToSentinels(this.redis);
     this.redis.on('ready', () => {
       if (!this.#closed) listener.ready();
     });

@@ -9,20 +9,30 @@ interface ListeningToSentinels {
 }
 
 interface SentinelClient {
-  on(event: 'error', listener: () => void): unknown;
+  readonly options: { autoResubscribe?: boolean | undefined };
+  on(event: 'error' | 'ready', listener: () => void): unknown;
+  subscribe(channel: string): Promise<unknown>;
 }
 
+/** Where a sentinel says that another server is the master now. */
+const FAILOVERS = '+switch-master';
+
 /**
- * Listens for errors of the connections on which ioredis listens to the sentinels. ioredis prints an error that nobody
- * listens for, and gives nobody the chance to listen on these. A sentinel that is away would fill the log with each
- * attempt to reach it, although the locks do well without it. If a version of ioredis keeps these connections
- * elsewhere, their errors are printed, and nothing else happens.
+ * Takes care of the connections on which ioredis listens to the sentinels. It gives nobody else the chance to, and a
+ * sentinel that is away would be a nuisance in two ways. Each attempt to reach it would be printed, because nobody
+ * listens for errors. And a subscription that is repeated when the sentinel is back, and broken again at once, would be
+ * a rejection without a handler, which ends the process; so it is repeated here instead. If a version of ioredis keeps
+ * these connections elsewhere, it does as it always did.
  */
-export function hearErrorsOfSentinels(connection: object): void {
+export function attendToSentinels(connection: object): void {
   const redis = connection as ListeningToSentinels;
   redis.on('connect', () => {
-    for (const { client } of redis.connector?.failoverDetector?.sentinels ?? [])
-      client?.on('error', () => {});
+    for (const { client } of redis.connector?.failoverDetector?.sentinels ?? []) {
+      if (client === undefined) continue;
+      client.on('error', () => {});
+      client.options.autoResubscribe = false;
+      client.on('ready', () => void client.subscribe(FAILOVERS).catch(() => {}));
+    }
   });
 }
 

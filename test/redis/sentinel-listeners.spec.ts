@@ -1,0 +1,42 @@
+import { describe, expect, it } from '@jest/globals';
+import { EventEmitter } from 'node:events';
+import { attendToSentinels } from '../../libs/nestjs-locked/src/redis/connection/sentinel-listeners.js';
+import { settled } from '../support/fake-clock.js';
+
+/** A connection to a sentinel as ioredis makes it, which fails whatever is asked of it. */
+class BrokenSentinel extends EventEmitter {
+  readonly options: { autoResubscribe?: boolean } = { autoResubscribe: true };
+  readonly subscribed: string[] = [];
+
+  subscribe(channel: string): Promise<unknown> {
+    this.subscribed.push(channel);
+    return Promise.reject(new Error('Connection is closed.'));
+  }
+}
+
+function connectionWith(...sentinels: BrokenSentinel[]): EventEmitter {
+  const failoverDetector = { sentinels: sentinels.map((client) => ({ client })) };
+  return Object.assign(new EventEmitter(), { connector: { failoverDetector } });
+}
+
+describe('attendToSentinels', () => {
+  it('subscribes again by itself, and minds neither a failure of that nor an error', async () => {
+    const sentinel = new BrokenSentinel();
+    const connection = connectionWith(sentinel);
+    attendToSentinels(connection);
+    connection.emit('connect');
+    expect(sentinel.options.autoResubscribe).toBe(false);
+    sentinel.emit('ready');
+    sentinel.emit('error', new Error('connect ECONNREFUSED'));
+    await settled(); // a rejection without a handler fails the test
+    expect(sentinel.subscribed).toEqual(['+switch-master']);
+  });
+
+  it('leaves a connection alone that has no sentinels', () => {
+    for (const connector of [undefined, {}, { failoverDetector: null }, { failoverDetector: {} }]) {
+      const connection = Object.assign(new EventEmitter(), { connector });
+      attendToSentinels(connection);
+      expect(connection.emit('connect')).toBe(true);
+    }
+  });
+});
