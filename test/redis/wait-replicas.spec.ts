@@ -1,5 +1,6 @@
 /** `waitReplicas`: what is answered only when replicas have it, and what is said when they have not. */
 import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { acceptanceLeaseMs } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
 import { requiredReplicas } from '../../libs/nestjs-locked/src/redis/connection/required-replicas.js';
@@ -258,6 +259,25 @@ describe('what is answered', () => {
     expect(await first).toMatchObject(unknown);
     replica.resume();
     expect(await second).toMatchObject({ kind: 'granted' });
+  });
+});
+
+describe('a WAIT that overtakes what waits to be sent', () => {
+  it('does not prolong the time of those commands', async () => {
+    const { master, replica, onMaster } = await startMasterAndReplica();
+    const { acquire } = await openReplicatedStore(master.url, LEASE_MS);
+    replica.pause();
+    // A thousand are on their way at most, and a WAIT holds up each thousand for 333 ms.
+    const burst = Array.from({ length: 6_000 }, (_, i) => acquire(`burst:${i}`));
+    await waitIsInFlight(onMaster);
+    const from = performance.now();
+    const late = acquire('late').then(() => performance.now() - from);
+    await sleep(450); // until the next WAIT was asked for, and the master has it
+    master.pause();
+    expect(await late).toBeLessThan(1_150);
+    master.resume();
+    replica.resume();
+    await Promise.all(burst);
   });
 });
 

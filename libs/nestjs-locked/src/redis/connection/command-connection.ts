@@ -368,10 +368,10 @@ export class CommandConnection {
   /** One timer for all commands. The time limit is the same for all of them, so the oldest one is the next due. */
   #watchLimit(): void {
     if (this.#cancelLimit !== undefined) return;
-    const oldest = this.#oldest;
-    if (oldest === undefined) return;
+    const dueAt = this.#nextDueAt;
+    if (dueAt === Infinity) return;
     const { clock } = this.#options;
-    this.#cancelLimit = clock.after(Math.max(0, oldest.dueAt - clock.now()), () => {
+    this.#cancelLimit = clock.after(Math.max(0, dueAt - clock.now()), () => {
       this.#cancelLimit = undefined;
       this.#expireAll(clock.now());
       this.#watchLimit();
@@ -388,9 +388,14 @@ export class CommandConnection {
     open.onEnd = cancel;
   }
 
-  /** Commands that wait are younger than those that were sent: they are sent in the order of the calls. */
-  get #oldest(): OpenCommand | undefined {
-    return this.#unanswered.first ?? this.#waiting.first;
+  /**
+   * Commands are sent in the order of the calls, so the first of each list is its oldest; but a WAIT has overtaken
+   * those behind it.
+   */
+  get #nextDueAt(): number {
+    const { first } = this.#unanswered;
+    const oldest = [first, first?.after, this.#waiting.first];
+    return Math.min(...oldest.map((open) => open?.dueAt ?? Infinity));
   }
 
   #expireAll(now: number): void {
