@@ -152,4 +152,22 @@ describe('while the replica stands still', () => {
     expect(await onMaster.exists(`lock:{${key}}`)).toBe(0);
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
+
+  it('closed between two attempts to confirm a grant: the key does not stay taken', async () => {
+    const { engine, master, replica, onMaster } = await open();
+    const closing = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS });
+    const key = uniqueKey();
+    const lock = await engine.acquire(key);
+    const next = failureOf(closing.engine.acquire(key));
+    await eventually(async () => expect(await onMaster.zcard(`lock:{${key}}:queue`)).toBe(1));
+    replica.pause();
+    expect(await lock.release()).toBe(true);
+    await eventually(() =>
+      expect(closing.events.map(({ type }) => type)).toContain('renewal-unknown'),
+    );
+    // Nothing is on its way now; the next renewal would be sent a tenth of a second later.
+    await closing.engine.close(5_000);
+    expect(await next).toBeInstanceOf(LockAbortedError);
+    expect(await onMaster.exists(`lock:{${key}}`)).toBe(0);
+  });
 });

@@ -239,7 +239,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
         ),
       );
     }
-    this.#lease?.giveUp();
+    // A lease that is being confirmed might never be: nobody waits for the next attempt to renew it.
+    if (this.#lease?.state === 'confirming')
+      void this.#lease.release().catch(() => {}); // reported
+    else this.#lease?.giveUp();
     this.#settle();
   }
 
