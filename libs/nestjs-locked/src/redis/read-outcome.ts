@@ -17,14 +17,12 @@ export function readOutcome<Reply>(
   readReply: ReadReply<Reply>,
   readUnacknowledged: ReadUnacknowledged<Reply> = (_, unknown) => unknown,
 ): Reply | Unknown {
-  if (outcome.kind === 'failed') {
+  try {
+    if (outcome.kind === 'answered') return readReply(outcome.reply, outcome.mayHaveRunBefore);
     const { cause, neverRan, unacknowledged } = outcome;
     if (unacknowledged) return readUnacknowledged(unacknowledged, { kind: 'unknown', cause });
     if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
     return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
-  }
-  try {
-    return readReply(outcome.reply, outcome.mayHaveRunBefore);
   } catch (cause) {
     const message = `Cannot read the answer of Redis: ${String(cause)}`;
     return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };
