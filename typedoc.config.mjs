@@ -18,7 +18,6 @@ const PLAIN = {
   'nestjs-locked/testing.LockRecord.process.__type': ['host', 'pid'],
   'nestjs-locked/testing.LeaveReply.__type': ['kind'],
   'nestjs-locked/testing.ReleaseReply.__type': ['kind'],
-  'nestjs-locked/testing.RequeueReply.__type': ['wasLost'],
   ...Object.fromEntries(
     ['Acquire', 'Leave', 'Recheck', 'Release', 'Renew', 'Requeue'].map((command) => [
       `nestjs-locked/testing.${command}Command`,
