@@ -1,4 +1,7 @@
 import ts from 'typescript';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './markdown.js';
 
 /** A row of a table that names a test. */
 export interface NamedTest {
@@ -17,6 +20,15 @@ export function namedTests(text: string): NamedTest[] {
     const number = /^[A-Z]\d+$/.exec(cells[0] ?? '')?.[0];
     return [{ number, file: file.slice(1, -1), test }];
   });
+}
+
+/** The named tests that are not in their file; undefined if there is no such file. @param file below `test/` */
+export function missingTests(rows: readonly NamedTest[], file: string): string[] | undefined {
+  const path = join(ROOT, 'test', file);
+  if (!existsSync(path)) return undefined;
+  const titles = titlesIn(readFileSync(path, 'utf8'));
+  const named = rows.filter((row) => row.file === file).map(({ test }) => test);
+  return named.filter((test) => !titles.has(test));
 }
 
 /** The texts by which the calls of `test`, `it` and `fault` name tests, as they are written. */

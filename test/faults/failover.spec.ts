@@ -3,10 +3,10 @@ import { describe, expect } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
-import { openAdmin, openLocksOn, type OpenOptions } from '../support/open-locks.js';
+import { keepClient } from '../support/keep-client.js';
+import { openAdmin, openLocksOn } from '../support/open-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -18,25 +18,19 @@ const LONG_LEASE_MS = 60_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 3_000;
 
-/** A lock service; `inbox` is its channel. */
-async function openLocks(connection: RedisConnectionOptions, options: OpenOptions) {
-  const opened = await openLocksOn(connection, options);
-  return { ...opened, inbox: `lock:inbox:${opened.store.processId}` };
-}
-
-function keep<C extends { on: (...args: never[]) => unknown; disconnect(): void }>(client: C): C {
-  (client as unknown as Redis).on('error', () => {});
-  afterTest(() => client.disconnect());
-  return client;
-}
-
 const isReadOnly = (error: Error): boolean => error.message.includes('READONLY');
 
 describe('one address that leads to another master, with connections left open', () => {
   const connections: readonly (readonly [string, (url: string) => RedisConnectionOptions])[] = [
     ['a URL', (url) => url],
-    ['a client of ioredis 5', (url) => keep(new Redis5(url, { reconnectOnError: isReadOnly }))],
-    ['a client of ioredis 6', (url) => keep(new Redis(url, { reconnectOnError: isReadOnly }))],
+    [
+      'a client of ioredis 5',
+      (url) => keepClient(new Redis5(url, { reconnectOnError: isReadOnly })),
+    ],
+    [
+      'a client of ioredis 6',
+      (url) => keepClient(new Redis(url, { reconnectOnError: isReadOnly })),
+    ],
   ];
   for (const [what, connect] of connections) {
     fault(
@@ -44,8 +38,11 @@ describe('one address that leads to another master, with connections left open',
       'commands and inbox follow within a lease; the holder keeps its lock, waiters are served by message',
       async (measure) => {
         const { old, next, proxy } = await pair();
-        const near = await openLocks(connect(proxy.url), { leaseMs: LEASE_MS });
-        const far = await openLocks(connect(proxy.url), { leaseMs: LONG_LEASE_MS, waitMs: 30_000 });
+        const near = await openLocksOn(connect(proxy.url), { leaseMs: LEASE_MS });
+        const far = await openLocksOn(connect(proxy.url), {
+          leaseMs: LONG_LEASE_MS,
+          waitMs: 30_000,
+        });
         const key = uniqueKey();
         const lock = await near.engine.acquire(key);
         const waiting = far.engine.acquire(key);
@@ -88,7 +85,7 @@ describe('one address that leads to another master, with connections left open',
     'commands follow it',
     async (measure) => {
       const { old, next, proxy } = await pair();
-      const { engine, inbox } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
+      const { engine, inbox } = await openLocksOn(proxy.url, { leaseMs: LEASE_MS });
       const [onOld, onNext] = [openAdmin(old.url), openAdmin(next.url)];
       await onNext.replicaof('NO', 'ONE'); // two masters now
       proxy.leadTo(next.port);

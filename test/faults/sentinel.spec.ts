@@ -24,12 +24,8 @@ import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
-import {
-  openAdmin,
-  type OpenedLocks,
-  openLocksOn,
-  type OpenOptions,
-} from '../support/open-locks.js';
+import { keepClient } from '../support/keep-client.js';
+import { openAdmin, type OpenedLocks, openLocksOn } from '../support/open-locks.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -55,11 +51,11 @@ const connections: readonly (readonly [
   (set: RedisReplicaSet) => RedisConnectionOptions,
 ])[] = [
   ['options', (set) => addressOf(set)],
-  ['ioredis 5', (set) => keep(new Redis5(addressOf(set)))],
-  ['ioredis 5 that listens', (set) => keep(new Redis5(listening(set)))],
-  ['ioredis 6', (set) => keep(new Redis(addressOf(set)))],
-  ['ioredis 6 that listens', (set) => keep(new Redis(listening(set)))],
-  ['ioredis 6 for replicas', (set) => keep(new Redis({ ...addressOf(set), role: 'slave' }))],
+  ['ioredis 5', (set) => keepClient(new Redis5(addressOf(set)))],
+  ['ioredis 5 that listens', (set) => keepClient(new Redis5(listening(set)))],
+  ['ioredis 6', (set) => keepClient(new Redis(addressOf(set)))],
+  ['ioredis 6 that listens', (set) => keepClient(new Redis(listening(set)))],
+  ['ioredis 6 for replicas', (set) => keepClient(new Redis({ ...addressOf(set), role: 'slave' }))],
 ];
 
 describe('three sentinels', () => {
@@ -111,8 +107,8 @@ describe('three sentinels', () => {
       const old = await set.master();
       const seats = await takeSeats(set, old);
       // A command is waited for 1 s, and is therefore given up before there is another master.
-      const late = await openLocks(addressOf(set), { leaseMs: 3_000 });
-      const rival = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+      const late = await openLocksOn(addressOf(set), { leaseMs: 3_000 });
+      const rival = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
       const key = uniqueKey();
 
       const before = performance.now();
@@ -154,8 +150,8 @@ describe('three sentinels', () => {
 
   /** What a client of the old master alone does: like a process that the network parts from the sentinels. */
   async function partedFrom(set: RedisReplicaSet, old: RedisServer) {
-    const parted = await openLocks(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
-    const other = await openLocks(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+    const parted = await openLocksOn(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
+    const other = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
     const key = uniqueKey();
     const lock = await parted.engine.acquire(key);
     const lostAt = new Promise<number>((tell) =>
@@ -243,7 +239,7 @@ describe('three sentinels', () => {
       const set = await startSet({ args: ['--tcp-backlog', '1'] });
       const old = await set.master();
       // A command is waited for 1 s. Then the connection is made anew, while the sentinels still name the old master.
-      const { engine } = await openLocks(addressOf(set), { leaseMs: 3_000, waitMs: 1_000 });
+      const { engine } = await openLocksOn(addressOf(set), { leaseMs: 3_000, waitMs: 1_000 });
       await (await engine.acquire(uniqueKey())).release();
       old.pause();
       for (let count = 1; count <= 8; count += 1) openAdmin(old.url);
@@ -275,7 +271,7 @@ describe('three sentinels', () => {
       const set = await startSet();
       const old = await set.master();
       const deaf = { ...addressOf(set), sentinelMaxConnections: 0 };
-      const { engine, inbox, events } = await openLocks(deaf, { leaseMs: 3_000 });
+      const { engine, inbox, events } = await openLocksOn(deaf, { leaseMs: 3_000 });
       const lock = await engine.acquire(uniqueKey());
       expect(await openAdmin(old.url).wait(1, 20_000)).toBe(1);
 
@@ -339,7 +335,7 @@ describe('three sentinels', () => {
       const set = await startSet();
       const old = await set.master();
       const seats = await takeSeats(set, old);
-      const brief = await openLocks(addressOf(set), { leaseMs: 1_000 });
+      const brief = await openLocksOn(addressOf(set), { leaseMs: 1_000 });
       const renewed = await brief.engine.acquire(uniqueKey());
 
       await Promise.all(set.watchers.map((sentinel) => sentinel.kill()));
@@ -398,8 +394,8 @@ describe('three sentinels', () => {
     async () => {
       const set = await startSet();
       const [first] = set.watchers as [RedisSentinel];
-      const one = await openLocks(addressOf(set));
-      const other = await openLocks(addressOf(set));
+      const one = await openLocksOn(addressOf(set));
+      const other = await openLocksOn(addressOf(set));
       const listeners = async (): Promise<number[]> => Promise.all(set.sentinels.map(listenersOf));
       await eventually(async () => expect(await listeners()).toEqual([4, 4, 4]));
 
@@ -456,8 +452,8 @@ async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]
   const onOld = openAdmin(old.url);
   const seats: Seat[] = [];
   for (const [what, connect] of connections) {
-    const near = await openLocks(connect(set), { leaseMs: PATIENT_LEASE_MS, waitMs: WAIT_MS });
-    const far = await openLocks(connect(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
+    const near = await openLocksOn(connect(set), { leaseMs: PATIENT_LEASE_MS, waitMs: WAIT_MS });
+    const far = await openLocksOn(connect(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
     const key = uniqueKey();
     const lock = await near.engine.acquire(key);
     const waiting = far.engine.acquire(key);
@@ -542,18 +538,6 @@ function addressOf(set: RedisReplicaSet) {
 
 function listening(set: RedisReplicaSet) {
   return { ...addressOf(set), failoverDetector: true };
-}
-
-/** A lock service; `inbox` is its channel. */
-async function openLocks(connection: RedisConnectionOptions, options?: OpenOptions) {
-  const opened = await openLocksOn(connection, options);
-  return { ...opened, inbox: `lock:inbox:${opened.store.processId}` };
-}
-
-function keep<C extends { on: (...args: never[]) => unknown; disconnect(): void }>(client: C): C {
-  (client as unknown as Redis).on('error', () => {});
-  afterTest(() => client.disconnect());
-  return client;
 }
 
 async function roleOf({ url }: RedisServer): Promise<string> {

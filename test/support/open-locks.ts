@@ -17,6 +17,8 @@ export interface OpenedLocks {
   /** What the engine reported, in order. */
   readonly events: readonly LockEvent[];
   readonly store: RedisLockStore;
+  /** The channel of its inbox on a single server. */
+  readonly inbox: string;
 }
 
 export type OpenOptions = LockServiceOptions & { readonly clock?: Clock };
@@ -45,7 +47,7 @@ export async function openLocksOn(
   const engine = new LockEngine({ store, options: resolved, report, clock });
   afterTest(() => engine.close(0));
   await engine.open();
-  return { engine, events, store };
+  return { engine, events, store, inbox: `lock:inbox:${store.processId}` };
 }
 
 /** A connection for looking on and for meddling. Closed after the test. */

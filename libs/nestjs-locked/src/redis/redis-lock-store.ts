@@ -97,9 +97,8 @@ export class RedisLockStore implements LockStore {
     this.#options = options;
     this.#keys = new RedisKeys(keyPrefix);
     this.#fenceKeepMs = options.fenceKeepMs ?? FENCE_KEEP_MS;
-    const inCluster = isCluster(client);
     this.#scripts = new LockScripts({
-      inCluster,
+      inCluster: isCluster(client),
       inboxPrefix: this.#keys.inboxPrefix,
       acceptMs: acceptanceLeaseMs(leaseMs),
       fenceKeepMs: this.#fenceKeepMs,
@@ -218,9 +217,8 @@ export class RedisLockStore implements LockStore {
 
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
     const { slotOf } = this.#servers;
-    const [{ key: first }] = commands as [AcquireCommand];
     const isOneSlot =
-      slotOf === undefined || commands.every(({ key }) => slotOf(key) === slotOf(first));
+      slotOf === undefined || new Set(commands.map(({ key }) => slotOf(key))).size === 1;
     return isOneSlot ? this.#acquireAtOnce(commands) : acquireInTurn(this, commands);
   }
 
@@ -350,7 +348,7 @@ export class RedisLockStore implements LockStore {
       action,
       keys,
       redisKey: redisKeys[0] as string,
-      ...(whileMoving === undefined ? undefined : { whileMoving }),
+      whileMoving,
       send: (redis: RedisConnection, whole: boolean) => script.send(redis, redisKeys, args, whole),
       isUnfinished,
       mustBeReplicated: script.mustBeReplicated,

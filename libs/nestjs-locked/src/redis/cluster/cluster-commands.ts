@@ -115,8 +115,8 @@ export class ClusterCommands implements CommandRunner {
     let last = failure ?? notSent(command, reason);
     for (;;) {
       const next = await this.#next(detour, last);
-      if (this.#nodes.isClosed) return { ...last, neverRan: !mayHaveRun };
-      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun };
+      if (this.#nodes.isClosed || this.#clock.now() >= dueAt)
+        return { ...last, neverRan: !mayHaveRun };
       if (next === undefined) continue;
       const outcome = await next.node.connections.commands.run(next.command, unchanged, dueAt);
       if (outcome.kind === 'answered')

@@ -107,7 +107,8 @@ export class CommandConnection {
     if (replicas === undefined) return;
     const limitMs = longestWaitMs(replicas, timeLimitMs);
     const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
-      this.#overtake(new OpenCommand(command, options.clock.now() + timeLimitMs, end));
+      // It is about commands that were sent already, so it need not stand behind those that still wait.
+      this.#enter(new OpenCommand(command, options.clock.now() + timeLimitMs, end), this.#ready);
     this.#acknowledgements = new ReplicaAcknowledgements(replicas, limitMs, send);
   }
 
@@ -152,20 +153,12 @@ export class CommandConnection {
       const { clock, timeLimitMs } = this.#options;
       const open = new OpenCommand(command, dueAt ?? clock.now() + timeLimitMs, end);
       if (dueAt !== undefined) this.#watchOwnLimit(open);
-      this.#enter(open);
+      this.#enter(open, this.#waiting.size === 0 ? this.#usable : undefined);
     });
   }
 
-  #enter(open: OpenCommand): void {
-    const connection = this.#waiting.size === 0 ? this.#usable : undefined;
-    if (connection === undefined) this.#waiting.add(open);
-    else this.#send(open, connection);
-    this.#watchLimit();
-  }
-
-  /** What is about commands that were sent already need not stand behind those that still wait. */
-  #overtake(open: OpenCommand): OpenCommand {
-    const connection = this.#ready;
+  /** @param connection on which it is sent at once; undefined: it waits */
+  #enter(open: OpenCommand, connection: OwnConnection | undefined): OpenCommand {
     if (connection === undefined) this.#waiting.add(open);
     else this.#send(open, connection);
     this.#watchLimit();

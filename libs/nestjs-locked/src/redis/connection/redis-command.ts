@@ -12,7 +12,7 @@ export interface RedisCommand {
    * In a cluster, what does the most urgent part of the work with one key, while only some of the command's keys have
    * arrived on their new server, so that the whole cannot be done.
    */
-  readonly whileMoving?: WhileMoving;
+  readonly whileMoving?: WhileMoving | undefined;
   /**
    * False if a second run could do harm. If its connection breaks, it is not sent again, and its outcome is unknown.
    * @default true

@@ -87,13 +87,12 @@ export class RedisConnections implements LockServers {
     this.#node = node;
     this.#part = node?.address ?? '';
     this.commands = commands;
-    const script = probe;
     this.#proof = new InboxProof({
       commands,
       clock,
       keys,
       processId,
-      script,
+      script: probe,
       probedKey,
       timeLimitMs,
     });
