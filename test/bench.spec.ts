@@ -134,7 +134,7 @@ describe('the reports', () => {
 describe('what is measured', () => {
   it('a lock that lets everybody in is found out', async () => {
     const hold = (_key: string, work: () => Promise<void>): Promise<void> => work();
-    const callers = { keys: [['a'], ['a']], startAt: 0, ms: 5, workMs: 1 };
+    const callers = { keys: [['a'], ['a']], startAt: 0, ms: 200, workMs: 1 };
     const { intrusions, log } = await runLoad({ hold, close: async () => {} }, callers);
     expect(intrusions).toBeGreaterThan(0);
     expect(overlapsIn([log]).count).toBeGreaterThan(0);
