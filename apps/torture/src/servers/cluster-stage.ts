@@ -113,12 +113,10 @@ export class ClusterStage implements Stage {
   async #isSettled(): Promise<boolean> {
     const wells = this.#members.map(async (member) => {
       const { isMaster, isLinked } = await roleOf(member);
-      const info = String(await member.admin.call('CLUSTER', 'INFO'));
+      const isWhole = await isClusterWhole(member);
       const view = await nodesSeenBy(member);
       const isWell = isMaster || isLinked;
-      return (
-        isWell && info.includes('cluster_state:ok') && view.every(({ isFailing }) => !isFailing)
-      );
+      return isWell && isWhole && view.every(({ isFailing }) => !isFailing);
     });
     if (!(await Promise.all(wells)).every(Boolean)) return false;
     const masters = await this.cluster.masters();
@@ -127,14 +125,18 @@ export class ClusterStage implements Stage {
   }
 
   async #look(member: Member): Promise<Look> {
-    const [role, view] = await Promise.all([roleOf(member), nodesSeenBy(member)]);
+    const [role, view, isServing] = await Promise.all([
+      roleOf(member),
+      nodesSeenBy(member),
+      isClusterWhole(member),
+    ]);
     const self = view.find(({ isMyself }) => isMyself) as NodeLine;
     const leader = self.masterId === '-' ? self : view.find(({ id }) => id === self.masterId);
     const slots = leader?.slots ?? [];
     const has = (slot: number): boolean =>
       slots.some(([first, last]) => first <= slot && slot <= last);
     const keys = ALL_KEYS.filter((key) => has(this.#slots.get(key) as number));
-    return { ...role, isMaster: self.isMaster, keys, epoch: self.epoch };
+    return { ...role, isMaster: self.isMaster, keys, epoch: self.epoch, isServing };
   }
 
   /** Resolves when every node that answers knows that it is a master with slots. */
@@ -163,6 +165,11 @@ interface NodeLine {
   readonly masterId: string;
   readonly epoch: number;
   readonly slots: readonly (readonly [first: number, last: number])[];
+}
+
+/** As this node sees it. While it is not, the node answers CLUSTERDOWN. */
+async function isClusterWhole({ admin }: Member): Promise<boolean> {
+  return String(await admin.call('CLUSTER', 'INFO')).includes('cluster_state:ok');
 }
 
 async function nodesSeenBy({ admin }: Member): Promise<NodeLine[]> {

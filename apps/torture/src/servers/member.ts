@@ -11,6 +11,8 @@ export interface Look {
   readonly keys: readonly string[];
   /** Of two masters that claim a key, the one with the higher number has it. */
   readonly epoch: number;
+  /** Whether it carries out commands. A node of a cluster refuses them while it believes the cluster is not whole. */
+  readonly isServing: boolean;
 }
 
 /** A server that may be master now and replica later, or away. */

@@ -26,11 +26,14 @@ interface Known {
   readonly seenAt: number;
   /** When it was last seen as a replica that gets everything. */
   readonly linkedAt: number;
+  /** Since when it is a master that refuses all commands; undefined if it does not. */
+  readonly refusesSince: number | undefined;
 }
 
 /**
- * Watches servers that take each other's places, and writes down what each replica knew when it became master, whatever
- * the reason for it was: a fault of ours, or a machine that was so busy that a master seemed dead.
+ * Watches servers that take each other's places, and writes down what each replica knew when it became master, and when
+ * a master refused all commands, whatever the reason for it was: a fault of ours, or a machine that was so busy that a
+ * master seemed dead.
  */
 export class Promotions {
   readonly #options: PromotionsOptions;
@@ -57,6 +60,7 @@ export class Promotions {
   async stop(): Promise<void> {
     this.#isRunning = false;
     await Promise.all(this.#loops);
+    for (const member of this.#known.keys()) this.#noteRefusal(member, monotonicMs());
     for (const { admin } of this.#options.members) admin.disconnect();
   }
 
@@ -104,13 +108,25 @@ export class Promotions {
     const before = this.#known.get(member);
     const wasReplica = before?.look.isMaster === false;
     const isPromoted = wasReplica && look.isMaster;
+    const isRefusing = look.isMaster && !look.isServing;
+    if (!isRefusing) this.#noteRefusal(member, at);
     this.#known.set(member, {
       look,
       promoted: isPromoted ? ++this.#promotions : (before?.promoted ?? 0),
       seenAt: at,
       linkedAt: look.isMaster || look.isLinked ? at : (before?.linkedAt ?? at),
+      refusesSince: isRefusing ? (before?.refusesSince ?? before?.seenAt ?? at) : undefined,
     });
     if (isPromoted) this.#loops.push(this.#note(member, look, before));
+  }
+
+  /** A former master, whose keys another one has by now, is nobody's concern. */
+  #noteRefusal(member: Member, until: number): void {
+    const at = this.#known.get(member)?.refusesSince;
+    if (at === undefined) return;
+    const owned = [...this.#owners()].filter(([, owner]) => owner === member);
+    const disturbs = serverOf(owned.map(([key]) => key));
+    this.#options.history.append({ kind: 'fault', name: 'master refuses', at, until, disturbs });
   }
 
   async #note(member: Member, { keys }: Look, { seenAt: at, linkedAt }: Known): Promise<void> {

@@ -24,7 +24,9 @@ export class SentinelStage implements Stage {
     this.#promotions = new Promotions({
       members,
       history,
-      look: async (member) => ({ ...(await roleOf(member)), keys: ALL_KEYS, epoch: 0 }),
+      look: async (member) => {
+        return { ...(await roleOf(member)), keys: ALL_KEYS, epoch: 0, isServing: true };
+      },
       isNamed: async ({ server }) => {
         const other = set.servers.find((one) => one !== server) as RedisServer;
         await set.successorOf(other);
