@@ -134,9 +134,25 @@ export const TABLE = [
   {
     name: 'hand-overs bounded in number alone',
     file: `${SOURCES}core/lease/handover-budget.ts`,
-    from: 'return this.#left <= 0 || this.#clock.now() >= this.#until;',
-    to: 'return this.#left <= 0;',
+    from: 'return this.#clock.now() - this.#limitedAt >= turnMs;',
+    to: 'return false;',
     breaks: 'once another process waits, local hand-overs are bounded in time',
+    specs: LEASES,
+  },
+  {
+    name: 'a turn that ends before everybody has had it',
+    file: `${SOURCES}core/lease/handover-budget.ts`,
+    from: 'this.#owed > 0 ? LONGEST_TURN_MS : SHORT_TURN_MS',
+    to: 'SHORT_TURN_MS',
+    breaks: 'calls that wait when another process asks have their turn',
+    specs: LEASES,
+  },
+  {
+    name: 'a turn for those who come later',
+    file: `${SOURCES}core/lease/handover-budget.ts`,
+    from: '    this.#owed--;',
+    to: '',
+    breaks: 'calls that come after another process has asked wait for it',
     specs: LEASES,
   },
   {
@@ -542,7 +558,7 @@ export const TABLE = [
   {
     name: 'numbers not reserved for the calls that wait',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: 'if (!this.#endsByItself && this.#hold?.options.renew === true) this.#renewNow();',
+    from: 'if (!this.#isGoodFor(hold.options)) this.#renewNow();',
     to: '',
     breaks: 'a call of the same process does not wait for its number',
     specs: ['test/core/reserved-numbers.spec.ts'],

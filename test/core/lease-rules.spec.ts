@@ -155,6 +155,24 @@ describe('a granted lease', () => {
     await clock.advance(60);
     expect((await store.next('renew')).command).toMatchObject({ token, leaseMs: 30_000 });
   });
+
+  it('is renewed at once if another call waits here, which then gets it without asking the store', async () => {
+    const { clock, store, engine, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    const second = engine.acquire(KEY);
+    grant(token);
+    const first = await hold;
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token, leaseMs: 30_000 });
+    void engine.acquire(KEY);
+    await clock.advance(10);
+    expect(await store.unanswered()).toEqual([]); // one renewal is enough
+    renewal.reply(renewed());
+    await settled();
+    void first.release();
+    expect((await second).isHeld).toBe(true);
+    expect(await store.unanswered()).toEqual([]);
+  });
 });
 
 describe('other processes that want the key', () => {

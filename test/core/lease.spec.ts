@@ -343,18 +343,66 @@ describe('Lease, held', () => {
     expect(requeue.command.newToken).not.toBe(ask.command.token);
   });
 
-  it('hands over to another process after 40 ms of local hand-overs', async () => {
+  it('serves the calls that wait here when another process asks, but not those that come later', async () => {
+    const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
+    const holds = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    wanted(ask.command.token);
+    void engine.acquire(KEY);
+    await clock.advance(100);
+    void (await holds[0]!).release();
+    await settled();
+    expect(await store.unanswered()).toEqual([]);
+    void (await holds[1]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('does the same if the grant says that another process waits', async () => {
+    const { clock, store, engine } = await start({ localHandovers: Infinity });
+    const holds = [engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply({ ...granted(ask.command.token), waiters: 1 });
+    await settled();
+    void engine.acquire(KEY);
+    await clock.advance(100);
+    void (await holds[0]!).release();
+    await settled();
+    expect(await store.unanswered()).toEqual([]);
+    void (await holds[1]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('serves every call of this process for 20 ms, whoever waits', async () => {
+    const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
+    const first = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const hold = await first;
+    wanted(ask.command.token);
+    const second = engine.acquire(KEY);
+    void engine.acquire(KEY);
+    await clock.advance(15);
+    void hold.release();
+    const next = await second;
+    await clock.advance(10);
+    void next.release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('hands over to another process after 250 ms, although calls that were waiting here still wait', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     await settled();
     wanted(ask.command.token);
-    await clock.advance(25);
+    await clock.advance(200);
     void (await holds[0]!).release();
     await settled();
     expect(await store.unanswered()).toEqual([]);
-    await clock.advance(25);
+    await clock.advance(60);
     void (await holds[1]!).release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });

@@ -92,8 +92,9 @@ export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 600_000 */
   readonly maxHoldMs?: number;
   /**
-   * How many calls of this process may follow each other without asking Redis once another process waits for the key.
-   * 0 = strict order of arrival across processes. After 40 ms they may not in any case. @default 32
+   * How many calls of this process may follow each other without asking Redis once another process waits for the key:
+   * those that wait already, for 250 ms at most, and others for 20 ms. 0 = strict order of arrival across processes.
+   * @default 32
    */
   readonly localHandovers?: number;
   /**

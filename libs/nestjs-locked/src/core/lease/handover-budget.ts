@@ -1,16 +1,22 @@
 import type { Clock } from '../time/clock.js';
 
-/**
- * Local hand-overs stop after this time once another process waits, whatever `localHandovers` allows. It is long next
- * to a hand-over between processes, and short next to a wait that anybody notices.
- */
-const LOCAL_HANDOVER_MS = 40;
+/** So long, a process may keep the key in any case: long next to a hand-over between processes, and not noticed. */
+const SHORT_TURN_MS = 20;
 
-/** How long a lease may go from call to call in this process: without limit, until another process waits for it. */
+/** No turn is longer than this and the hold that is under way. */
+const LONGEST_TURN_MS = 250;
+
+/**
+ * How long a lease may go from call to call in this process: without limit, until another process waits for it. Then
+ * the calls of this process that wait already have their turn, and no other ones; so whoever waits, in whatever
+ * process, waits for each of the others once.
+ */
 export class HandoverBudget {
   readonly #clock: Clock;
   #left: number;
-  #until: number | undefined;
+  #limitedAt: number | undefined;
+  /** How many calls were waiting here when the limit came, and have not been served. */
+  #owed = 0;
 
   /** @param handovers allowed once another process waits */
   constructor(clock: Clock, handovers: number) {
@@ -20,19 +26,30 @@ export class HandoverBudget {
 
   /** Whether another process waits. */
   get isLimited(): boolean {
-    return this.#until !== undefined;
+    return this.#limitedAt !== undefined;
   }
 
   get isSpent(): boolean {
-    if (this.#until === undefined) return false;
-    return this.#left <= 0 || this.#clock.now() >= this.#until;
+    if (this.#limitedAt === undefined) return false;
+    if (this.#left <= 0) return true;
+    const turnMs = this.#owed > 0 ? LONGEST_TURN_MS : SHORT_TURN_MS;
+    return this.#clock.now() - this.#limitedAt >= turnMs;
   }
 
-  limit(): void {
-    this.#until ??= this.#clock.now() + LOCAL_HANDOVER_MS;
+  /** @param waiting how many calls of this process wait for the key */
+  limit(waiting: number): void {
+    if (this.#limitedAt !== undefined) return;
+    this.#limitedAt = this.#clock.now();
+    this.#owed = waiting;
   }
 
+  /** The lease goes from one call to another. */
   spend(): void {
     if (this.isLimited) this.#left--;
+  }
+
+  /** A call has got the lease. */
+  served(): void {
+    this.#owed--;
   }
 }

@@ -149,6 +149,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#state = 'held';
     const hold = new Hold(this, this.#numbers.next(), options);
     this.#hold = hold;
+    this.#handovers.served();
     if (isPart) this.#schedule();
     else hold.begin(this.#parts.clock.now());
     if (options.label !== undefined) this.#show(options.label);
@@ -177,12 +178,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   /**
-   * Another call waits here. If no number is reserved for it, one is asked for now, so that it need not wait for that
-   * when the present hold has ended.
+   * Another call waits here. If no number is reserved for it, or the lease is short because it came by message, the
+   * store is asked now, so that the call need not wait for that when the present hold has ended.
    */
   expectCall(): void {
-    if (this.#state !== 'held' || !this.#numbers.areSpent) return;
-    if (!this.#endsByItself && this.#hold?.options.renew === true) this.#renewNow();
+    const hold = this.#hold;
+    if (this.#state !== 'held' || hold?.options.renew !== true || this.#endsByItself) return;
+    if (!this.#isGoodFor(hold.options)) this.#renewNow();
   }
 
   /** Writes the label once for each lease, and again only if the next call has another one. */
@@ -522,7 +524,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #noteWaiters(waiters: number): void {
-    if (waiters > 0) this.#handovers.limit();
+    if (waiters > 0) this.#handovers.limit(this.#user.waiting);
   }
 
   /** The server may be another one, or empty: renews at once. */

@@ -70,6 +70,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#calls.size === 0;
   }
 
+  get waiting(): number {
+    return this.#calls.size;
+  }
+
   get lease(): Lease | undefined {
     return this.#lease;
   }
