@@ -10,12 +10,59 @@ import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-st
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
-import { openAdmin } from '../support/open-locks.js';
+import { openAdmin, openLocksOn } from '../support/open-locks.js';
 import { startRedisCluster } from '../support/own-cluster.js';
+import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
 /** Bound on what takes a second or two when the machine is idle. */
 const PATIENT_MS = 20_000;
+
+describe('a master that the majority has left', () => {
+  fault(
+    'for longer than a lease',
+    'it goes on for the node time-out, then refuses; the holder learns of it in time, and the waiter gets in afterwards',
+    async (measure) => {
+      const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 2_000 });
+      const near = await openLocksOn(cluster.connection, { leaseMs: LEASE_MS });
+      const far = await openLocksOn(cluster.connection, { leaseMs: LEASE_MS, waitMs: 60_000 });
+      const key = uniqueKey();
+      const lock = await near.engine.acquire(key);
+      const waiting = far.engine.acquire(key);
+      waiting.catch(() => {}); // looked at later
+      const lonely = await cluster.masterOf(key);
+      const onLonely = openAdmin(lonely.url);
+      let free = uniqueKey();
+      while ((await cluster.masterOf(free)) !== lonely) free = uniqueKey();
+      await eventually(async () => expect(await onLonely.zcard(`lock:{${key}}:queue`)).toBe(1));
+
+      const left = performance.now();
+      const others = cluster.servers.nodes.filter((node) => node !== lonely);
+      for (const node of others) node.pause();
+      await eventually(async () => {
+        expect(String(await onLonely.cluster('INFO'))).toContain('cluster_state:fail');
+      });
+      measure('it went on for', performance.now() - left, 'ms');
+      const before = performance.now();
+      const error = await near.engine.acquire(free, { waitMs: 500 }).catch(String);
+      expect(error).toMatch(/^LockStoreError: .*CLUSTERDOWN/);
+      await eventually(() => expect(lock.signal.aborted).toBe(true));
+      expect(performance.now() - before).toBeLessThan(LEASE_MS);
+
+      for (const node of others) node.resume();
+      await eventually(async () => {
+        expect(String(await onLonely.cluster('INFO'))).toContain('cluster_state:ok');
+      }, PATIENT_MS);
+      const whole = performance.now();
+      const entered = await waiting;
+      measure('the waiter was in after', performance.now() - whole, 'ms');
+      expect(performance.now() - whole).toBeLessThan(2 * LEASE_MS);
+      expect(entered.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await entered.release()).toBe(true);
+    },
+    60_000,
+  );
+});
 
 describe('a start that fails', () => {
   fault(
