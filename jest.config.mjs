@@ -21,8 +21,8 @@ const swc = (moduleType) => [
 
 export default {
   testTimeout: 30_000,
-  // Most tests wait for servers and time-outs: two at a time fit on one core.
-  maxWorkers: 2,
+  // Most tests wait for servers and time-outs: even four at a time fit on two cores.
+  maxWorkers: 4,
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',
   reporters: ['default', '<rootDir>/scripts/reporters/totals.mjs'],
