@@ -343,28 +343,16 @@ describe('Lease, held', () => {
     expect(requeue.command.newToken).not.toBe(ask.command.token);
   });
 
-  it('serves the calls that wait here when another process asks, but not those that come later', async () => {
+  it.each([
+    ['another process asks', 0],
+    ['the grant says that another process waits', 1],
+  ])('serves the calls that wait here when %s, but none that comes later', async (_, waiters) => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const holds = [engine.acquire(KEY), engine.acquire(KEY)];
     const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token));
+    ask.reply({ ...granted(ask.command.token), waiters });
     await settled();
-    wanted(ask.command.token);
-    void engine.acquire(KEY);
-    await clock.advance(100);
-    void (await holds[0]!).release();
-    await settled();
-    expect(await store.unanswered()).toEqual([]);
-    void (await holds[1]!).release();
-    expect(await store.unanswered()).toEqual(['requeue']);
-  });
-
-  it('does the same if the grant says that another process waits', async () => {
-    const { clock, store, engine } = await start({ localHandovers: Infinity });
-    const holds = [engine.acquire(KEY), engine.acquire(KEY)];
-    const ask = await store.next('acquire');
-    ask.reply({ ...granted(ask.command.token), waiters: 1 });
-    await settled();
+    if (waiters === 0) wanted(ask.command.token);
     void engine.acquire(KEY);
     await clock.advance(100);
     void (await holds[0]!).release();
