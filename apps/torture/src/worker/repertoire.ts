@@ -9,8 +9,11 @@ type Play = (caller: Caller) => Promise<unknown>;
 const BRANCH_WAIT_MS = 5_000;
 /** How long a call waits against the order of keys: only for a moment, because the others may wait for it. */
 const AGAINST_ORDER_WAIT_MS = 200;
-/** A call that waits without limit, in branches that may wait for each other, is released by its signal. */
-const RESCUE_MS = 6_000;
+/**
+ * A call that waits without limit, in branches that may wait for each other, is released by its signal. That is longer
+ * than any fault, because the key may be on a server that is away.
+ */
+const RESCUE_MS = 15_000;
 
 /**
  * Everything that can be asked of a lock service, with how often it is asked. To find the cause of a violation, leave
