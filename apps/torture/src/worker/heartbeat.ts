@@ -2,7 +2,7 @@ import { monotonicMs } from '../history/monotonic-ms.js';
 
 const EVERY_MS = 10;
 /** If a beat is this late, nothing else was done in that time either. */
-const STALL_MS = 30;
+export const STALL_MS = 30;
 
 /**
  * Notices when this process was paused, blocked, or not given a processor.
