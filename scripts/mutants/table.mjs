@@ -126,7 +126,7 @@ export const TABLE = [
   {
     name: 'hand-overs without a limit',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: ' || this.#handovers.isSpent',
+    from: ' || this.#handovers.isSpentFor(since)',
     to: '',
     breaks: 'once another process waits, local hand-overs are bounded',
     specs: LEASES,
@@ -142,7 +142,7 @@ export const TABLE = [
   {
     name: 'a turn that ends before everybody has had it',
     file: `${SOURCES}core/lease/handover-budget.ts`,
-    from: 'this.#owed > 0 ? LONGEST_TURN_MS : SHORT_TURN_MS',
+    from: 'waitsSince <= this.#limitedAt ? LONGEST_TURN_MS : SHORT_TURN_MS',
     to: 'SHORT_TURN_MS',
     breaks: 'calls that wait when another process asks have their turn',
     specs: LEASES,
@@ -150,8 +150,8 @@ export const TABLE = [
   {
     name: 'a turn for those who come later',
     file: `${SOURCES}core/lease/handover-budget.ts`,
-    from: '    this.#owed--;',
-    to: '',
+    from: 'waitsSince <= this.#limitedAt ? LONGEST_TURN_MS : SHORT_TURN_MS',
+    to: 'LONGEST_TURN_MS',
     breaks: 'calls that come after another process has asked wait for it',
     specs: LEASES,
   },

@@ -353,12 +353,31 @@ describe('Lease, held', () => {
     ask.reply({ ...granted(ask.command.token), waiters });
     await settled();
     if (waiters === 0) wanted(ask.command.token);
+    await clock.advance(1);
     void engine.acquire(KEY);
-    await clock.advance(100);
+    await clock.advance(99);
     void (await holds[0]!).release();
     await settled();
     expect(await store.unanswered()).toEqual([]);
     void (await holds[1]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('serves no later calls in place of those that were waiting and have given up', async () => {
+    const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
+    const controller = new AbortController();
+    const first = engine.acquire(KEY);
+    const gone = [1, 2, 3].map(() => engine.acquire(KEY, { signal: controller.signal }));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const hold = await first;
+    wanted(ask.command.token);
+    controller.abort();
+    await Promise.allSettled(gone);
+    await clock.advance(1);
+    void engine.acquire(KEY);
+    await clock.advance(99);
+    void hold.release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
@@ -369,9 +388,10 @@ describe('Lease, held', () => {
     ask.reply(granted(ask.command.token));
     const hold = await first;
     wanted(ask.command.token);
+    await clock.advance(1);
     const second = engine.acquire(KEY);
     void engine.acquire(KEY);
-    await clock.advance(15);
+    await clock.advance(14);
     void hold.release();
     const next = await second;
     await clock.advance(10);

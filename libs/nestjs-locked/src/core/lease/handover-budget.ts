@@ -15,8 +15,6 @@ export class HandoverBudget {
   readonly #clock: Clock;
   #left: number;
   #limitedAt: number | undefined;
-  /** How many calls were waiting here when the limit came, and have not been served. */
-  #owed = 0;
 
   /** @param handovers allowed once another process waits */
   constructor(clock: Clock, handovers: number) {
@@ -29,27 +27,21 @@ export class HandoverBudget {
     return this.#limitedAt !== undefined;
   }
 
-  get isSpent(): boolean {
+  /** Whether a call that has waited since then is not served in this turn. */
+  isSpentFor(waitsSince: number): boolean {
     if (this.#limitedAt === undefined) return false;
     if (this.#left <= 0) return true;
-    const turnMs = this.#owed > 0 ? LONGEST_TURN_MS : SHORT_TURN_MS;
+    const turnMs = waitsSince <= this.#limitedAt ? LONGEST_TURN_MS : SHORT_TURN_MS;
     return this.#clock.now() - this.#limitedAt >= turnMs;
   }
 
-  /** @param waiting how many calls of this process wait for the key */
-  limit(waiting: number): void {
-    if (this.#limitedAt !== undefined) return;
-    this.#limitedAt = this.#clock.now();
-    this.#owed = waiting;
+  /** Another process waits. */
+  limit(): void {
+    this.#limitedAt ??= this.#clock.now();
   }
 
   /** The lease goes from one call to another. */
   spend(): void {
     if (this.isLimited) this.#left--;
-  }
-
-  /** A call has got the lease. */
-  served(): void {
-    this.#owed--;
   }
 }

@@ -34,8 +34,6 @@ export interface RequestUser extends KeyUser {
 
 /** The queue, as its lease sees it. */
 export interface LeaseUser extends KeyUser {
-  /** How many calls wait for the key. */
-  readonly waiting: number;
   /**
    * No call has the lease: it has just been granted or confirmed, or its hold has ended. The queue hands it to the next
    * call, or decides what becomes of it.

@@ -14,6 +14,7 @@ import { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRelease } from './lease-release.js';
 import type { LeaseUser } from './lease-user.js';
+import type { WaitingCall } from './waiting-call.js';
 import type { Renewable } from './watchdog.js';
 
 /**
@@ -124,9 +125,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * again, for one of two reasons: other processes have waited long enough, or one of the calls has a fixed lease. A
    * fixed lease is shared with no other call, so it must be unused, and asked for with exactly this length.
    */
-  mayServe({ renew, leaseMs }: ResolvedLockOptions): boolean {
+  mayServe({ options: { renew, leaseMs }, since }: WaitingCall): boolean {
     const before = this.#before;
-    if (before !== undefined && (!before.renew || this.#handovers.isSpent)) return false;
+    if (before !== undefined && (!before.renew || this.#handovers.isSpentFor(since))) return false;
     return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
   }
 
@@ -149,7 +150,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#state = 'held';
     const hold = new Hold(this, this.#numbers.next(), options);
     this.#hold = hold;
-    this.#handovers.served();
     if (isPart) this.#schedule();
     else hold.begin(this.#parts.clock.now());
     if (options.label !== undefined) this.#show(options.label);
@@ -524,7 +524,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #noteWaiters(waiters: number): void {
-    if (waiters > 0) this.#handovers.limit(this.#user.waiting);
+    if (waiters > 0) this.#handovers.limit();
   }
 
   /** The server may be another one, or empty: renews at once. */

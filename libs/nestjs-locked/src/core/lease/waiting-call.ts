@@ -38,6 +38,8 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;
   readonly isPart: boolean;
+  /** When it came, on the monotonic clock. */
+  readonly since: number;
   /**
    * The wait is over, but a command is on its way whose answer decides: held after all, busy, or unknown. True from
    * the start for a single try.
@@ -46,7 +48,6 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   /** When the wait, or the grace at its end, is over. */
   dueAt: number;
   readonly #key: string;
-  readonly #since: number;
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
   #resolve!: (hold: Hold) => void;
@@ -56,7 +57,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.#key = key;
     this.options = options;
     this.isPart = isPart;
-    this.#since = since;
+    this.since = since;
     this.dueAt = since + options.waitMs;
     if (options.waitMs === 0) this.startGrace(since);
     this.#user = user;
@@ -93,7 +94,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
 
   /** Somebody else has the key; or nobody knows, because the store has failed. */
   refuse(now: number, failure: LockStoreError | undefined): void {
-    const waitedMs = Math.round(now - this.#since);
+    const waitedMs = Math.round(now - this.since);
     this.reject(
       failure === undefined
         ? new LockNotAcquiredError(
