@@ -572,6 +572,14 @@ export const TABLE = [
     specs: ['test/core/reserved-numbers.spec.ts'],
   },
   {
+    name: 'a renewal for each call that comes while the store fails',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: '    if (this.#renewalFailed) return;\n    if (!this.#isGoodFor',
+    to: '    if (!this.#isGoodFor',
+    breaks: 'a renewal that has failed is repeated after a pause',
+    specs: ['test/core/reserved-numbers.spec.ts'],
+  },
+  {
     name: 'numbers reserved by every renewal',
     file: `${SOURCES}core/lease/lease.ts`,
     from: 'const reserves = areLow || (areSpent && this.#isRenewing);',

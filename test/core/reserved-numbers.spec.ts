@@ -73,6 +73,22 @@ describe('a lock that was free', () => {
     expect((await store.next('release')).command).toMatchObject({ used: FIRST + 5 });
   });
 
+  it('is not renewed again for every call that comes while Redis answers with errors', async () => {
+    const { clock, store, engine } = await startHeld();
+    void engine.acquire(KEY);
+    (await store.next('renew')).reply(unknown);
+    for (let i = 0; i < 90; i++) {
+      await clock.advance(1);
+      void engine.acquire(KEY);
+    }
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(10);
+    (await store.next('renew')).reply(renewed(0));
+    await settled();
+    void engine.acquire(KEY);
+    expect((await store.next('renew')).command).toMatchObject({ reserves: true });
+  });
+
   it('is asked for numbers when the second call came before the grant', async () => {
     const { store, engine } = await startScripted();
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];

@@ -179,11 +179,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /**
    * Another call waits here. If no number is reserved for it, or the lease is short because it came by message, the
-   * store is asked now, so that the call need not wait for that when the present hold has ended.
+   * store is asked now, so that the call need not wait for that when the present hold has ended. While the store fails,
+   * it is asked again after the usual pause, however many calls come.
    */
   expectCall(): void {
     const hold = this.#hold;
     if (this.#state !== 'held' || hold?.options.renew !== true || this.#endsByItself) return;
+    if (this.#renewalFailed) return;
     if (!this.#isGoodFor(hold.options)) this.#renewNow();
   }
 
