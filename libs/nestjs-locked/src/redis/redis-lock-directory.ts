@@ -86,9 +86,11 @@ export class RedisLockDirectory implements LockDirectory {
     return { key, ...found, process: processRecord(text) };
   }
 
-  #recordOf(processId: string, key: string): Promise<string | null> {
+  /** In a cluster, another master may have the entry. While that is away, what the master of the lock says is told. */
+  async #recordOf(processId: string, key: string): Promise<string | null> {
     const record = this.#options.keys.processOf(processId);
-    return this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
+    const reading = this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
+    return reading.catch(() => null);
   }
 
   async *list(pattern: string): AsyncIterable<string> {

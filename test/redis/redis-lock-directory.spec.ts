@@ -1,0 +1,55 @@
+import { expect, it } from '@jest/globals';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import type {
+  CommandRunner,
+  LockServers,
+} from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
+import { RedisLockDirectory } from '../../libs/nestjs-locked/src/redis/redis-lock-directory.js';
+import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { FENCE_KEEP_MS, RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FakeClock } from '../support/fake-clock.js';
+
+/** Two masters of a cluster: one has the lock, the other one the entry of the process that holds it. */
+function startDirectory({ isEntryAway }: { isEntryAway: boolean }) {
+  const holder = newProcessId();
+  const keys = new RedisKeys('lock:');
+  const run: CommandRunner['run'] = async ({ redisKey }, read) => {
+    const isEntry = redisKey === keys.processOf(holder);
+    if (isEntry && isEntryAway)
+      return read({ kind: 'failed', cause: new LockStoreError('it is away'), neverRan: true });
+    const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, '', ''];
+    return read({ kind: 'answered', reply, mayHaveRunBefore: false });
+  };
+  const directory = new RedisLockDirectory({
+    servers: { run } as LockServers,
+    clock: new FakeClock(),
+    keys,
+    scripts: new LockScripts({
+      inCluster: true,
+      inboxPrefix: keys.inboxPrefix,
+      acceptMs: 1_000,
+      fenceKeepMs: FENCE_KEEP_MS,
+    }),
+    processId: newProcessId(),
+    connectionPrefix: '',
+  });
+  return { directory, holder };
+}
+
+it('says who holds a lock', async () => {
+  const { directory, holder } = startDirectory({ isEntryAway: false });
+  expect(await directory.inspect('a')).toMatchObject({
+    value: `${holder}:1`,
+    process: { host: 'here', pid: 7 },
+  });
+});
+
+it('says what it knows of a lock while the master is away that knows more about its holder', async () => {
+  const { directory, holder } = startDirectory({ isEntryAway: true });
+  expect(await directory.inspect('a')).toMatchObject({
+    value: `${holder}:1`,
+    remainingMs: 500,
+    process: undefined,
+  });
+});
