@@ -187,6 +187,37 @@ describe('other processes that want the key', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
+  it('find the budget of local hand-overs whole, however many there were before', async () => {
+    const { store, engine, wanted } = await startScripted({ localHandovers: 2 });
+    const holds = Array.from({ length: 9 }, () => engine.acquire(KEY));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    for (const hold of holds.slice(0, 5)) void (await hold).release();
+    await settled();
+    wanted(ask.command.token);
+    for (const hold of holds.slice(5, 7)) void (await hold).release();
+    await settled();
+    expect(await store.unanswered()).toEqual([]);
+    void (await holds[7]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('wait for one turn only, however often they are heard of', async () => {
+    const { clock, store, engine, wanted } = await startScripted({ localHandovers: Infinity });
+    const holds = [engine.acquire(KEY), engine.acquire(KEY), engine.acquire(KEY)];
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    wanted(ask.command.token);
+    await clock.advance(150);
+    void (await holds[0]!).release();
+    await settled();
+    wanted(ask.command.token);
+    await clock.advance(150);
+    void (await holds[1]!).release();
+    expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
   it('are forgotten when a hand-over finds that they have left', async () => {
     const { store, engine, wanted } = await startScripted({ localHandovers: 0 });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
@@ -778,6 +809,23 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(30_000);
     await nothingLeft();
+  });
+
+  it('is not renewed for a call that comes while its work still runs', async () => {
+    const { clock, store, engine } = await startScripted({ leaseMs: 3_000 });
+    const end = makeGate();
+    const call = engine.withLock(KEY, {}, async () => {
+      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
+      await end.opened;
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    await clock.advance(2_000);
+    engine.acquire(KEY).catch(() => {});
+    expect(await store.unanswered()).toEqual([]);
+    end.open();
+    await call;
   });
 
   it('and a holder of this process knows it as soon as forceRelease has answered', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type {
   AcquireReply,
+  ReleaseCommand,
   ReleaseReply,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { acquireInTurn } from '../../libs/nestjs-locked/src/redis/acquire-in-turn.js';
@@ -24,8 +25,8 @@ async function take(
       sent.push(`acquire ${key}`);
       return replies.shift() as AcquireReply;
     },
-    release: async ({ key, token }: { key: string; token: string }) => {
-      sent.push(`release ${key} ${token}`);
+    release: async ({ key, token, used }: ReleaseCommand) => {
+      sent.push(`release ${key} ${token}, used ${used}`);
       return released;
     },
   };
@@ -45,7 +46,7 @@ describe('acquireInTurn', () => {
   it('gives back what it has, and asks for no more, when one is taken', async () => {
     const { outcome, sent } = await take([granted, busy]);
     expect(outcome).toEqual([wasFree, busy, wasFree]);
-    expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a']);
+    expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a, used 0']);
   });
 
   it('says of the one that was not answered that nobody knows, and of no other', async () => {
