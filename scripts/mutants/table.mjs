@@ -16,6 +16,7 @@ const RE_ENTRY = ['test/core/re-entry.spec.ts'];
 const QUEUES = ['test/core/local-queue.spec.ts'];
 const LUA = ['test/redis/scripts/'];
 const REPLICAS = ['test/redis/wait-replicas.spec.ts'];
+const DETOURS = ['test/redis/cluster-commands.spec.ts'];
 const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
 const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
@@ -1394,6 +1395,62 @@ export const TABLE = [
     to: '',
     breaks: 'a slot on its way is asked for',
     specs: ['test/cluster/moving-slot.spec.ts'],
+  },
+  {
+    name: 'later commands overtake one that was sent on',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'this.#mustWait(command) ? undefined : this.#nodes.ofSlot(slot)',
+    to: 'this.#nodes.ofSlot(slot)',
+    breaks: 'commands for a key are carried out in the order of the calls',
+    specs: DETOURS,
+  },
+  {
+    name: 'renewals wait for commands that cannot be carried out yet',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'if (whileMoving?.afterMs === 0) return this.#follow(detour, failure);',
+    to: '',
+    breaks: 'a renewal waits for nothing',
+    specs: DETOURS,
+  },
+  {
+    name: 'nodes that send a command to and fro without a pause',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'MOST_AT_ONCE = 3;',
+    to: 'MOST_AT_ONCE = 3_000_000;',
+    breaks: 'a command that is sent to and fro pauses',
+    specs: DETOURS,
+  },
+  {
+    name: 'an earlier sending forgotten',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'let mayHaveRun = failure?.neverRan === false;',
+    to: 'let mayHaveRun = false;',
+    breaks: 'a command may have run if one of its sendings may have',
+    specs: DETOURS,
+  },
+  {
+    name: 'repeated although it could do harm',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: '(failure.neverRan || isRepeatable !== false)',
+    to: '(failure.neverRan || isRepeatable !== undefined)',
+    breaks: 'a command that could do harm is sent once',
+    specs: DETOURS,
+  },
+  {
+    name: 'a command whose node has gone is given up',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'return node.isGone && !this.#nodes.isClosed',
+    to: 'return false && node.isGone && !this.#nodes.isClosed',
+    breaks: 'a command follows its slot',
+    specs: DETOURS,
+  },
+  {
+    name: 'each sending has the whole time',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'unchanged, dueAt)',
+    to: 'unchanged)',
+    breaks: 'a command ends within its time, wherever it is sent',
+    specs: DETOURS,
   },
   {
     name: 'one script across slots',
