@@ -209,11 +209,11 @@ describe('other processes that want the key', () => {
     ask.reply(granted(ask.command.token));
     await settled();
     wanted(ask.command.token);
-    await clock.advance(150);
+    await clock.advance(60);
     void (await holds[0]!).release();
     await settled();
     wanted(ask.command.token);
-    await clock.advance(150);
+    await clock.advance(60);
     void (await holds[1]!).release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });

@@ -355,7 +355,7 @@ describe('Lease, held', () => {
     if (waiters === 0) wanted(ask.command.token);
     await clock.advance(1);
     void engine.acquire(KEY);
-    await clock.advance(99);
+    await clock.advance(59);
     void (await holds[0]!).release();
     await settled();
     expect(await store.unanswered()).toEqual([]);
@@ -376,7 +376,7 @@ describe('Lease, held', () => {
     await Promise.allSettled(gone);
     await clock.advance(1);
     void engine.acquire(KEY);
-    await clock.advance(99);
+    await clock.advance(59);
     void hold.release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });
@@ -399,18 +399,18 @@ describe('Lease, held', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('hands over to another process after 250 ms, although calls that were waiting here still wait', async () => {
+  it('hands over to another process after 100 ms, although calls that were waiting here still wait', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     await settled();
     wanted(ask.command.token);
-    await clock.advance(200);
+    await clock.advance(80);
     void (await holds[0]!).release();
     await settled();
     expect(await store.unanswered()).toEqual([]);
-    await clock.advance(60);
+    await clock.advance(30);
     void (await holds[1]!).release();
     expect(await store.unanswered()).toEqual(['requeue']);
   });

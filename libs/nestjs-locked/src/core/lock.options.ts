@@ -93,7 +93,7 @@ export interface LockServiceOptions extends TransactionOptions {
   readonly maxHoldMs?: number;
   /**
    * How many calls of this process may follow each other without asking Redis once another process waits for the key:
-   * those that wait already, for 250 ms at most, and others for 20 ms. 0 = strict order of arrival across processes.
+   * those that wait already, for 100 ms at most, and others for 20 ms. 0 = strict order of arrival across processes.
    * @default 32
    */
   readonly localHandovers?: number;

@@ -3,8 +3,11 @@ import type { Clock } from '../time/clock.js';
 /** So long, a process may keep the key in any case: long next to a hand-over between processes, and not noticed. */
 const SHORT_TURN_MS = 20;
 
-/** No turn is longer than this and the hold that is under way. */
-const LONGEST_TURN_MS = 250;
+/**
+ * No turn is longer than this and the hold that is under way. A call that waits for several keys waits for a turn on each
+ * of them.
+ */
+const LONGEST_TURN_MS = 100;
 
 /**
  * How long a lease may go from call to call in this process: without limit, until another process waits for it. Then
