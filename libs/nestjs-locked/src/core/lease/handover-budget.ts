@@ -4,8 +4,7 @@ import type { Clock } from '../time/clock.js';
 const SHORT_TURN_MS = 20;
 
 /**
- * No turn is longer than this and the hold that is under way. A call that waits for several keys waits for a turn on each
- * of them.
+ * No turn is longer than this and the hold that is under way. A call for several keys waits for a turn on each of them.
  */
 const LONGEST_TURN_MS = 100;
 
