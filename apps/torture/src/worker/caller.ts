@@ -248,7 +248,8 @@ export class Caller {
     const since = monotonicMs();
     try {
       const info = await this.locks.inspect(key);
-      if (info !== null && info.holder === undefined) return; // Redis has lost the holder's name, which comes back later
+      // Redis has lost the holder's name, which comes back later; or the master is away that knows it.
+      if (info !== null && info.holder?.pid === undefined) return;
       const found =
         info === null ? 'nobody' : info.holder?.pid === process.pid ? 'this process' : 'another';
       this.recorder.append({
