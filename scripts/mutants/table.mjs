@@ -127,7 +127,7 @@ export const TABLE = [
   {
     name: 'hand-overs without a limit',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: ' || this.#handovers.isSpentFor(since)',
+    from: ' || this.#handovers.isSpentFor(waitsSince)',
     to: '',
     breaks: 'once another process waits, local hand-overs are bounded',
     specs: LEASES,

@@ -10,8 +10,8 @@ const LONGEST_TURN_MS = 100;
 
 /**
  * How long a lease may go from call to call in this process: without limit, until another process waits for it. Then
- * the calls of this process that wait already have their turn, and no other ones; so whoever waits, in whatever
- * process, waits for each of the others once.
+ * the calls of this process that wait already have their turn, and those that come later only if it has just begun; so
+ * whoever waits, in whatever process, waits for each of the others once, as long as these limits allow.
  */
 export class HandoverBudget {
   readonly #clock: Clock;

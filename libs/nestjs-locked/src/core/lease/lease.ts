@@ -14,7 +14,6 @@ import { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRelease } from './lease-release.js';
 import type { LeaseUser } from './lease-user.js';
-import type { WaitingCall } from './waiting-call.js';
 import type { Renewable } from './watchdog.js';
 
 /**
@@ -124,10 +123,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * Whether a call may have this very lease, perhaps after a renewal. If not, the lease is handed over and asked for
    * again, for one of two reasons: other processes have waited long enough, or one of the calls has a fixed lease. A
    * fixed lease is shared with no other call, so it must be unused, and asked for with exactly this length.
+   * @param waitsSince when the call came
    */
-  mayServe({ options: { renew, leaseMs }, since }: WaitingCall): boolean {
+  mayServe({ renew, leaseMs }: ResolvedLockOptions, waitsSince: number): boolean {
     const before = this.#before;
-    if (before !== undefined && (!before.renew || this.#handovers.isSpentFor(since))) return false;
+    if (before !== undefined && (!before.renew || this.#handovers.isSpentFor(waitsSince)))
+      return false;
     return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
   }
 
