@@ -71,7 +71,6 @@ describe('torture of transactions', () => {
     expect(torture.output).toMatch(/\nclean\n$/);
   }, 90_000);
 
-  // Long enough to see it on a machine that does other things as well.
   const lostPieces = /\d: \d+ pieces are gone, \d+ rows were written/;
   it.each([
     ['unknown', [lostPieces]],
@@ -84,6 +83,7 @@ describe('torture of transactions', () => {
   ])(
     'sees what is broken on purpose: %s',
     async (rules, violations) => {
+      // Long enough to see it on a machine that does other things as well.
       const torture = new Torture('--seconds', '4', '--break', rules);
       expect({ code: await torture.ended, output: torture.output }).toMatchObject({ code: 1 });
       for (const { source } of violations) {

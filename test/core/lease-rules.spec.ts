@@ -5,6 +5,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { StoreListener } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
@@ -772,17 +773,24 @@ describe('a logger that throws', () => {
   });
 });
 
+/** A call whose work goes on although nobody knows whether its transaction was committed; `end` ends it. */
+async function startInDoubt(options?: LockServiceOptions) {
+  const started = await startScripted(options);
+  const { store, engine } = started;
+  const end = makeGate();
+  const call = engine.withLock(KEY, {}, async () => {
+    for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
+    await end.opened;
+  });
+  const ask = await store.next('acquire');
+  ask.reply(granted(ask.command.token));
+  await settled();
+  return { ...started, end, call };
+}
+
 describe('a closed service', () => {
   it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed', async () => {
-    const { clock, store, engine } = await startScripted();
-    const end = makeGate();
-    const call = engine.withLock(KEY, {}, async () => {
-      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
-      await end.opened;
-    });
-    const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token));
-    await settled();
+    const { clock, engine, end, call } = await startInDoubt();
     end.open();
     await call;
     await engine.close(0);
@@ -812,15 +820,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
   });
 
   it('is not renewed for a call that comes while its work still runs', async () => {
-    const { clock, store, engine } = await startScripted({ leaseMs: 3_000 });
-    const end = makeGate();
-    const call = engine.withLock(KEY, {}, async () => {
-      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
-      await end.opened;
-    });
-    const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token));
-    await settled();
+    const { clock, store, engine, end, call } = await startInDoubt({ leaseMs: 3_000 });
     await clock.advance(2_000);
     engine.acquire(KEY).catch(() => {});
     expect(await store.unanswered()).toEqual([]);
