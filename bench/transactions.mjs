@@ -2,134 +2,128 @@
  * How much more a transaction under a lock costs than one without, on a PostgreSQL and a Redis of this machine:
  *
  *     npm run bench:transactions
+ *     npm run bench:transactions -- --only around      the plain ones, and the rows whose name contains `around`
  *
- * Each row is a ratio to the plain transaction of the same round. The rounds of all rows are interleaved, and the
- * median of the rounds counts. Beside it stands how often PostgreSQL was asked and has answered.
+ * Each row is an application of its own, through TypeORM's data source or through nestjs-cls, and a ratio to the plain
+ * transaction that is opened in the same way, in the same round. The rounds of all rows are interleaved, and the median
+ * of the rounds counts. Beside it stands how often PostgreSQL has answered.
  *
  * `SELECT … FOR UPDATE` is what guards a single row of a single database without any of this.
  */
-import { NestFactory } from '@nestjs/core';
-import { providePostgres, provideRedis } from 'dev-servers';
-import { LockService, RedisLockModule } from 'nestjs-locked';
+import { cleanUpAtExit, providePostgres, provideRedis } from 'dev-servers';
 import { createFenceTable } from 'nestjs-locked/fence';
-import { lockAware } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
-
-import 'reflect-metadata';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 
 const ROUNDS = 15;
 const TRANSACTIONS = 200;
 const KEYS = 50;
+const APPLICATION = fileURLToPath(new URL('transactions/application.mjs', import.meta.url));
+const PLAIN = 'plain transaction';
+
+const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
+
+const fence = { table: 'bench_fence' };
+const fenceAlone = { fence, transactionTimeouts: false };
+const ROWS = [
+  { name: PLAIN, aware: false },
+  { name: 'plain, SELECT … FOR UPDATE', aware: false, forUpdate: true },
+  { name: 'known to the locks, no lock held' },
+  { name: 'under a lock, no fence', lock: {} },
+  { name: 'under a lock, fence', lock: fenceAlone },
+  { name: 'under a lock, fence and time-outs', lock: { fence } },
+  { name: 'the same, SELECT … FOR UPDATE', lock: { fence }, forUpdate: true },
+  { name: 'a lock around each, plain transaction', aware: false, lock: {}, order: 'around' },
+  { name: 'a lock around each, no fence', lock: {}, order: 'around' },
+  { name: 'a lock around each, fence and time-outs', lock: { fence }, order: 'around' },
+  {
+    name: 'a lock inside of each, restart',
+    lock: { insideTransaction: 'restart' },
+    order: 'inside',
+  },
+];
+const rows = ['data source', 'nestjs-cls'].flatMap((through) =>
+  ROWS.filter(({ name }) => name === PLAIN || name.includes(options.only)).map((row) => ({
+    ...row,
+    through,
+  })),
+);
 
 const [redis, postgres] = await Promise.all([provideRedis(), providePostgres()]);
-const url = postgres.url;
-const admin = await new DataSource({ type: 'postgres', url }).initialize();
+const admin = await new DataSource({ type: 'postgres', url: postgres.url }).initialize();
 await admin.query('CREATE TABLE IF NOT EXISTS bench_stock (id text PRIMARY KEY, quantity int)');
 await createFenceTable((sql) => admin.query(sql), { dialect: 'postgres', table: 'bench_fence' });
 for (let n = 0; n < KEYS; n += 1) {
   await admin.query('INSERT INTO bench_stock VALUES ($1, 0) ON CONFLICT DO NOTHING', [`p${n}`]);
 }
 
-const fence = { table: 'bench_fence' };
-const variants = [
-  await variant('plain transaction', { aware: false }),
-  await variant('plain, SELECT … FOR UPDATE', { aware: false, forUpdate: true }),
-  await variant('known to the locks, no lock held', { aware: true }),
-  await variant('under a lock, no fence', { aware: true, lock: {} }),
-  await variant('under a lock, fence', {
-    aware: true,
-    lock: { fence, transactionTimeouts: false },
-  }),
-  await variant('under a lock, fence and time-outs', { aware: true, lock: { fence } }),
-  await variant('the same, SELECT … FOR UPDATE', {
-    aware: true,
-    lock: { fence },
-    forUpdate: true,
-  }),
-  await variant('a lock around each, no fence', { aware: true, lock: {}, order: 'around' }),
-  await variant('a lock inside of each, restart', {
-    aware: true,
-    lock: { insideTransaction: 'restart' },
-    order: 'inside',
-  }),
-];
+const applications = [];
+for (const row of rows) applications.push(await start(row));
 
-const rounds = variants.map(() => []);
+const rounds = applications.map(() => []);
 for (let round = -1; round < ROUNDS; round += 1) {
-  for (const [i, { run }] of variants.entries()) {
-    const ms = await run();
-    if (round >= 0) rounds[i].push(ms); // the first round warms up
+  for (const [i, { run }] of applications.entries()) {
+    const measured = await run();
+    if (round >= 0) rounds[i].push(measured); // the first round warms up
   }
 }
 
-const plain = median(rounds[0]);
 console.log(
-  `\n${ROUNDS} rounds of ${TRANSACTIONS} transactions (read + write), one client, median round\n`,
+  `\n${ROUNDS} rounds of ${TRANSACTIONS} transactions (read + write), one client, median round`,
 );
-for (const [i, { name, trips }] of variants.entries()) {
-  const ms = median(rounds[i]);
-  const more =
-    i === 0
-      ? ''
-      : `  ${ms < plain ? '' : '+'}${(ms - plain).toFixed(3)} ms  ×${(ms / plain).toFixed(2)}`;
-  console.log(`${name.padEnd(36)} ${trips()} round trips  ${ms.toFixed(3)} ms${more}`);
+const plainOf = new Map();
+for (const [i, { name, through }] of rows.entries()) {
+  const ms = median(rounds[i].map((measured) => measured.ms));
+  const trips = Math.round(median(rounds[i].map(({ roundTrips }) => roundTrips)));
+  if (name === PLAIN) {
+    plainOf.set(through, ms);
+    console.log(`\nthrough ${through}`);
+  }
+  const plain = plainOf.get(through);
+  const more = `${ms < plain ? '' : '+'}${(ms - plain).toFixed(3)} ms  ×${(ms / plain).toFixed(2)}`;
+  console.log(`${name.padEnd(40)} ${trips} round trips  ${ms.toFixed(3)} ms  ${more}`);
 }
 
 // For the scenario of this name, which runs this file as a program of its own.
-process.send?.(variants.map(({ name }, i) => ({ name, ms: rounds[i] })));
+process.send?.(
+  rows.map(({ name, through }, i) => ({ name, through, ms: rounds[i].map(({ ms }) => ms) })),
+);
 
-for (const { close } of variants) await close();
+for (const { stop } of applications) await stop();
 await admin.query('DROP TABLE bench_stock, bench_fence');
 await admin.destroy();
 await Promise.all([redis.stop(), postgres.stop()]);
 
-/**
- * @param {string} name
- * @param {object} how
- * @param {'outside' | 'around' | 'inside'} [how.order] outside: there is one lock around everything that is measured,
- * because the cost of the transaction is wanted. Otherwise each transaction takes a lock of its own, which costs two
- * Redis commands.
- */
-async function variant(name, { aware, lock, order = 'outside', forUpdate = false }) {
-  const dataSource = await new DataSource({ type: 'postgres', url, poolSize: 1 }).initialize();
-  let [answers, transactionCount] = [0, 0];
-  await dataSource.driver.master.connect().then((client) => {
-    client.connection.on('readyForQuery', () => (answers += 1));
-    client.release();
+/** @param {import('./transactions/application.mjs').Row} row */
+async function start(row) {
+  const settings = {
+    row,
+    postgresUrl: postgres.url,
+    redisUrl: redis.url,
+    transactions: TRANSACTIONS,
+    keys: KEYS,
+  };
+  const child = fork(APPLICATION, [JSON.stringify(settings)]);
+  const forget = cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the application of '${row.name}' has ended with code ${code}`);
   });
-  if (aware) lockAware(dataSource);
-  const application =
-    lock &&
-    (await NestFactory.createApplicationContext(
-      RedisLockModule.forRoot({ connection: redis.url, ...lock }),
-      { logger: false },
-    ));
-  const locks = application?.get(LockService);
-  const sell = async (manager, id) => {
-    const locking = forUpdate ? ' FOR UPDATE' : '';
-    await manager.query(`SELECT quantity FROM bench_stock WHERE id = $1${locking}`, [id]);
-    await manager.query('UPDATE bench_stock SET quantity = quantity + 1 WHERE id = $1', [id]);
+  const answer = async () => {
+    const [message] = await Promise.race([once(child, 'message'), ended]);
+    return message;
   };
-  const transactions = {
-    outside: (id) => dataSource.transaction((manager) => sell(manager, id)),
-    around: (id) => locks.withLock(id, () => transactions.outside(id)),
-    inside: (id) =>
-      dataSource.transaction((manager) => locks.withLock(id, () => sell(manager, id))),
-  };
-  const measured = async () => {
-    const from = performance.now();
-    for (let n = 0; n < TRANSACTIONS; n += 1) await transactions[order](`p${n % KEYS}`);
-    transactionCount += TRANSACTIONS;
-    return (performance.now() - from) / TRANSACTIONS;
-  };
+  await answer();
   return {
-    name,
-    trips: () => Math.round(answers / transactionCount),
-    run: () =>
-      locks && order === 'outside' ? locks.withLock(`bench-${process.pid}`, measured) : measured(),
-    close: async () => {
-      await application?.close();
-      await dataSource.destroy();
+    run: () => {
+      child.send('run');
+      return answer();
+    },
+    stop: async () => {
+      child.kill('SIGKILL');
+      await ended.catch(forget);
     },
   };
 }
