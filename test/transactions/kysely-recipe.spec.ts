@@ -25,5 +25,5 @@ describeLockContract(
       };
     },
   },
-  { roundTrips: 2 },
+  { roundTrips: 0 },
 );

@@ -8,7 +8,7 @@ import { useRedis } from '../support/shared-redis.js';
 import { type Body, clsOrm, openPool } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
 import { startLocks } from './locks.js';
-import { inTransaction } from './recipes/node-postgres.js';
+import { transactionsOf } from './recipes/node-postgres.js';
 import { useStock } from './stock.js';
 
 describeLockContract(
@@ -17,10 +17,10 @@ describeLockContract(
     open: async (url) => {
       const pool = new pg.Pool({ connectionString: url });
       pool.on('error', () => {});
+      const inTransaction = transactionsOf(pool);
       return {
         transaction: (body, isolation) =>
           inTransaction(
-            pool,
             async (client) =>
               body({
                 query: async (sql, params: unknown[]) =>
@@ -32,7 +32,7 @@ describeLockContract(
       };
     },
   },
-  { roundTrips: 1 },
+  { roundTrips: 0 },
 );
 
 describe('an adapter for a pool of node-postgres', () => {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { clsOrm, type ClsParts, POOL_SIZE } from './cls-orm.js';
+import { clsOrm, type ClsParts, openPool } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
 import { isHeld, startLocks } from './locks.js';
 import type { Isolation } from './orm-under-test.js';
@@ -31,7 +31,8 @@ const LEVELS: Record<Isolation, string> = {
 };
 
 const prisma = (url: string, options: object = {}): ClsParts => {
-  const adapter = new PrismaPg({ connectionString: url, max: POOL_SIZE });
+  const pool = openPool(url);
+  const adapter = new PrismaPg(pool, { disposeExternalPool: true });
   const client = new generated.PrismaClient({ adapter, ...options });
   return {
     adapter: lockAware(
@@ -39,6 +40,7 @@ const prisma = (url: string, options: object = {}): ClsParts => {
         prismaInjectionToken: 'prisma',
         sqlFlavor: 'postgresql',
       }),
+      { pool },
     ),
     connection: client,
     isolated: (isolation) => ({ isolationLevel: LEVELS[isolation] }),
@@ -54,7 +56,7 @@ const PRISMA = clsOrm('Prisma', (url) =>
   prisma(url, { transactionOptions: { maxWait: 10_000, timeout: 10_000 } }),
 );
 
-describeLockContract(PRISMA, { roundTrips: 2 });
+describeLockContract(PRISMA, { roundTrips: 0 });
 describePropagation(PRISMA);
 
 describe('Prisma', () => {

@@ -33,5 +33,5 @@ describeLockContract(
       };
     },
   },
-  { roundTrips: 1 },
+  { roundTrips: 0 },
 );

@@ -5,6 +5,7 @@ export function transactionsOf(sequelize: Sequelize) {
   const run = lockAwareTransactions<Transaction>({
     dialect: 'postgres',
     query: (transaction, sql, bind) => sequelize.query(sql, { transaction, bind }),
+    pool: sequelize,
   });
   return <R>(
     work: (transaction: Transaction) => Promise<R>,

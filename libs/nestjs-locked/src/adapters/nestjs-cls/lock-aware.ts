@@ -36,9 +36,10 @@ export interface LockAwareOptions<Tx = unknown> {
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
   /**
-   * The pool of node-postgres, if the ORM neither listens to its clients nor gives access to them (Kysely). Without a
-   * listener, a time-out of the database ends the process. `false` means that the ORM runs on another driver.
-   * @default known for Drizzle
+   * The pool of node-postgres, if the ORM does not give access to it (Kysely, Prisma). The claim then travels with
+   * the BEGIN, and the clients are listened to: Kysely does not, and without a listener a time-out of the database ends
+   * the process. `false` means that the ORM runs on another driver.
+   * @default known for TypeORM, Drizzle, Knex and pg-promise
    */
   readonly pool?: ErrorSource | false;
   /**

@@ -1,9 +1,10 @@
 import { openedHere } from './delayed-begin.js';
 
-/** Where a library gets its clients from: a pool of node-postgres, or the client of Knex. */
+/** Where a library gets its clients from: a pool of node-postgres, the client of Knex, what Sequelize connects with. */
 interface ClientSource {
   connect?: (callback?: (error: unknown, client?: unknown, release?: unknown) => void) => unknown;
-  acquireConnection?: () => Promise<unknown>;
+  acquireConnection?: (options?: unknown) => Promise<unknown>;
+  getConnection?: (options?: unknown) => Promise<unknown>;
 }
 
 /** What transactions are opened with. */
@@ -12,10 +13,14 @@ interface MaybeKnown {
   readonly totalCount?: unknown;
   /** Drizzle. */
   readonly $client?: unknown;
+  /** pg-promise. */
+  readonly $pool?: unknown;
   /** TypeORM. */
   readonly driver?: { readonly master?: unknown };
   /** Knex. */
   readonly client?: { readonly driverName?: unknown };
+  /** Sequelize. */
+  readonly connectionManager?: unknown;
 }
 
 const delaying = new WeakSet<ClientSource>();
@@ -31,14 +36,11 @@ export function delayBeginsOf(connection: object): boolean {
   if (source === undefined) return false;
   if (delaying.has(source)) return true;
   delaying.add(source);
-  const { connect, acquireConnection } = source;
+  const { connect, acquireConnection, getConnection } = source;
   if (acquireConnection !== undefined) {
-    source.acquireConnection = async () => {
-      const opening = openedHere();
-      const client = await acquireConnection.call(source);
-      opening?.on(client);
-      return client;
-    };
+    source.acquireConnection = delayedOn(acquireConnection.bind(source));
+  } else if (getConnection !== undefined) {
+    source.getConnection = delayedOn(getConnection.bind(source));
   } else if (connect !== undefined) {
     source.connect = (callback) => {
       const opening = openedHere();
@@ -58,10 +60,26 @@ export function delayBeginsOf(connection: object): boolean {
   return true;
 }
 
+function delayedOn(
+  get: (options?: unknown) => Promise<unknown>,
+): (options?: unknown) => Promise<unknown> {
+  return async (options) => {
+    const opening = openedHere();
+    const client = await get(options);
+    opening?.on(client);
+    return client;
+  };
+}
+
 function sourceOf(connection: object): ClientSource | undefined {
-  const { $client, driver, client } = connection as MaybeKnown;
+  const { $client, $pool, driver, client, connectionManager } = connection as MaybeKnown;
   if (client?.driverName === 'pg') return client as ClientSource;
-  return [connection, $client, driver?.master].find(isPool);
+  if (hasConnections(connectionManager)) return connectionManager;
+  return [connection, $client, $pool, driver?.master].find(isPool);
+}
+
+function hasConnections(value: unknown): value is ClientSource {
+  return typeof (value as ClientSource | undefined)?.getConnection === 'function';
 }
 
 function isPool(value: unknown): value is ClientSource {

@@ -2,10 +2,12 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { KnownDatabase } from '../sql/known-database.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+import { delayBeginsOf } from './client-source.js';
 import { guardedTx } from './guarded-tx.js';
 import { assertAsynchronous } from './known-connection.js';
 import { knownDepth } from './known-depth.js';
 import { knownSession } from './known-session.js';
+import { type ErrorSource, guardClients } from './pg-clients.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
 
 /** How to speak to the transactions of a database library. */
@@ -20,6 +22,13 @@ export interface TransactionsOptions<Tx extends object> {
    * of pg
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
+  /**
+   * The pool of node-postgres from which the library takes its clients, or the Sequelize, which has a pool of its own
+   * kind. The claim then travels with the BEGIN, and the gate needs no statement of its own. The clients of a pool are
+   * listened to, so that a time-out of the database does not end the process.
+   * @default the claim takes a round trip of its own, and so may the gate
+   */
+  readonly pool?: ErrorSource | { readonly connectionManager: object };
   /**
    * `false` for a driver that does not survive it if the database ends its connection in the middle of a transaction,
    * such as postgres.js: then no time-out is armed that does so (`idleMs`, `totalMs`). @default true
@@ -81,7 +90,9 @@ export function lockAwareTransactions<Tx extends object>(
 ): RunTransaction<Tx> {
   assertDialect(options.dialect);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
-  const { connectionName, survivesDisconnect = true } = options;
+  const { connectionName, pool, survivesDisconnect = true } = options;
+  const delaysBegin = pool !== undefined && delayBeginsOf(pool);
+  if (pool !== undefined && 'on' in pool) guardClients(pool);
   const database = new KnownDatabase();
   return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
     if (typeof open !== 'function') {
@@ -96,6 +107,7 @@ export function lockAwareTransactions<Tx extends object>(
       depth: knownDepth,
       session: (tx, client) => knownSession(tx, options, database, client),
       survivesDisconnect,
+      delaysBegin,
     };
     return runTransaction<R>(transaction, async (enter) => {
       let isWrapped = false;
