@@ -16,7 +16,7 @@ import { posix } from 'node:path';
 export const ROOMS = [
   // The engine: Node's modules only.
   { name: 'core/runtime', rooms: [], packages: [] },
-  { name: 'core', rooms: [], packages: [] },
+  { name: 'core', rooms: ['core/runtime'], packages: [] },
   { name: 'core/time', rooms: ['core/runtime'], packages: [] },
   { name: 'core/keys', rooms: ['core', 'core/runtime'], packages: [] },
   { name: 'core/store', rooms: ['core', 'core/time'], packages: [] },
@@ -123,18 +123,27 @@ export const ROOMS = [
   },
   {
     name: 'nest/requests',
-    rooms: ['core', 'core/time', 'core/keys'],
+    rooms: ['core', 'core/runtime', 'core/time', 'core/keys'],
     packages: ['@nestjs/common', '@nestjs/core', 'rxjs'],
   },
   {
     name: 'nest',
-    rooms: ['core', 'core/keys', 'core/engine', 'nest/result', 'nest/decorator', 'nest/requests'],
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/keys',
+      'core/engine',
+      'nest/result',
+      'nest/decorator',
+      'nest/requests',
+    ],
     packages: ['@nestjs/common', '@nestjs/core', 'rxjs'],
   },
   {
     name: 'nest/module',
     rooms: [
       'core',
+      'core/runtime',
       'core/time',
       'core/calls',
       'core/engine',

@@ -1493,6 +1493,14 @@ export const TABLE = [
     specs: ['test/redis/acquire-in-turn.spec.ts'],
   },
   {
+    name: 'a wrong object is shown as a text',
+    file: `${SOURCES}core/runtime/shown-value.ts`,
+    from: 'return describeValue(value);\n    case',
+    to: 'return String(value);\n    case',
+    breaks: 'whatever is wrong with an option, the error is ours',
+    specs: ['test/nest/bare-objects.spec.ts'],
+  },
+  {
     name: 'hash slot of the whole key',
     file: `${SOURCES}redis/cluster/hash-slot.ts`,
     from: 'return to > from ? redisKey.slice(from, to) : redisKey;',

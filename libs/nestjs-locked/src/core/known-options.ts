@@ -1,4 +1,5 @@
 import { LockConfigError } from './lock.errors.js';
+import { shownValue } from './runtime/shown-value.js';
 
 /** What other libraries call our options, in lower case. A name that is close to one of ours needs no entry. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
@@ -37,7 +38,7 @@ const MOST_EDITS = 2;
 /** @throws LockConfigError if it cannot have options */
 export function assertIsObject(options: unknown): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  throw new LockConfigError(`Invalid options: ${String(options)} must be an object`);
+  throw new LockConfigError(`Invalid options: ${shownValue(options)} must be an object`);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { LockHolder } from './lock-info.js';
+import { shownValue } from './runtime/shown-value.js';
 
 /** What happened, as a stable text to compare with. */
 export type LockErrorCode =
@@ -150,6 +151,5 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
  * @param rule what is allowed: `must be true or false`
  */
 export function invalidOption(name: string, value: unknown, rule: string): LockConfigError {
-  const shown = typeof value === 'string' ? `'${value}'` : String(value);
-  return new LockConfigError(`Invalid option ${name}: ${shown} ${rule}`);
+  return new LockConfigError(`Invalid option ${name}: ${shownValue(value)} ${rule}`);
 }

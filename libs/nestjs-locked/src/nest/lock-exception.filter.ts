@@ -1,8 +1,8 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
-import { describeValue } from '../core/keys/key-value.js';
 import { assertKnownOptions } from '../core/known-options.js';
 import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.errors.js';
+import { describeValue } from '../core/runtime/shown-value.js';
 import { answerLog } from './requests/answer-log.js';
 import { eventPatternOf } from './requests/event-patterns.js';
 import { endResponse, headersAreSent, type HttpResponse } from './requests/http-response.js';

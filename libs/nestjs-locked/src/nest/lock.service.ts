@@ -12,6 +12,7 @@ import type {
   WithLockOptions,
 } from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
+import { shownValue } from '../core/runtime/shown-value.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
@@ -154,5 +155,5 @@ export class LockService implements HasLockRunner {
 }
 
 function misused(key: Keys, problem: string): Promise<never> {
-  return Promise.reject(new LockConfigError(`Cannot lock '${String(key)}': ${problem}`));
+  return Promise.reject(new LockConfigError(`Cannot lock ${shownValue(key)}: ${problem}`));
 }

@@ -2,6 +2,7 @@ import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.j
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
+import { shownValue } from '../core/runtime/shown-value.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
@@ -187,7 +188,7 @@ export class TestLocks {
   async advance(ms: number): Promise<void> {
     if (!Number.isFinite(ms) || ms < 0) {
       throw new LockConfigError(
-        `Cannot advance the time by ${String(ms)} ms: it must be a number of milliseconds from 0`,
+        `Cannot advance the time by ${shownValue(ms)} ms: it must be a number of milliseconds from 0`,
       );
     }
     await this.#clock.advance(ms);

@@ -1,6 +1,7 @@
 import { type Hold, lostError } from '../lease/hold.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
+import { shownValue } from '../runtime/shown-value.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import type { Section } from './section.js';
 import { isGuardedHere } from './transaction-registry.js';
@@ -86,7 +87,7 @@ export class HeldLock implements Lock {
   async ensure(ms: number): Promise<void> {
     if (!Number.isSafeInteger(ms) || ms < 0) {
       throw new LockConfigError(
-        `Cannot ensure lock '${this.key}' for ${String(ms)} ms: it must be a whole number of milliseconds from 0`,
+        `Cannot ensure lock '${this.key}' for ${shownValue(ms)} ms: it must be a whole number of milliseconds from 0`,
         this.key,
       );
     }

@@ -1,5 +1,6 @@
 import { LockKeyError } from '../lock.errors.js';
 import type { Keys } from '../lock.options.js';
+import { shownValue } from '../runtime/shown-value.js';
 import { assertLockKey } from './lock-key.js';
 
 /**
@@ -16,7 +17,7 @@ export function inOrder(asked: Keys): string[] {
   const list = typeof asked === 'string' ? [asked] : (asked as string[]);
   if (!Array.isArray(list) || list.length === 0) {
     throw new LockKeyError(
-      `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : String(asked)}; pass a key such as 'stock:42', or several`,
+      `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : shownValue(asked)}; pass a key such as 'stock:42', or several`,
     );
   }
   for (const key of list) assertLockKey(key);

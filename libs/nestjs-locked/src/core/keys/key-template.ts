@@ -1,6 +1,7 @@
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import { quoted } from '../runtime/quoted.js';
-import { describeValue, encodeKeyValue } from './key-value.js';
+import { describeValue } from '../runtime/shown-value.js';
+import { encodeKeyValue } from './key-value.js';
 import { adjacent, keyProblem, textProblem } from './lock-key.js';
 
 /** One `<order.sku>` of a template. */

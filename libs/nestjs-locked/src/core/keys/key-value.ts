@@ -1,3 +1,5 @@
+import { describeValue } from '../runtime/shown-value.js';
+
 /** What a key can be filled with. Numbers must be finite and strings must not be empty. */
 export type KeyValue = string | number | bigint | boolean;
 
@@ -36,16 +38,6 @@ export function encodeKeyValue(value: unknown, refuse: (problem: string) => neve
     case 'symbol':
       return refuse(`is ${describeValue(value)}; ${wayOut(value)}`);
   }
-}
-
-/** Names a value that cannot be in a key, without showing its content. */
-export function describeValue(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (Array.isArray(value)) return 'an array';
-  if (typeof value !== 'object') return `a ${typeof value}`;
-  const { constructor } = value;
-  const name = typeof constructor === 'function' ? constructor.name : '';
-  return name === '' || name === 'Object' ? 'an object' : `an object (${name})`;
 }
 
 function encodeText(text: string, refuse: (problem: string) => never): string {

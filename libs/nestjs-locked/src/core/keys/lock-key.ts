@@ -1,12 +1,7 @@
 import { LockKeyError } from '../lock.errors.js';
 import { quoted } from '../runtime/quoted.js';
-import {
-  describeValue,
-  encodeKeyValue,
-  type KeyValue,
-  LONE_SURROGATE,
-  MAX_KEY_BYTES,
-} from './key-value.js';
+import { describeValue } from '../runtime/shown-value.js';
+import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 
 /**
  * Builds a key. Values are escaped, so that no value can reach into another part of the key, and refused where

@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
-import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { describeValue } from '../../core/runtime/shown-value.js';
 
 const TOKEN = 'nestjs-locked/LockService';
 

@@ -80,7 +80,8 @@ export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
 function assertCalledWithKey(key: unknown, options: unknown): void {
   if (typeof key !== 'object' || key === null || Array.isArray(key)) return;
   if (typeof options !== 'string' && typeof options !== 'symbol') return;
+  const className = (key.constructor as object['constructor'] | undefined)?.name ?? 'this class';
   throw new LockConfigError(
-    `Cannot apply @Locked to ${key.constructor.name}.${String(options)}: it has no key; write @Locked('stock:<id>')`,
+    `Cannot apply @Locked to ${className}.${String(options)}: it has no key; write @Locked('stock:<id>')`,
   );
 }

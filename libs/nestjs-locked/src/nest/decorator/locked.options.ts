@@ -1,8 +1,8 @@
-import { describeValue } from '../../core/keys/key-value.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
 import { checkedOnce } from '../../core/resolved.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
+import { describeValue } from '../../core/runtime/shown-value.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 import { lockServiceToken } from './lock-service.token.js';
 

@@ -2,6 +2,7 @@ import { LockEngine } from '../../core/engine/lock-engine.js';
 import { invalidOption, LockConfigError } from '../../core/lock.errors.js';
 import type { LockEvent } from '../../core/lock-events.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import { requiredReplicas } from '../../redis/connection/required-replicas.js';
 import { NOT_FROM_A_FACTORY, OF_THE_MODULE } from './known-module-options.js';
 import { LockLifecycle } from './lock-lifecycle.js';
@@ -43,13 +44,13 @@ export function redisLocks(
 function assertKeyPrefix(prefix: string): void {
   if (typeof prefix === 'string' && !/[{}\s]/.test(prefix)) return;
   throw new LockConfigError(
-    `Invalid option keyPrefix: '${prefix}' must be a text without braces and white space; the hash tag is the lock's name`,
+    `Invalid option keyPrefix: ${shownValue(prefix)} must be a text without braces and white space; the hash tag is the lock's name`,
   );
 }
 
 function assertMilliseconds(name: string, ms: number): void {
   if (Number.isSafeInteger(ms) && ms >= 0) return;
   throw new LockConfigError(
-    `Invalid option ${name}: ${String(ms)} must be a whole number of milliseconds from 0`,
+    `Invalid option ${name}: ${shownValue(ms)} must be a whole number of milliseconds from 0`,
   );
 }

@@ -1,9 +1,9 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { KeyTemplate } from '../../core/keys/key-template.js';
-import { describeValue } from '../../core/keys/key-value.js';
 import { assertLockKey } from '../../core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
 import type { Keys } from '../../core/lock.options.js';
+import { describeValue } from '../../core/runtime/shown-value.js';
 import {
   ALL_ROOTS,
   isRequestKind,

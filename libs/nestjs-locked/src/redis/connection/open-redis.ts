@@ -6,6 +6,7 @@ import {
   type RedisOptions as AnyRedisOptions,
 } from 'ioredis';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import type { RedisClient } from './redis-client.js';
 import type { RedisCluster } from './redis-cluster.js';
 
@@ -62,7 +63,7 @@ function newClient(connection: string | RedisOptions): Redis {
   if (typeof connection === 'string' && /^((redis|valkey)s?|unix):\/\//.test(connection))
     return new Redis(connection.replace(/^valkey/, 'redis'), { lazyConnect: true });
   throw new LockConfigError(
-    `Invalid option connection: ${typeof connection === 'string' ? `'${connection}'` : String(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
+    `Invalid option connection: ${shownValue(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
   );
 }
 

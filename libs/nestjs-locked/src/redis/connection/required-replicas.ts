@@ -32,10 +32,9 @@ function asObject(option: unknown): WaitReplicas {
 }
 
 function refused(option: unknown): Error {
-  const shown = typeof option === 'object' ? JSON.stringify(option) : option;
   return invalidOption(
     'waitReplicas',
-    shown,
+    option,
     'must be a whole number of replicas from 0, or { replicas, aof: true or false }',
   );
 }

@@ -1,4 +1,5 @@
 import { LockConfigError } from '../../core/lock.errors.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import { systemClock } from '../../core/time/clock.js';
 import { assertTableName } from '../../core/transaction.options.js';
 import type { TransactionQuery } from '../sql/database-session.js';
@@ -108,6 +109,6 @@ function withPlaceholders(dialect: SqlDialect, sql: string): string {
 function assertAge(ms: unknown): void {
   if (Number.isSafeInteger(ms) && (ms as number) >= DAY_MS) return;
   throw new LockConfigError(
-    `Invalid option olderThanMs: ${String(ms)} must be a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
+    `Invalid option olderThanMs: ${shownValue(ms)} must be a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
   );
 }

@@ -1,4 +1,5 @@
 import { LockConfigError } from '../../core/lock.errors.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import type { ConnectionState, DatabaseSession, TransactionQuery } from './database-session.js';
 import { KnownDatabase } from './known-database.js';
 import { MySqlSession } from './mysql-session.js';
@@ -30,7 +31,7 @@ export function dialectOf(name: unknown): SqlDialect | undefined {
 export function assertDialect(dialect: unknown): void {
   if (dialect === undefined || dialect === 'postgres' || dialect === 'mysql') return;
   throw new LockConfigError(
-    `Invalid option dialect: '${dialect as string}' must be 'postgres' or 'mysql' (also for MariaDB)`,
+    `Invalid option dialect: ${shownValue(dialect)} must be 'postgres' or 'mysql' (also for MariaDB)`,
   );
 }
 
