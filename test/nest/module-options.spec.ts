@@ -48,7 +48,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { insideTransaction: 'wait' },
     "Invalid option insideTransaction: 'wait' must be 'reject', 'restart' or 'join'",
   ],
-  ['a fence that is true', { fence: true }, 'Invalid option fence: true must be an object'],
+  ['a fence that is a word', { fence: 'on' }, "Invalid option fence: 'on' must be true, false or"],
   [
     'a fence table that is no name',
     { fence: { table: 'a b' } },

@@ -42,8 +42,10 @@ export interface TransactionTimeouts {
 export interface TransactionOptions {
   /** What a call does that asks for a lock inside an open transaction. @default 'reject' */
   readonly insideTransaction?: InsideTransaction;
-  /** Turns the fence on. The table must exist: `nestjs-locked/fence` makes it. @default off */
-  readonly fence?: FenceOptions;
+  /**
+   * `true`, or options, turn the fence on. The table must exist: `nestjs-locked/fence` makes it. @default false
+   */
+  readonly fence?: boolean | FenceOptions;
   /**
    * Lets PostgreSQL end a transaction whose holder is paused, before its lease ends. The limits are derived from the
    * lease, or given. MySQL and MariaDB have no limits for a single transaction. @default true with a fence, else false
@@ -98,9 +100,10 @@ export function assertTableName(table: unknown): asserts table is string {
 }
 
 function resolveFence(fence: unknown): ResolvedTransactionOptions['fence'] {
-  if (fence === undefined) return undefined;
+  if (fence === undefined || fence === false) return undefined;
+  if (fence === true) return { table: DEFAULT_TABLE };
   if (typeof fence !== 'object' || fence === null) {
-    throw invalidOption('fence', fence, "must be an object such as { table: 'lock_fence' }");
+    throw invalidOption('fence', fence, "must be true, false or { table: 'lock_fence' }");
   }
   assertKnownOptions(fence, FENCE_OPTIONS);
   const { table = DEFAULT_TABLE, connections } = fence as FenceOptions;
