@@ -4,6 +4,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import type { EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { startLocks } from './locks.js';
 import { useStock } from './stock.js';
@@ -44,6 +45,27 @@ async function settingsUnder(
 
 /** Of a lease of 30 s. */
 const OURS = [8_000, 10_000, 10_000] as const;
+
+describe('several locks around one transaction', () => {
+  it.each([
+    ['outer', 30_000, 3_000],
+    ['inner', 3_000, 30_000],
+  ])(
+    'limit it by the one with the least time left, also if the %s one has more',
+    async (...row) => {
+      const [, outerMs, innerMs] = row;
+      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 2));
+      const { locks } = await startLocks(redis.url, { fence: {} });
+      const [idle, statement, lock] = await locks.withLock(stock.key, { leaseMs: outerMs }, () =>
+        locks.withLock(uniqueKey(), { leaseMs: innerMs }, () => dataSource.transaction(settings)),
+      );
+      expect(idle).toBeGreaterThan(0);
+      expect(idle).toBeLessThanOrEqual(800);
+      expect(statement).toBeLessThanOrEqual(1_000);
+      expect(lock).toBeLessThanOrEqual(1_000);
+    },
+  );
+});
 
 describe('limits that a role or session has by itself', () => {
   it.each([
