@@ -16,8 +16,8 @@ const BOUNDS: TransactionBounds = {
 
 const settings = (shown: string): string[] | undefined =>
   ExpectedLimits.parse(shown)
-    ?.settingsFor(BOUNDS)
-    .map(({ name, value }) => `${name}=${value}`);
+    ?.armingFor(BOUNDS, Infinity)
+    .settings.map(({ name, value }) => `${name}=${value}`);
 
 describe('the limits that a session has', () => {
   it.each([
@@ -54,16 +54,20 @@ describe('a claim that arms time-outs', () => {
     const database = new KnownDatabase();
     const query = async (sql: string, params: unknown[]): Promise<unknown> => {
       sent.push(
-        /^WITH former/.test(sql) ? 'general' : /^SELECT token/.test(sql) ? 'newest' : 'short',
+        /^WITH former/.test(sql)
+          ? 'general'
+          : /^SELECT \(SELECT token/.test(sql)
+            ? 'newest'
+            : 'short',
       );
-      if (/^SELECT token/.test(sql)) return [{ token: '9' }];
+      if (/^SELECT \(SELECT token/.test(sql)) return [{ token_0: '9' }];
       const meetsExpectation = sent.at(-1) === 'general' || params.includes(state.shown);
       if (state.fenced || !meetsExpectation) return [{ lock_key: 'other' }];
       return [{ lock_key: 'a', limits: state.shown, armed: 'armed' }];
     };
     const claim = async (): Promise<string> => {
       const session = sessionOf('postgres', query, database);
-      return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS)).kind;
+      return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity)).kind;
     };
     return { sent, state, claim };
   };

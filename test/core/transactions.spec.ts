@@ -348,7 +348,10 @@ describe('a claim', () => {
     const { engine, transaction, database, key } = await start({ fence: {} });
     const ahead = Date.now() * 1_000 + 60_000_000;
     for (let n = 0; n < 5; n++) {
-      database.answers.push({ kind: 'fenced', key, newest: ahead + n * 10_000_000 });
+      database.answers.push({
+        kind: 'fenced',
+        refused: [{ key, newest: ahead + n * 10_000_000 }],
+      });
     }
     const running = engine.withLock(key, {}, () => transaction(async () => {}));
     await expect(running).rejects.toBeInstanceOf(LockFencedError);

@@ -9,6 +9,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import { type DataSource, EntitySchema } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -24,7 +25,9 @@ const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promi
   lockAware(await openDataSource('postgres', postgres.settings, 5, more));
 
 const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<StartedLocks> =>
-  startLocks(redis.url, { fence: {}, ...options });
+  startLocks(redis.url, { fence: true, ...options });
+
+const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
 
 /** The pool of node-postgres that TypeORM has for it. */
 const poolOf = ({ driver }: DataSource): unknown => (driver as { master?: unknown }).master;
@@ -136,6 +139,178 @@ describe('a claim that somebody else blocks', () => {
       await unblock();
     },
   );
+});
+
+describe('a claim that meets another one', () => {
+  it('in a deadlock begins again with its transaction, and the body runs once', async () => {
+    const [dataSource, other] = await Promise.all([openAware(), openAware()]);
+    const { locks } = await startFenced();
+    const [a, b] = [uniqueKey('a'), uniqueKey('b')] as const;
+    for (const key of [a, b]) await postgres.query('INSERT INTO lock_fence VALUES ($1, 1)', [key]);
+    const touch = 'UPDATE lock_fence SET token = token WHERE lock_key = $1';
+    const rival = other.createQueryRunner();
+    await rival.startTransaction();
+    await rival.query(`SET LOCAL deadlock_timeout = '60s'`); // so that it is never the one to fail
+    await rival.query(touch, [b]);
+    let runs = 0;
+    const sale = locks.withLock([a, b], () =>
+      dataSource.transaction(async (manager) => {
+        runs++;
+        await stock.takeOne(manager);
+      }),
+    );
+    const isBlocked = async (): Promise<boolean> => {
+      const waiting = await postgres.query(
+        `SELECT 1 FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      );
+      return waiting.length === 1;
+    };
+    await eventually(async () => expect(await isBlocked()).toBe(true));
+    const [{ deadlocks: before } = {}] = await postgres.query<{ deadlocks?: string }>(DEADLOCKS);
+    await rival.query(touch, [a]); // succeeds only when the claim was ended
+    await rival.commitTransaction();
+    await rival.release();
+    await sale;
+    expect([runs, await stock.quantity()]).toEqual([1, 99]);
+    await eventually(async () => {
+      const [{ deadlocks } = {}] = await postgres.query<{ deadlocks?: string }>(DEADLOCKS);
+      expect(Number(deadlocks)).toBeGreaterThan(Number(before));
+    });
+  });
+});
+
+describe('a claim waits no longer than its call', () => {
+  const FORMS = [
+    ['time-outs', {}],
+    ['no time-outs', { transactionTimeouts: false }],
+    ['a limit of its own that is shorter', { transactionTimeouts: { lockMs: 400 } }],
+  ] as const;
+
+  it.each(FORMS)('with %s, and not in the first transaction only', async (_, options) => {
+    const [dataSource, other] = await Promise.all([openAware(), openAware()]);
+    const { locks } = await startFenced(options);
+    const sell = (): Promise<void> =>
+      locks.withLock(stock.key, { waitMs: 500 }, () =>
+        dataSource.transaction((manager) => stock.takeOne(manager)),
+      );
+    const blocker = other.createQueryRunner();
+    for (let round = 1; round <= 3; round++) {
+      await blocker.startTransaction();
+      await blocker.query(
+        'INSERT INTO lock_fence VALUES ($1, 1) ON CONFLICT (lock_key) DO UPDATE SET token = 1',
+        [stock.key],
+      );
+      const startedAt = performance.now();
+      await expect(sell()).rejects.toMatchObject({
+        code: 'LOCK_NOT_ACQUIRED',
+        message: expect.stringMatching(/still has the transaction of an earlier holder open/),
+      });
+      expect(performance.now() - startedAt).toBeLessThan(5_000);
+      expect(performance.now() - startedAt).toBeGreaterThan(350);
+      await blocker.rollbackTransaction();
+      await sell();
+    }
+    await blocker.release();
+    expect(await stock.quantity()).toBe(97);
+  });
+
+  it.each([
+    ['time-outs', undefined, '10s'],
+    ['time-outs of its own', { lockMs: 7_000 }, '7s'],
+    ['no time-outs', false, '0'],
+  ])('and what comes after it may wait as long as before: %s', async (_, timeouts, afterwards) => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced(
+      timeouts === undefined ? {} : { transactionTimeouts: timeouts },
+    );
+    const shown: unknown[] = [];
+    for (let round = 1; round <= 3; round++) {
+      await locks.withLock([stock.key, uniqueKey()], { waitMs: 500 }, () =>
+        dataSource.transaction(async (manager) => {
+          shown.push(...(await manager.query<unknown[]>('SHOW lock_timeout')));
+        }),
+      );
+    }
+    expect(shown).toEqual(Array(3).fill({ lock_timeout: afterwards }));
+  });
+
+  it('also after it was refused, raised and tried again', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    await stock.raiseFence(Date.now() * 1_000 + 3_600_000_000);
+    await locks.withLock(stock.key, { waitMs: 500 }, () =>
+      dataSource.transaction(async (manager) => {
+        const [row] = await manager.query<unknown[]>('SHOW lock_timeout');
+        expect(row).toEqual({ lock_timeout: '10s' });
+      }),
+    );
+  });
+});
+
+describe('keys that are behind the numbers of the database', () => {
+  it.each([3, 10])('are raised at once: %i of them, in one call', async (count) => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const keys = Array.from({ length: count }, (_, n) => uniqueKey(`behind-${n}`));
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    for (const [n, key] of keys.entries()) {
+      await postgres.query('INSERT INTO lock_fence VALUES ($1, $2)', [key, ahead + n]);
+    }
+    const numbers = await locks.withLock(keys, async (lock) => {
+      expect(lock.fencingTokenOf(keys[0] as string)).toBeLessThan(ahead);
+      await dataSource.transaction(async () => {});
+      return keys.map((key) => lock.fencingTokenOf(key));
+    });
+    for (const [n, number] of numbers.entries()) expect(number).toBeGreaterThan(ahead + n);
+    const rows = await postgres.query<{ token: string }>(
+      'SELECT token FROM lock_fence WHERE lock_key = ANY ($1) ORDER BY lock_key',
+      [keys],
+    );
+    const byKey = keys.map((key, n) => ({ key, token: String(numbers[n]) }));
+    const expected = byKey.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ token }) => token);
+    expect(rows.map(({ token }) => token)).toEqual(expected);
+  });
+
+  it('are raised in a run that was restarted for them, too', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced({ insideTransaction: 'restart' });
+    const keys = ['a', 'b', 'c', 'd'].map((name) => uniqueKey(name));
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    for (const key of keys) {
+      await postgres.query('INSERT INTO lock_fence VALUES ($1, $2)', [key, ahead]);
+    }
+    let runs = 0;
+    await dataSource.transaction(async (manager) => {
+      runs++;
+      await locks.withLock(keys, async (lock) => {
+        for (const key of keys) expect(lock.fencingTokenOf(key)).toBeGreaterThan(ahead);
+        await stock.takeOne(manager);
+      });
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 99]);
+  });
+});
+
+describe('the rights of the database user', () => {
+  it('that are missing for the table are named, with the statement that grants them', async () => {
+    const user = `u${uniqueKey().replace(/\W/g, '')}`.slice(0, 40);
+    await postgres.query(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+    const settings = { ...postgres.settings, user, password: 'secret' };
+    const dataSource = lockAware(await openDataSource('postgres', settings, 2));
+    const { locks } = await startFenced();
+    const sale = locks.withLock(stock.key, () => dataSource.transaction(async () => {}));
+    await expect(sale).rejects.toBeInstanceOf(LockConfigError);
+    await expect(sale).rejects.toMatchObject({
+      message: expect.stringContaining('GRANT SELECT, INSERT, UPDATE ON lock_fence'),
+      cause: { driverError: { code: '42501' } },
+    });
+    await postgres.query(`GRANT SELECT, INSERT, UPDATE ON lock_fence TO ${user}`);
+    await locks.withLock(stock.key, () => dataSource.transaction(async () => {}));
+    expect(await stock.fence()).toBeGreaterThan(0);
+    await postgres.query(`DROP OWNED BY ${user}`);
+    await postgres.query(`DROP ROLE ${user}`);
+  });
 });
 
 describe('a write beside the open transaction, under its lock', () => {

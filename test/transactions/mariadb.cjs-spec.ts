@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals';
+import { createConnection } from 'mysql2/promise';
 import type { LockOptions } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { useMariaDb } from '../support/databases.js';
@@ -77,5 +78,56 @@ describeWithMariaDb('A transaction on MariaDB', () => {
     expect(await locks.withLock(stock.key, sold)).toBe(plain + 3);
     expect(await locks.withLock([stock.key, uniqueKey('a'), uniqueKey('b')], sold)).toBe(plain + 3);
     expect(await stock.quantity()).toBe(97);
+  });
+});
+
+describeWithMariaDb('A claim on MariaDB', () => {
+  const redis = useRedis();
+  const mariaDb = useMariaDb();
+  const stock = useStock(mariaDb, 'mysql');
+
+  it('waits no longer than its call, and what comes after it as long as before', async () => {
+    const { locks, host } = await startClsApp({
+      redisUrl: redis.url,
+      type: 'mysql',
+      settings: mariaDb.settings,
+      fence: {},
+    });
+    const limits: unknown[] = [];
+    const sell = (): Promise<void> =>
+      locks.withLock(stock.key, { waitMs: 500 }, () =>
+        host.withTransaction(async () => {
+          await stock.takeOne(host.tx);
+          limits.push(
+            ...(await host.tx.query<unknown[]>('SELECT @@innodb_lock_wait_timeout AS s')),
+          );
+        }),
+      );
+    await sell();
+    const blocker = (await openDataSource('mysql', mariaDb.settings)).createQueryRunner();
+    await blocker.startTransaction();
+    await blocker.query('UPDATE lock_fence SET token = token WHERE lock_key = ?', [stock.key]);
+    const startedAt = performance.now();
+    await expect(sell()).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED', key: stock.key });
+    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    await blocker.rollbackTransaction();
+    await blocker.release();
+    await sell();
+    expect(await stock.quantity()).toBe(98);
+    const [{ own } = {}] = await mariaDb.query<{ own?: unknown }>(
+      'SELECT @@GLOBAL.innodb_lock_wait_timeout AS own',
+    );
+    expect(limits).toMatchObject([{ s: String(own) }, { s: String(own) }]);
+  });
+
+  it('is understood as a prepared statement, too', async () => {
+    const connection = await createConnection(mariaDb.url);
+    const sql = 'SET STATEMENT innodb_lock_wait_timeout = LEAST(@@innodb_lock_wait_timeout, 1) FOR';
+    const [rows] = await connection.execute(
+      `${sql} INSERT INTO lock_fence VALUES (?, ?) RETURNING token`,
+      [stock.key, 5],
+    );
+    await connection.end();
+    expect(rows).toMatchObject([{ token: 5 }]);
   });
 });

@@ -193,6 +193,33 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(99);
   });
 
+  it('goes on from there for several keys in one call', async () => {
+    const { host, locks } = await start({ fence: {} });
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    const keys = Array.from({ length: 10 }, (_, n) => uniqueKey(`behind-${n}`));
+    for (const [n, key] of keys.entries()) {
+      await database.query('INSERT INTO lock_fence VALUES (?, ?)', [key, ahead + n]);
+    }
+    await locks.withLock([...keys, stock.key], async (lock) => {
+      await host.withTransaction(async () => {});
+      for (const [n, key] of keys.entries()) {
+        expect(lock.fencingTokenOf(key)).toBeGreaterThan(ahead + n);
+      }
+    });
+  });
+
+  it('names the rights that are missing for the fence table', async () => {
+    const { user, password } = { user: `u${Date.now()}`, password: 'secret' };
+    await database.query(`CREATE USER ${user}@'%' IDENTIFIED BY '${password}'`);
+    await database.query(`GRANT SELECT ON ${database.settings.database}.stock TO ${user}@'%'`);
+    const dataSource = await openDataSource('mysql', { ...database.settings, user, password });
+    const { host, locks } = await start({ fence: {}, dataSource });
+    const sale = locks.withLock(stock.key, () => host.withTransaction(async () => {}));
+    await expect(sale).rejects.toBeInstanceOf(LockConfigError);
+    await expect(sale).rejects.toThrow(/GRANT SELECT, INSERT, UPDATE ON lock_fence/);
+    await database.query(`DROP USER ${user}@'%'`);
+  });
+
   it('lets the claims of two holders follow each other, and the later one read what the earlier wrote', async () => {
     const app = await start({ fence: {} });
     const earlier = (await openDataSource('mysql', database.settings)).createQueryRunner();

@@ -248,7 +248,8 @@ export class Acquisition {
     }
     if (!this.#isSeveral) return; // its hold began when it was handed out
     const now = this.#parts.clock.now();
-    for (const { hold, isRoot } of this.#sections) if (isRoot) hold.begin(now);
+    for (const { hold, isRoot } of this.#sections)
+      if (isRoot) hold.begin(now, this.#options.waitMs);
   }
 
   /** Releases the sections from here on, the last one first. Nobody waits for that: it is repeated, and reported. */

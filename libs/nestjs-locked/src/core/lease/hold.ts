@@ -58,6 +58,7 @@ export class Hold {
   readonly options: ResolvedLockOptions;
   readonly #lease: HoldKeeper;
   #since = Infinity;
+  #callWaitMs: number | undefined;
   #fencingToken: number;
   #alarm: Alarm | undefined;
   #lost: LockLostError | undefined;
@@ -77,9 +78,15 @@ export class Hold {
     return this.#since;
   }
 
+  /** The `waitMs` of the call that has acquired it; that of `options` is what was left of it for this key. */
+  get callWaitMs(): number {
+    return this.#callWaitMs ?? this.options.waitMs;
+  }
+
   /** The call has all its keys: its work starts now. */
-  begin(now: number): void {
+  begin(now: number, callWaitMs?: number): void {
     this.#since = now;
+    this.#callWaitMs = callWaitMs;
     this.#lease.holdBegins(this, now);
   }
 

@@ -13,6 +13,8 @@ import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
 
 /** How often a claim is tried: our number is raised if the database is ahead, and others can raise theirs meanwhile. */
 const MAX_CLAIMS = 3;
+/** A claim waits for a row at least as long, so that a single try does not fail because the table is being pruned. */
+const MIN_WAIT_MS = 100;
 /** How often a claim can lose against another one before its transaction fails. */
 const MAX_CONFLICTS = 8;
 
@@ -53,12 +55,14 @@ export async function claimFence(
   bounds: TransactionBounds | undefined,
 ): Promise<void> {
   const startedAt = systemClock.now();
+  const patienceMs = Math.min(...holds.map(({ callWaitMs }) => callWaitMs));
   for (let attempt = 1; ; attempt++) {
     const claims = holds.map(({ key, fencingToken }) => ({
       key: locks.fenceKey(key),
       fencingNumber: fencingToken,
     }));
-    const outcome = await session.claim(table, claims, bounds).catch((error: unknown) => {
+    const waitMs = Math.max(MIN_WAIT_MS, Math.ceil(patienceMs - (systemClock.now() - startedAt)));
+    const outcome = await session.claim(table, claims, bounds, waitMs).catch((error: unknown) => {
       throw understood(error, table);
     });
     if (outcome.kind === 'claimed') return;
@@ -71,15 +75,30 @@ export async function claimFence(
 /** SQLSTATE of PostgreSQL, error number of MySQL: a transaction that may not write. */
 const READ_ONLY: readonly unknown[] = ['25006', 1792];
 
+/** SQLSTATE of PostgreSQL; error numbers of MySQL for a schema, a table and a column. */
+const DENIED: readonly unknown[] = ['42501', 1044, 1142, 1143];
+
 function understood(error: unknown, table: string): unknown {
   if (isMissingTable(error)) return noTable(table, error);
-  if (READ_ONLY.includes(sqlErrorCode(error))) return readOnly(table, error);
+  const code = sqlErrorCode(error);
+  if (READ_ONLY.includes(code)) return readOnly(table, error);
+  if (DENIED.includes(code)) return denied(table, error);
   return error;
 }
 
 function readOnly(table: string, cause: unknown): LockConfigError {
   return new LockConfigError(
     `The fence cannot be claimed in a read-only transaction, because the claim is written into '${table}': open the transaction for writing, or outside of the lock`,
+    undefined,
+    { cause },
+  );
+}
+
+function denied(table: string, cause: unknown): LockConfigError {
+  const [schema] = table.includes('.') ? table.split('.') : [];
+  const usage = schema === undefined ? '' : ` (PostgreSQL: and GRANT USAGE ON SCHEMA ${schema})`;
+  return new LockConfigError(
+    `The fence cannot be claimed, because the database user has no rights on its table: GRANT SELECT, INSERT, UPDATE ON ${table} to the user of the application${usage}`,
     undefined,
     { cause },
   );
@@ -103,21 +122,9 @@ async function overcome(
 ): Promise<void> {
   switch (outcome.kind) {
     case 'fenced': {
-      const { newest } = outcome;
-      const hold = holdOf(outcome.key);
-      const fenced = new LockFencedError(
-        `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
-        hold.key,
-        hold.fencingToken,
-        newest,
-      );
-      if (!mayRaise) throw fenced;
-      // Redis may have lost its numbers, but knows who the holder is. If that is us, it continues from the database's.
-      try {
-        await hold.raiseFence(newest);
-      } catch (error) {
-        throw error instanceof LockLostError ? fenced : error;
-      }
+      // All at once: the database has already refused every key whose number is behind.
+      const raised = outcome.refused.map(({ key, newest }) => raise(holdOf(key), newest, mayRaise));
+      await Promise.all(raised);
       return;
     }
     case 'conflict':
@@ -135,6 +142,25 @@ async function overcome(
     }
     default:
       return unreachable(outcome);
+  }
+}
+
+/**
+ * Redis may have lost its numbers, but knows who the holder is. If that is us, they continue from the database's.
+ * @throws LockFencedError if it is not us
+ */
+async function raise(hold: Hold, newest: number, mayRaise: boolean): Promise<void> {
+  const fenced = new LockFencedError(
+    `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
+    hold.key,
+    hold.fencingToken,
+    newest,
+  );
+  if (!mayRaise) throw fenced;
+  try {
+    await hold.raiseFence(newest);
+  } catch (error) {
+    throw error instanceof LockLostError ? fenced : error;
   }
 }
 

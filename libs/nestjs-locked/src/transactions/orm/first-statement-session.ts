@@ -26,8 +26,9 @@ export class FirstStatementSession implements DatabaseSession {
     table: string,
     claims: readonly FenceClaim[],
     bounds: TransactionBounds | undefined,
+    waitMs: number,
   ): Promise<ClaimOutcome> {
-    return this.#begin.speaking(() => this.#session.claim(table, claims, bounds));
+    return this.#begin.speaking(() => this.#session.claim(table, claims, bounds, waitMs));
   }
 
   arm(bounds: TransactionBounds): Promise<void> {

@@ -96,10 +96,11 @@ class WatchedSession implements DatabaseSession {
     table: string,
     claims: readonly FenceClaim[],
     bounds: TransactionBounds | undefined,
+    waitMs: number,
   ): Promise<ClaimOutcome> {
     const allowed = bounds && this.#allowed(bounds);
     this.#note(allowed);
-    return this.#session.claim(table, claims, allowed);
+    return this.#session.claim(table, claims, allowed, waitMs);
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {

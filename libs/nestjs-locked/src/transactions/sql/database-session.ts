@@ -12,6 +12,12 @@ export interface FenceClaim {
   readonly fencingNumber: number;
 }
 
+/** A key for which the database knows a newer token. */
+export interface RefusedClaim {
+  readonly key: string;
+  readonly newest: number;
+}
+
 /** What a transaction may take at most, in milliseconds; 0 and undefined = as the database has it. */
 export interface TransactionBounds {
   readonly idleMs?: number;
@@ -22,8 +28,8 @@ export interface TransactionBounds {
 
 export type ClaimOutcome =
   | { readonly kind: 'claimed' }
-  /** The database knows a newer token. */
-  | { readonly kind: 'fenced'; readonly key: string; readonly newest: number }
+  /** The database knows newer tokens. All the keys for which it does are named, at least one. */
+  | { readonly kind: 'fenced'; readonly refused: readonly RefusedClaim[] }
   /** Another transaction has claimed a key since this one's snapshot was taken: this one must begin again. */
   | { readonly kind: 'conflict'; readonly cause: unknown }
   /** The transaction of an earlier holder is still open. */
@@ -47,11 +53,15 @@ export interface DatabaseSession {
   /**
    * Writes the tokens, refuses if a higher one is there, and keeps other claims of the same keys waiting until the
    * transaction has ended; arms the bounds. Rejects with any error that is not one of the outcomes.
+   *
+   * @param waitMs how long it may wait for a row that another transaction has claimed; Infinity = as long as the bounds
+   * and the database allow. What the transaction does afterwards is not limited by it
    */
   claim(
     table: string,
     claims: readonly FenceClaim[],
     bounds: TransactionBounds | undefined,
+    waitMs: number,
   ): Promise<ClaimOutcome>;
   /** Arms the bounds alone. */
   arm(bounds: TransactionBounds): Promise<void>;

@@ -2,6 +2,7 @@ import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
+  RefusedClaim,
   TransactionBounds,
   TransactionQuery,
 } from './database-session.js';
@@ -49,35 +50,42 @@ export class MySqlSession implements DatabaseSession {
    * The upsert takes the row's lock and keeps it. It makes no snapshot, so that the reads after it see what the claims
    * before it have committed.
    */
-  async claim(table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
+  async claim(
+    table: string,
+    claims: readonly FenceClaim[],
+    _bounds: TransactionBounds | undefined,
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
     let written: readonly Record<string, unknown>[];
     try {
-      written = await this.#write(table, claims);
+      written = await this.#write(table, claims, waitMs);
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === DEADLOCK || code === CHECKREAD) return { kind: 'conflict', cause };
       if (code === LOCK_WAIT_TIMEOUT) return { kind: 'blocked', cause };
       throw cause;
     }
-    for (const [i, { key, fencingNumber }] of claims.entries()) {
-      if (Number(written[i]?.['token']) === fencingNumber) continue;
-      const newest = await this.#newest(table, key);
-      if (newest !== fencingNumber) return { kind: 'fenced', key, newest };
-    }
-    return { kind: 'claimed' };
+    const doubtful = claims.filter(
+      ({ fencingNumber }, i) => Number(written[i]?.['token']) !== fencingNumber,
+    );
+    if (doubtful.length === 0) return { kind: 'claimed' };
+    const newest = await this.#newest(table, doubtful);
+    const refused = newest.filter((_, i) => newest[i]?.newest !== doubtful[i]?.fencingNumber);
+    return refused.length === 0 ? { kind: 'claimed' } : { kind: 'fenced', refused };
   }
 
   /** @returns a row for each claim with the token that is there now; none if the server does not tell */
   async #write(
     table: string,
     claims: readonly FenceClaim[],
+    waitMs: number,
   ): Promise<readonly Record<string, unknown>[]> {
     const sql = `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`;
     const params = claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]);
     if (this.#database.hasReturning) {
       try {
-        return rowsOf(await this.#query(`${sql} RETURNING token`, params));
+        return rowsOf(await this.#query(`${waitingAtMost(waitMs)}${sql} RETURNING token`, params));
       } catch (error) {
         if (sqlErrorCode(error) !== PARSE_ERROR) throw error;
         this.#database.hasReturning = false;
@@ -87,9 +95,14 @@ export class MySqlSession implements DatabaseSession {
     return [];
   }
 
-  async #newest(table: string, key: string): Promise<number> {
-    const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = ?`, [key]);
-    return Number(rowsOf(answer)[0]?.['token']);
+  /** One row, whose columns are in the order of the claims: drivers differ in what they give for a binary key. */
+  async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
+    const tokens = claims.map(
+      (_, i) => `(SELECT token FROM ${table} WHERE lock_key = ?) AS token_${i}`,
+    );
+    const keys = claims.map(({ key }) => key);
+    const [row] = rowsOf(await this.#query(`SELECT ${tokens.join(', ')}`, keys));
+    return claims.map(({ key }, i) => ({ key, newest: Number(row?.[`token_${i}`]) }));
   }
 
   async arm(_bounds: TransactionBounds): Promise<void> {}
@@ -133,4 +146,11 @@ export class MySqlSession implements DatabaseSession {
     ).catch(() => this.#query('SELECT @@transaction_isolation AS level', []));
     return String(rowsOf(answer)[0]?.['level']);
   }
+}
+
+/** For one statement. Only MariaDB can limit that, in whole seconds; MySQL waits as long as the session says. */
+function waitingAtMost(waitMs: number): string {
+  if (waitMs === Infinity) return '';
+  const seconds = Math.ceil(waitMs / 1_000);
+  return `SET STATEMENT innodb_lock_wait_timeout = LEAST(@@innodb_lock_wait_timeout, ${seconds}) FOR `;
 }

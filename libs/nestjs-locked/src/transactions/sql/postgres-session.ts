@@ -4,6 +4,7 @@ import type {
   ConnectionState,
   DatabaseSession,
   FenceClaim,
+  RefusedClaim,
   TransactionBounds,
   TransactionQuery,
 } from './database-session.js';
@@ -17,6 +18,7 @@ import {
   limitsAnything,
   plainClaim,
   type Statement,
+  tokensOf,
 } from './postgres-statements.js';
 import { rowsOf } from './rows-of.js';
 import type { ExpectedLimits, SessionLimits } from './session-limits.js';
@@ -53,19 +55,20 @@ export class PostgresSession implements DatabaseSession {
     table: string,
     claims: readonly FenceClaim[],
     bounds: TransactionBounds | undefined,
+    waitMs: number,
   ): Promise<ClaimOutcome> {
     let claimed: ReadonlySet<unknown>;
     try {
-      claimed = await this.#claimed(table, claims, bounds ?? {});
+      claimed = await this.#claimed(table, claims, bounds ?? {}, waitMs);
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === SERIALIZATION_FAILURE || code === DEADLOCK) return { kind: 'conflict', cause };
       if (WAITED_TOO_LONG.includes(code)) return { kind: 'blocked', cause };
       throw cause;
     }
-    const refused = claims.find(({ key }) => !claimed.has(key));
-    if (refused === undefined) return { kind: 'claimed' };
-    return { kind: 'fenced', key: refused.key, newest: await this.#newest(table, refused) };
+    const refused = claims.filter(({ key }) => !claimed.has(key));
+    if (refused.length === 0) return { kind: 'claimed' };
+    return { kind: 'fenced', refused: await this.#newest(table, refused) };
   }
 
   /** @returns the keys whose claim was accepted */
@@ -73,27 +76,32 @@ export class PostgresSession implements DatabaseSession {
     table: string,
     claims: readonly FenceClaim[],
     bounds: TransactionBounds,
+    waitMs: number,
   ): Promise<ReadonlySet<unknown>> {
-    if (!limitsAnything(bounds)) return keysIn(await this.#send(plainClaim(table, claims)));
+    if (!limitsAnything(bounds) && waitMs === Infinity) {
+      return keysIn(await this.#send(plainClaim(table, claims)));
+    }
     const isLater = this.#hasArmed;
     const expected = this.#expected();
     if (expected !== undefined) {
-      const settings = expected.settingsFor(bounds);
-      const claimed = keysIn(
-        await this.#send(expectantClaim(table, claims, expected.shown, settings)),
-      );
+      const arming = expected.armingFor(bounds, waitMs);
+      const claimed = keysIn(await this.#send(expectantClaim(table, claims, arming)));
       // Otherwise somebody was there, or the session has other limits: the general statement finds out which.
       if (claims.every(({ key }) => claimed.has(key))) return claimed;
     }
-    const rows = await this.#send(generalClaim(table, claims, bounds));
+    const rows = await this.#send(generalClaim(table, claims, bounds, waitMs));
     const [first] = rows;
     if (first !== undefined && !isLater) this.#limits.learn(first['limits']);
     return keysIn(rows);
   }
 
-  async #newest(table: string, { key, fencingNumber }: FenceClaim): Promise<number> {
-    const answer = await this.#query(`SELECT token FROM ${table} WHERE lock_key = $1`, [key]);
-    return Math.max(Number(rowsOf(answer)[0]?.['token'] ?? 0), fencingNumber + 1);
+  /** A snapshot may be older than the row that has refused a claim, whose token is higher than ours in any case. */
+  async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
+    const [row] = await this.#send(tokensOf(table, claims));
+    return claims.map(({ key, fencingNumber }, i) => ({
+      key,
+      newest: Math.max(Number(row?.[`token_${i}`] ?? 0), fencingNumber + 1),
+    }));
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
@@ -101,8 +109,7 @@ export class PostgresSession implements DatabaseSession {
     const isLater = this.#hasArmed;
     const expected = this.#expected();
     if (expected !== undefined) {
-      const settings = expected.settingsFor(bounds);
-      const [row] = await this.#send(expectantArming(expected.shown, settings));
+      const [row] = await this.#send(expectantArming(expected.armingFor(bounds, Infinity)));
       if (typeof row?.['armed'] === 'string') return;
     }
     const [row] = await this.#send(generalArming(bounds));

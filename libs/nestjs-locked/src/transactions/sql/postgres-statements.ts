@@ -1,5 +1,5 @@
 import type { FenceClaim, TransactionBounds } from './database-session.js';
-import { LIMITS, type Setting, SHOWN_LIMITS } from './session-limits.js';
+import { type Arming, LIMITS, SHOWN_LIMITS } from './session-limits.js';
 
 /** One statement for PostgreSQL. Each parameter is used once and in order, so that drivers with `?` can have it too. */
 export interface Statement {
@@ -26,39 +26,72 @@ export function plainClaim(table: string, claims: readonly FenceClaim[]): Statem
 export function expectantClaim(
   table: string,
   claims: readonly FenceClaim[],
-  shown: string,
-  settings: readonly Setting[],
+  arming: Arming,
 ): Statement {
+  if (arming.wait !== undefined) return impatientClaim(table, claims, arming, arming.wait);
   const params = new Parameters();
   const [only, ...others] = claims as [FenceClaim, ...FenceClaim[]];
   if (others.length === 0) {
     // Without the other form, PostgreSQL has less to plan.
     const row = `SELECT ${values(only, params)}`;
-    const source = `${row} WHERE ${armingIf(shown, settings, params)} <> ''`;
+    const source = `${row} WHERE ${armingIf(arming, params)} <> ''`;
     return params.statement(upsert(table, source));
   }
-  const arming = `WITH armed AS MATERIALIZED (SELECT ${armingIf(shown, settings, params)} AS done)`;
-  return params.statement(`${arming} ${upsert(table, onceArmed(claims, params))}`);
+  const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(arming, params)} AS done)`;
+  return params.statement(`${armed} ${upsert(table, onceArmed(claims, params))}`);
 }
 
-/** Arms the time-outs, whatever limits the session has, and claims the keys. Its rows have these limits, too. */
+/** The same, and waits less for the rows than the statements after it may. */
+function impatientClaim(
+  table: string,
+  claims: readonly FenceClaim[],
+  arming: Arming,
+  { ms, afterwards }: NonNullable<Arming['wait']>,
+): Statement {
+  const params = new Parameters();
+  const wait = { name: 'lock_timeout', value: String(ms) } as const;
+  const shorter = { ...arming, settings: [...arming.settings, wait] };
+  const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(shorter, params)} AS done)`;
+  const claimed = `claimed AS (${upsert(table, onceArmed(claims, params))})`;
+  const restored = restoring(`${params.add(String(afterwards))}::text`, 'armed');
+  return params.statement(
+    `${armed}, ${claimed}, ${restored} SELECT lock_key FROM restored LEFT JOIN claimed ON true`,
+  );
+}
+
+/**
+ * Arms the time-outs, whatever limits the session has, and claims the keys. Its rows have these limits, too; without a
+ * key if no claim was accepted.
+ */
 export function generalClaim(
   table: string,
   claims: readonly FenceClaim[],
   bounds: TransactionBounds,
+  waitMs: number,
 ): Statement {
   const params = new Parameters();
   const arming = armingOverAny(bounds, params);
+  if (waitMs === Infinity) {
+    return params.statement(
+      `${arming}, claimed AS (${upsert(table, onceArmed(claims, params))})
+        SELECT lock_key, (SELECT limits FROM armed) AS limits FROM claimed`,
+    );
+  }
+  const shorter = `done || ${setToSmaller('lock_timeout', waitMs, params)}`;
+  const waiting = `waiting AS MATERIALIZED
+      (SELECT current_setting('lock_timeout') AS afterwards, ${shorter} AS done FROM armed)`;
+  const claimed = `claimed AS (${upsert(table, onceArmed(claims, params, 'waiting'))})`;
+  const restored = restoring(`(SELECT afterwards FROM waiting)`, 'waiting');
   return params.statement(
-    `${arming}, claimed AS (${upsert(table, onceArmed(claims, params))})
-      SELECT lock_key, (SELECT limits FROM armed) AS limits FROM claimed`,
+    `${arming}, ${waiting}, ${claimed}, ${restored}
+      SELECT lock_key, (SELECT limits FROM armed) AS limits FROM restored LEFT JOIN claimed ON true`,
   );
 }
 
 /** Its row has no text as `armed` if the session has other limits than those expected: then nothing was set. */
-export function expectantArming(shown: string, settings: readonly Setting[]): Statement {
+export function expectantArming(arming: Arming): Statement {
   const params = new Parameters();
-  return params.statement(`SELECT ${armingIf(shown, settings, params)} AS armed`);
+  return params.statement(`SELECT ${armingIf(arming, params)} AS armed`);
 }
 
 /** Its row has the limits of the session. */
@@ -74,15 +107,32 @@ export function idleArming(idleMs: number): Statement {
   return params.statement(`SELECT ${setToSmaller(name, idleMs, params)}`);
 }
 
+/** Its row has the token of each key, in their order: `token_0`, `token_1`. */
+export function tokensOf(table: string, claims: readonly FenceClaim[]): Statement {
+  const params = new Parameters();
+  const tokens = claims.map(
+    ({ key }, i) =>
+      `(SELECT token FROM ${table} WHERE lock_key = ${params.add(key)}::text) AS token_${i}`,
+  );
+  return params.statement(`SELECT ${tokens.join(', ')}`);
+}
+
 function values({ key, fencingNumber }: FenceClaim, params: Parameters): string {
   return `${params.add(key)}::text, ${params.add(String(fencingNumber))}::bigint`;
 }
 
 /** The rows come from what was armed, in their order, so that the time-outs bound the wait for the first one, too. */
-function onceArmed(claims: readonly FenceClaim[], params: Parameters): string {
+function onceArmed(claims: readonly FenceClaim[], params: Parameters, armed = 'armed'): string {
   return claims
-    .map((claim) => `SELECT ${values(claim, params)} FROM armed WHERE done <> ''`)
+    .map((claim) => `SELECT ${values(claim, params)} FROM ${armed} WHERE done <> ''`)
     .join(' UNION ALL ');
+}
+
+/** After all the claims, accepted or refused, and only if something was armed: the count needs every one of them. */
+function restoring(afterwards: string, armed: string): string {
+  return `restored AS MATERIALIZED (SELECT set_config('lock_timeout', ${afterwards}, true)
+      FROM (SELECT count(*) AS claims FROM claimed) AS done
+      WHERE claims >= 0 AND (SELECT done FROM ${armed}) <> '')`;
 }
 
 function upsert(table: string, source: string): string {
@@ -92,7 +142,7 @@ function upsert(table: string, source: string): string {
 }
 
 /** CASE evaluates nothing before its condition. */
-function armingIf(shown: string, settings: readonly Setting[], params: Parameters): string {
+function armingIf({ shown, settings }: Arming, params: Parameters): string {
   const condition = `${SHOWN_LIMITS} = ${params.add(shown)}`;
   const set = settings.map(
     ({ name, value }) => `set_config('${name}', ${params.add(value)}, true)`,
@@ -107,7 +157,7 @@ function armingOverAny(bounds: TransactionBounds, params: Parameters): string {
     return name === 'transaction_timeout' ? setTotal(ms, params) : setToSmaller(name, ms, params);
   });
   return `WITH former AS MATERIALIZED (SELECT ${SHOWN_LIMITS} AS limits),
-      armed AS MATERIALIZED (SELECT limits, ${settings.join(' || ')} AS done FROM former)`;
+      armed AS MATERIALIZED (SELECT limits, ${["'armed'", ...settings].join(' || ')} AS done FROM former)`;
 }
 
 /** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is no limit. */

@@ -26,6 +26,15 @@ export interface Setting {
   readonly value: string;
 }
 
+/** What a statement sets, if the session shows the limits that are expected of it. */
+export interface Arming {
+  /** These limits, as `SHOWN_LIMITS` has them. */
+  readonly shown: string;
+  readonly settings: readonly Setting[];
+  /** Set if the statement itself may wait less for a row than those after it. */
+  readonly wait: { readonly ms: number; readonly afterwards: number } | undefined;
+}
+
 /** The limits of a session, as `SHOWN_LIMITS` has them, and what has to be set if ours are to be in force as well. */
 export class ExpectedLimits {
   readonly shown: string;
@@ -50,8 +59,18 @@ export class ExpectedLimits {
     return present.size < LIMITS.length - 1 ? undefined : new ExpectedLimits(shown, present);
   }
 
+  /** @param waitMs how long the statement that arms them may wait for a row; Infinity = like those after it */
+  armingFor(bounds: TransactionBounds, waitMs: number): Arming {
+    const settings = this.#settingsFor(bounds);
+    const given = settings.find(({ name }) => name === 'lock_timeout')?.value;
+    const afterwards = Number(given ?? this.#present.get('lock_timeout') ?? 0);
+    const isShorter = waitMs < (afterwards === 0 ? Infinity : afterwards);
+    const wait = isShorter ? { ms: Math.floor(waitMs), afterwards } : undefined;
+    return { shown: this.shown, settings, wait };
+  }
+
   /** What to set, and in which order. A limit of the session that is stricter than ours stays as it is. */
-  settingsFor(bounds: TransactionBounds): readonly Setting[] {
+  #settingsFor(bounds: TransactionBounds): readonly Setting[] {
     return LIMITS.flatMap(([bound, name]): readonly Setting[] => {
       const ms = Math.floor(bounds[bound] ?? 0);
       const present = this.#present.get(name);
