@@ -189,6 +189,22 @@ export const TABLE = [
     specs: LEASES,
   },
   {
+    name: 'a limit is over before what has arrived is read',
+    file: `${SOURCES}core/time/after-silence.ts`,
+    from: 'const wasBlocked = clock.now() - dueAt >= STALL_MS;',
+    to: 'if (clock.now() - dueAt >= 0) return void over();',
+    breaks: 'a blocked event loop is not taken for an outage',
+    specs: ['test/redis/own-stall.spec.ts'],
+  },
+  {
+    name: 'a wait is over before what has arrived is read',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'this.#overdue.push(call);',
+    to: 'return this.#waitIsOver(call);',
+    breaks: 'a blocked event loop is not taken for an outage',
+    specs: ['test/redis/own-stall.spec.ts'],
+  },
+  {
     name: 'holdAtLeastMs forgotten',
     file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (keepMs > 0 && keepMs < Infinity) return this.release(Math.ceil(keepMs));',

@@ -36,6 +36,17 @@ describe('while the store is away', () => {
     await nothingLeft();
   });
 
+  it('a blocked event loop refuses no call: that the store is back may not have been read yet', async () => {
+    const { clock, store, engine } = await startWithout(0);
+    clock.block(10_000);
+    const call = engine.acquire('other', { waitMs: 0 });
+    const ask = await store.next('acquire');
+    store.listener.storeBack();
+    await clock.advance(0);
+    ask.reply(granted(ask.command.token));
+    expect((await call).isHeld).toBe(true);
+  });
+
   it('a call that waits already goes on, and one for a key that is held here waits for that', async () => {
     const { clock, store, engine, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ waitMs: 60_000 });

@@ -31,6 +31,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   readonly #calls = new LinkedList<WaitingCall>();
   /** How many of them are at the end of their wait. */
   #atEnd = 0;
+  /** The calls whose wait is over, if nothing is read in this turn of the event loop that serves them. */
+  readonly #overdue: WaitingCall[] = [];
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
   /** Why the store could not be asked; undefined once it has answered again. */
@@ -199,6 +201,15 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    * If no answer is on its way, the call is refused at once. The last call of a queue has the store asked once more.
    */
   timedOut(call: WaitingCall): void {
+    this.#overdue.push(call);
+    if (this.#overdue.length > 1) return;
+    // A grant or a reply may have arrived unread.
+    this.#parts.loopTurn.next(() => {
+      for (const late of this.#overdue.splice(0)) if (this.#calls.has(late)) this.#waitIsOver(late);
+    });
+  }
+
+  #waitIsOver(call: WaitingCall): void {
     const now = this.#parts.clock.now();
     if (call.atEnd && !call.extendGrace(now)) return this.#giveUp(call);
     if (!call.atEnd) {

@@ -3,14 +3,12 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
 /** How much longer than its `waitMs` a call may take while an answer is on its way. */
 const ANSWER_GRACE_MS = 1_000;
-
-/** If a timer is this late, the event loop was blocked, and replies were not read either. */
-const STALL_MS = 100;
 
 /** The queue in which the call stands. */
 export interface CallUser {
@@ -47,6 +45,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   atEnd = false;
   /** When the wait, or the grace at its end, is over. */
   dueAt: number;
+  #isExtended = false;
   readonly #key: string;
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
@@ -76,10 +75,11 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.dueAt = now + ANSWER_GRACE_MS;
   }
 
-  /** @returns true, for a little longer, if our own event loop was blocked: the answer may have arrived unread */
+  /** @returns true once if our own event loop was blocked: the command may have been sent only now */
   extendGrace(now: number): boolean {
-    if (now - this.dueAt < STALL_MS) return false;
-    this.dueAt = now + STALL_MS;
+    if (this.#isExtended || now - this.dueAt < STALL_MS) return false;
+    this.#isExtended = true;
+    this.dueAt = now + AFTER_STALL_MS;
     return true;
   }
 

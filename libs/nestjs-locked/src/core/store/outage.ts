@@ -1,5 +1,6 @@
 import { LockStoreError } from '../lock.errors.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import { afterSilence } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /** A connection that is made anew within this time was no outage that anybody should look at. */
@@ -17,6 +18,9 @@ export class Outage {
   /** The reason that was reported last, without its numbers. */
   #reported: string | undefined;
   #cancelReport: () => void = () => {};
+  /** It has lasted for so long that calls are refused. */
+  #isLong = false;
+  #cancelLong: () => void = () => {};
   #cause: LockStoreError | undefined;
 
   constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
@@ -33,7 +37,14 @@ export class Outage {
       return;
     }
     this.#since = this.#clock.now();
-    this.#cancelReport = this.#clock.after(REPORT_AFTER_MS, () => this.tell());
+    this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());
+    this.#isLong = this.#failFastAfterMs === 0;
+    if (this.#isLong) return;
+    this.#cancelLong = afterSilence(
+      this.#clock,
+      this.#failFastAfterMs,
+      () => (this.#isLong = true),
+    );
   }
 
   /** Reports it now, unless that was done. */
@@ -55,6 +66,7 @@ export class Outage {
   /** What is not reported yet is not reported any more. */
   close(): void {
     this.#cancelReport();
+    this.#cancelLong();
   }
 
   /**
@@ -62,8 +74,8 @@ export class Outage {
    * so short a time that it may be back in a moment.
    */
   refusal(key: string): LockStoreError | undefined {
+    if (!this.#isLong) return undefined;
     const awayMs = this.#clock.now() - this.#since;
-    if (awayMs < this.#failFastAfterMs) return undefined;
     return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
   }
 

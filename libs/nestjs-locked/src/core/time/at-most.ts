@@ -1,3 +1,4 @@
+import { afterSilence } from './after-silence.js';
 import type { Clock } from './clock.js';
 
 /**
@@ -6,7 +7,7 @@ import type { Clock } from './clock.js';
  */
 export function atMost<T>(clock: Clock, limitMs: number, done: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(limitMs, () => resolve(undefined));
+    const cancel = afterSilence(clock, limitMs, () => resolve(undefined));
     done.finally(cancel).then(resolve, reject);
   });
 }

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../../core/lock.errors.js';
+import { afterSilence } from '../../core/time/after-silence.js';
 import { atMost } from '../../core/time/at-most.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
 import { reasonOf } from '../connection/reason-of.js';
@@ -51,7 +52,7 @@ export class ClusterNode {
     const { clock, timeLimitMs } = this.#options;
     const away = `master ${this.address} of the cluster cannot be reached`;
     const tellAway = (): void => this.#listener.lost(new LockStoreError(away), this.address);
-    const cancel = clock.after(timeLimitMs, tellAway);
+    const cancel = afterSilence(clock, timeLimitMs, tellAway);
     while (!this.#isGone) {
       try {
         const server = await this.open(Infinity);

@@ -1,6 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { LinkedList } from '../../core/runtime/linked-list.js';
+import { afterSilence } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import {
@@ -364,7 +365,7 @@ export class CommandConnection {
     const dueAt = this.#nextDueAt;
     if (dueAt === Infinity) return;
     const { clock } = this.#options;
-    this.#cancelLimit = clock.after(Math.max(0, dueAt - clock.now()), () => {
+    this.#cancelLimit = afterSilence(clock, Math.max(0, dueAt - clock.now()), () => {
       this.#cancelLimit = undefined;
       this.#expireAll(clock.now());
       this.#watchLimit();
@@ -374,7 +375,7 @@ export class CommandConnection {
   /** A command that came with less than the usual time may end before older ones. That says nothing of the server. */
   #watchOwnLimit(open: OpenCommand): void {
     const { clock } = this.#options;
-    const cancel = clock.after(Math.max(0, open.dueAt - clock.now()), () => {
+    const cancel = afterSilence(clock, Math.max(0, open.dueAt - clock.now()), () => {
       const failure = this.#failure(open.command, this.#lastError, 'there was no time left');
       this.#end(open, { ...failure, neverRan: open.sending === 0 && !open.mayHaveRun });
     });

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../../core/lock.errors.js';
+import { afterSilence } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import { reasonOf } from './reason-of.js';
 
@@ -13,7 +14,7 @@ export async function withinLimit<T>(
   command: () => Promise<T>,
 ): Promise<T> {
   return await new Promise<T>((resolve, reject) => {
-    const cancel = clock.after(limitMs, () => {
+    const cancel = afterSilence(clock, limitMs, () => {
       reject(new LockStoreError(`Cannot ${action}: Redis did not answer within ${limitMs} ms`));
     });
     command()

@@ -1,0 +1,66 @@
+/** A process whose event loop was blocked must not take its own silence for that of Redis. */
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
+import { LockObserver } from '../support/lock-observer.js';
+import { LockProcess, sharedNow } from '../support/lock-process.js';
+import { openLocks } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const LEASE_MS = 3_000;
+/** Redis has this long to answer a command. */
+const LIMIT_MS = LEASE_MS / 3;
+
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
+
+/** Blocks the event loop. Called right after a timer callback, it would let sockets be read before timers fire. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+describe('an event loop that is blocked for longer than Redis may take to answer', () => {
+  it('waits for the answer to what it could not send before', async () => {
+    const { engine, events } = await openLocks(server.url, { leaseMs: LEASE_MS });
+    const acquiring = engine.acquire(uniqueKey(), { waitMs: 0 });
+    block(LIMIT_MS + 500); // in the same turn: nothing was sent yet
+    expect((await acquiring).isHeld).toBe(true);
+    expect(events).toEqual([]);
+  });
+
+  it('reports no failed renewal and no outage, and keeps its lock', async () => {
+    const { engine, events } = await openLocks(server.url, { leaseMs: LEASE_MS });
+    const key = uniqueKey();
+    const lock = await engine.acquire(key);
+    const token = await observer.holder(key);
+    for (let i = 0; i < 6; i++) {
+      await sleep(i % 2 === 0 ? 0 : 30); // a renewal that is due is sent
+      await immediate();
+      block(LIMIT_MS + 150);
+    }
+    await sleep(100);
+    expect(events).toEqual([]);
+    expect(lock.isHeld).toBe(true);
+    expect(await observer.holder(key)).toBe(token);
+  });
+
+  it('finds the grant that has arrived before it says that a wait was in vain', async () => {
+    const leaseMs = 60_000; // a grant is for a tenth of it
+    const { engine, events } = await openLocks(server.url, { leaseMs });
+    const [other] = await LockProcess.startMany(1, { redisUrl: server.url, leaseMs });
+    const key = uniqueKey();
+    const hold = other!.hold(key, { ms: 800 });
+    await hold.entered;
+    const since = sharedNow();
+    const calls = [1, 2].map(() => engine.acquire(key, { waitMs: 1_200 }));
+    for (const call of calls) call.catch(() => {});
+    await observer.waiting(key, 1);
+    block(since + 3_500 - sharedNow());
+    const blockedUntil = sharedNow();
+
+    expect((await calls[0])?.isHeld).toBe(true);
+    expect((await hold.ended).left).toBeLessThan(blockedUntil);
+    expect(events).toEqual([]);
+  });
+});
