@@ -1092,7 +1092,7 @@ export const TABLE = [
   {
     name: 'answer that lies unread given up',
     file: `${SOURCES}core/lease/waiting-call.ts`,
-    from: 'if (now - this.dueAt < STALL_MS) return false;',
+    from: 'if (this.#isExtended || now - this.dueAt < STALL_MS) return false;',
     to: 'return false;',
     breaks: 'after a blocked event loop answers are read before anybody gives up',
     specs: LEASES,
@@ -1261,7 +1261,7 @@ export const TABLE = [
   {
     name: 'outage: calls are sent however long the store is away',
     file: `${SOURCES}core/store/outage.ts`,
-    from: 'if (awayMs < this.#failFastAfterMs) return undefined;',
+    from: 'if (!this.#isLong) return undefined;',
     to: 'return undefined;',
     breaks: 'calls fail at once while the store is known to be away',
     specs: ['test/core/outage.spec.ts'],
@@ -1293,7 +1293,7 @@ export const TABLE = [
   {
     name: 'outage: reported in its first moment',
     file: `${SOURCES}core/store/outage.ts`,
-    from: 'this.#clock.after(REPORT_AFTER_MS, () => this.tell());',
+    from: 'afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());',
     to: '(this.tell(), () => {});',
     breaks: 'a connection that is made anew at once is no outage to look at',
     specs: ['test/core/outage.spec.ts'],
