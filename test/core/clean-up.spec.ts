@@ -57,25 +57,106 @@ describe('what a failed command may have left', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('stands in the way of the next attempt before it is sent, too', async () => {
+  it.each([
+    ['is not answered', false],
+    ['is refused again and again', true],
+  ])('for one key is taken back at once, although what others have left %s', async (_, refused) => {
     const { clock, store, engine } = await startScripted();
-    for (const key of ['other', KEY]) {
+    const fail = async (key: string) => {
       const failed = expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockStoreError);
       (await store.next('acquire')).reply(unknown);
       await failed;
-      if (key === 'other') (await store.next('leave')).reply(unknown);
-    }
-    const next = engine.acquire(KEY);
-    expect(await store.unanswered()).toEqual([]); // pausing: what KEY owes was not sent yet
-    await clock.advance(100);
-    for (const key of ['other', KEY]) {
       const leave = await store.next('leave');
       expect(leave.command.key).toBe(key);
-      leave.reply({ kind: 'left' });
+      return leave;
+    };
+    for (let i = 0; i < 40; i++) {
+      const leave = await fail(`other:${i}`);
+      if (refused) leave.reply(unknown);
     }
+    (await fail(KEY)).reply({ kind: 'left' });
+    const next = engine.acquire(KEY, { waitMs: 0 });
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     expect((await next).isHeld).toBe(true);
+    await clock.advance(100);
+    const again = Array.from({ length: refused ? 40 : 0 }, () => 'leave');
+    expect(await store.unanswered()).toEqual(again); // the others do go on
+  });
+
+  it('is sent together when many calls give up at once, and nothing else waits for that', async () => {
+    const { store, engine } = await startScripted();
+    const calls = 1_500;
+    const controller = new AbortController();
+    const sizes: number[] = [];
+    const { takeBack } = store;
+    store.takeBack = (commands) => {
+      sizes.push(commands.length);
+      return takeBack(commands);
+    };
+    for (let i = 0; i < calls; i++) {
+      engine.acquire(`k:${i}`, { signal: controller.signal }).catch(() => {});
+      const ask = await store.next('acquire');
+      ask.reply(queued(ask.command.token));
+    }
+    await settled();
+    controller.abort();
+    const other = engine.acquire('other', { waitMs: 0 });
+    const same = engine.acquire('k:7', { waitMs: 0 });
+    const sent = await store.unanswered();
+    expect(sizes).toEqual([calls]);
+    expect(sent).toHaveLength(calls + 2);
+    // In the order of the calls: what is left for k:7 is ahead of the new attempt.
+    const order: string[] = [];
+    for (const kind of sent) {
+      const { command, ...asked } = await store.next(kind as 'acquire' | 'leave');
+      if (command.key === 'other' || command.key === 'k:7') order.push(`${kind} ${command.key}`);
+      if ('token' in command) asked.reply(granted(command.token));
+    }
+    expect(order).toEqual(['acquire other', 'leave k:7', 'acquire k:7']);
+    expect((await other).isHeld).toBe(true);
+    expect((await same).isHeld).toBe(true);
+  });
+
+  it('is tried again as soon as its part of the store is back, and not before', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted();
+    const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
+    (await store.next('acquire')).reply(unknown);
+    await refused;
+    store.listener.storeLost(unknown.cause);
+    (await store.next('leave')).reply(unknown);
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual([]);
+    store.listener.storeBack();
+    (await store.next('leave')).reply({ kind: 'left' });
+    await settled();
+    await nothingLeft();
+  });
+
+  it('is taken back until its lease has ended at the latest, and not until its deadline', async () => {
+    const { clock, store, engine, held } = await startScripted({ leaseMs: 3_000 });
+    const { hold } = await held();
+    await clock.advance(1_000);
+    await store.next('renew'); // carried out, perhaps, and not answered
+    await clock.advance(2_000);
+    expect(hold.signal.aborted).toBe(true);
+    const released = hold.release();
+    (await store.next('release')).reply(unknown);
+    await released;
+    const tried: number[] = [];
+    for (let ms = 0; ms < 5_000; ms += 50) {
+      await clock.advance(50);
+      for (const kind of await store.unanswered()) {
+        expect(kind).toBe('release');
+        (await store.next('release')).reply(unknown);
+        tried.push(clock.now());
+      }
+    }
+    // The renewal may have been carried out at the deadline, 2,970 ms after the start, for three seconds.
+    const last = Math.max(...tried) - (clock.now() - 8_000);
+    expect(last).toBeGreaterThan(4_900);
+    expect(last).toBeLessThanOrEqual(5_970);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
   it('is tried again at once when the store is there again', async () => {
@@ -119,7 +200,7 @@ describe('what a failed command may have left', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('does not grow without end, and is not sent all at once, when the store was silent for long', async () => {
+  it('does not grow without end, and is sent together, when the store was silent for long', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 5_000 });
     let most = 0;
     for (let n = 0; n < 3_000; n++) {
@@ -133,14 +214,71 @@ describe('what a failed command may have left', () => {
       most = Math.max(most, engine.residue.tokens);
     }
     expect(most).toBeLessThanOrEqual(800); // those of one lease and some seconds
+    await settled();
+    const sizes: number[] = [];
+    const { takeBack } = store;
+    store.takeBack = (commands) => {
+      sizes.push(commands.length);
+      return takeBack(commands);
+    };
     store.listener.reconnected();
-    let atOnce = 0;
-    for (let left = await store.unanswered(); left.length > 0; left = await store.unanswered()) {
-      atOnce = Math.max(atOnce, left.length);
-      for (let i = 0; i < left.length; i++) (await store.next('leave')).reply({ kind: 'left' });
-    }
-    expect(atOnce).toBeLessThanOrEqual(16);
+    const left = await store.unanswered();
+    expect(sizes).toEqual([left.length]);
+    expect(left.length).toBeGreaterThan(100);
+    for (let i = 0; i < left.length; i++) (await store.next('leave')).reply({ kind: 'left' });
+    await settled();
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+});
+
+describe('a grant for a token that was given up', () => {
+  /** A call that has given up while the store did not answer. */
+  const givenUp = async () => {
+    const scripted = await startScripted();
+    const controller = new AbortController();
+    const { hold, token } = await scripted.waiting({ signal: controller.signal });
+    controller.abort();
+    await expect(hold).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    return { ...scripted, token, leave: await scripted.store.next('leave') };
+  };
+
+  it.each(['grant', 'wanted'] as const)('is returned at once (%s)', async (kind) => {
+    const { clock, store, grant, wanted, token, leave, nothingLeft } = await givenUp();
+    leave.reply(unknown);
+    await settled();
+    expect(await store.unanswered()).toEqual([]); // pausing
+    if (kind === 'grant') grant(token);
+    else wanted(token);
+    const again = await store.next('leave');
+    expect(again.command.tokens).toEqual([token]);
+    grant(token); // twice, like any message
+    expect(await store.unanswered()).toEqual([]);
+    again.reply({ kind: 'left' });
+    await settled();
+    await clock.advance(1_000);
+    await nothingLeft();
+  });
+
+  it('needs no further command if its clean-up is on its way', async () => {
+    const { store, grant, token, leave, nothingLeft } = await givenUp();
+    grant(token);
+    expect(await store.unanswered()).toEqual([]);
+    leave.reply({ kind: 'left' });
+    await settled();
+    await nothingLeft();
+  });
+
+  it('is returned although the re-check that introduced it is not answered', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    await clock.advance(5_001);
+    const recheck = await store.next('recheck');
+    grant(token, 100, 0, 30_000);
+    expect((await hold).isHeld).toBe(true);
+    grant(recheck.command.newToken);
+    const leave = await store.next('leave');
+    expect(leave.command.tokens).toEqual([recheck.command.newToken]);
+    expect((await hold).isHeld).toBe(true);
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
 import {
   LockAbortedError,
   LockLostError,
@@ -353,6 +354,36 @@ describe('after a reconnect', () => {
     for (let i = 0; i < 3; i++) (await store.next('renew')).reply(unknown);
     await settled();
     expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
+  });
+});
+
+describe('of leases that are renewed together', () => {
+  it('each acts on its own answer, and the others may never be answered', async () => {
+    const { clock, store, engine } = await startScripted({ leaseMs: 3_000 });
+    const holds: HeldLock[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      const hold = engine.acquire(name);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      holds.push(await hold);
+    }
+    let together = 0;
+    const { renew } = store;
+    store.renew = (commands) => {
+      together = Math.max(together, commands.length);
+      return renew(commands);
+    };
+    await clock.advance(1_000);
+    expect(together).toBe(3);
+    for (let i = 0; i < 3; i++) {
+      const renewal = await store.next('renew');
+      if (renewal.command.key === 'b') renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+      if (renewal.command.key === 'c') renewal.reply({ kind: 'lost' });
+    }
+    await settled();
+    expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, false]);
+    await clock.advance(1_999);
+    expect(holds.map(({ isHeld }) => isHeld)).toEqual([false, true, false]);
   });
 });
 

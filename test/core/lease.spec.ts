@@ -596,7 +596,7 @@ describe('LockEngine, many callers', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('renews ten thousand leases in scripts of a hundred, with one timer', async () => {
+  it('renews ten thousand leases together, with one timer', async () => {
     const { clock, store, engine } = await start();
     for (let i = 0; i < 10_000; i++) {
       void engine.acquire(`k:${i}`);
@@ -612,7 +612,7 @@ describe('LockEngine, many callers', () => {
       return renew(commands);
     };
     await clock.advance(10_000);
-    expect(batches).toEqual(Array.from({ length: 100 }, () => 100));
+    expect(batches).toEqual([10_000]);
   });
 
   it('close() sends waiters away, waits for the holders, and takes no new ones', async () => {

@@ -59,8 +59,7 @@ async function openStore(connection: string | RedisOptions, clock = new Counting
     acquire: (key: string, own = token(), nowait = true) =>
       store.acquire({ key, token: own, leaseMs: LEASE_MS, nowait }),
     release: (key: string, own: string) => store.release({ key, token: own, used: 0 }),
-    leave: (key: string, own: string) =>
-      store.leave({ key, tokens: [own], take: false, leaseMs: LEASE_MS }),
+    leave: async (key: string, own: string) => store.takeBack([{ key, tokens: [own] }])[0],
   };
 }
 
@@ -374,7 +373,7 @@ describe('scripts', () => {
     const token = peer.token();
 
     await admin.script('FLUSH');
-    await admin.script('LOAD', scripts.leave.lua);
+    await admin.script('LOAD', scripts.takeBack.lua);
     const [acquired, left, other] = await Promise.all([
       peer.acquire(name, token),
       peer.leave(name, token),

@@ -145,8 +145,8 @@ describe('what is answered', () => {
       expect(await acquire(`at-once:${i}`, own)).toMatchObject({ kind: 'granted' });
       expect(await onReplica.get(`lock:{at-once:${i}}`)).toBe(own);
       const renewal = { key: `at-once:${i}`, token: own, leaseMs: 2 * LONG_LEASE_MS };
-      const [renewed] = await store.renew([{ ...renewal, used: 0, reserves: false }]);
-      expect(renewed).toMatchObject({ kind: 'renewed' });
+      const [renewed] = store.renew([{ ...renewal, used: 0, reserves: false }]);
+      expect(await renewed).toMatchObject({ kind: 'renewed' });
       expect(await onReplica.pttl(`lock:{at-once:${i}}`)).toBeGreaterThan(LONG_LEASE_MS);
     }
   });
@@ -181,9 +181,9 @@ describe('what is answered', () => {
     expect(await release('held', held)).toEqual({ kind: 'released' });
     const recheck = { ...common, key: 'held', token: waiting, newToken: other.token(), score: 0 };
     expect(await other.store.recheck(recheck)).toMatchObject(unknown);
-    const leave = { ...common, key: 'held', tokens: [waiting] as const };
-    expect(await other.store.leave({ ...leave, take: true })).toMatchObject(unknown);
-    expect(await other.store.leave({ ...leave, take: false })).toEqual({ kind: 'left' });
+    const waiter = { key: 'held', tokens: [waiting] as const };
+    expect(await other.store.leave({ ...common, ...waiter })).toMatchObject(unknown);
+    expect(await Promise.all(other.store.takeBack([waiter]))).toEqual([{ kind: 'left' }]);
     // Nothing of this was an outage: a WAIT ends before the commands behind it are overdue.
     expect([...lost, ...other.lost]).toEqual([]);
 
@@ -205,7 +205,7 @@ describe('what is answered', () => {
     const renewals = ['kept', 'stolen'].map((key, i) => {
       return { key, token: String(tokens[i]), leaseMs: LEASE_MS, used: 0, reserves: false };
     });
-    expect(await store.renew(renewals)).toMatchObject([unknown, { kind: 'lost' }]);
+    expect(await Promise.all(store.renew(renewals))).toMatchObject([unknown, { kind: 'lost' }]);
   });
 
   it('a lease that was handed back and asked for again has been handed back', async () => {
@@ -348,7 +348,7 @@ describe('a connection that breaks', () => {
     await onMaster.script('LOAD', scripts.acquire.lua);
     // The renewal must be sent again whole, and nothing may be sent before that: not even a WAIT.
     const isSilent = proxy.silenceAt('\r\neval\r\n');
-    const renewal = store.renew([
+    const [renewal] = store.renew([
       { key: 'other', token: own, leaseMs: LONG_LEASE_MS, used: 0, reserves: false },
     ]);
     const reply = acquire('x');
@@ -359,6 +359,6 @@ describe('a connection that breaks', () => {
       kind: 'unknown',
       cause: { message: expect.stringMatching(/the connection to Redis broke$/) },
     });
-    expect(await renewal).toMatchObject([{ kind: 'renewed' }]); // it was sent again, with a WAIT of its own
+    expect(await renewal).toMatchObject({ kind: 'renewed' }); // it was sent again, with a WAIT of its own
   });
 });

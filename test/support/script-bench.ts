@@ -84,8 +84,12 @@ export class ScriptBench {
     return this.#run(this.scripts.release, used === 0 ? [token] : args);
   }
 
-  leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
-    return this.#run(this.scripts.leave, [token, other, take ? 1 : 0, LEASE_MS]);
+  /** @param take a last try */
+  async leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
+    if (take) return this.#run(this.scripts.leave, [token, other, LEASE_MS]);
+    const reply = await this.#run(this.scripts.takeBack, [token, other, 0, 0]);
+    if (reply[0] !== 'left' && reply[0] !== 'again') throw new Error(String(reply[0]));
+    return reply;
   }
 
   async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true): Promise<Reply> {

@@ -15,6 +15,8 @@ import type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
+  TakeBackCommand,
+  TakeBackReply,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { settled } from './fake-clock.js';
 
@@ -29,7 +31,12 @@ type Sent =
   | { readonly kind: 'renew'; readonly command: RenewCommand; reply(reply: RenewReply): void }
   | { readonly kind: 'release'; readonly command: ReleaseCommand; reply(reply: ReleaseReply): void }
   | { readonly kind: 'requeue'; readonly command: RequeueCommand; reply(reply: RequeueReply): void }
-  | { readonly kind: 'leave'; readonly command: LeaveCommand; reply(reply: LeaveReply): void };
+  | {
+      readonly kind: 'leave';
+      /** `take` says whether it is a last try. */
+      readonly command: LeaveCommand & { readonly take: boolean };
+      reply(reply: LeaveReply): void;
+    };
 
 /** A store in which the test itself answers every command, when and as it likes. */
 export class ScriptedStore implements LockStore {
@@ -52,11 +59,19 @@ export class ScriptedStore implements LockStore {
   recheck = (command: RecheckCommand) => this.#send<RecheckReply>('recheck', command);
   release = (command: ReleaseCommand) => this.#send<ReleaseReply>('release', command);
   requeue = (command: RequeueCommand) => this.#send<RequeueReply>('requeue', command);
-  leave = (command: LeaveCommand) => this.#send<LeaveReply>('leave', command);
+  leave = (command: LeaveCommand) => this.#send<LeaveReply>('leave', { ...command, take: true });
+  /** Each is what it stands for: a waiter that leaves, or a repeated release. */
+  takeBack = (commands: readonly TakeBackCommand[]) =>
+    commands.map(({ used, ...command }) => {
+      const [token] = command.tokens;
+      return used === undefined
+        ? this.#send<TakeBackReply>('leave', { ...command, take: false })
+        : this.#send<TakeBackReply>('release', { ...command, token, used });
+    });
   acquireTogether = (commands: readonly AcquireCommand[]) =>
     Promise.all(commands.map((command) => this.#send<AcquireReply>('together', command)));
   renew = (commands: readonly RenewCommand[]) =>
-    Promise.all(commands.map((command) => this.#send<RenewReply>('renew', command)));
+    commands.map((command) => this.#send<RenewReply>('renew', command));
 
   /** The oldest unanswered command, which must be of this kind. */
   async next<K extends Sent['kind']>(kind: K): Promise<Extract<Sent, { kind: K }>> {

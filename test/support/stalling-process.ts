@@ -65,6 +65,11 @@ export class StallingProcess {
       <Command, Reply>(send: (command: Command) => Promise<Reply>) =>
       (command: Command): Promise<Reply> =>
         send(command).then((reply) => new Promise((answer) => receive(() => answer(reply))));
+    const each =
+      <Command, Reply>(send: (command: Command) => Promise<Reply>) =>
+      (commands: readonly Command[]): Promise<Reply>[] =>
+        commands.map(later(send));
+    const first = <Reply>([reply]: Promise<Reply>[]) => reply as Promise<Reply>;
     return {
       processId: store.processId,
       directory: store.directory,
@@ -83,10 +88,11 @@ export class StallingProcess {
       acquire: later((command) => store.acquire(command)),
       acquireTogether: later((commands) => store.acquireTogether(commands)),
       recheck: later((command) => store.recheck(command)),
-      renew: later((commands) => store.renew(commands)),
+      renew: each((command) => first(store.renew([command]))),
       release: later((command) => store.release(command)),
       requeue: later((command) => store.requeue(command)),
       leave: later((command) => store.leave(command)),
+      takeBack: each((command) => first(store.takeBack([command]))),
     };
   }
 }

@@ -10,6 +10,7 @@ import type {
   RenewCommand,
   RequeueCommand,
   StoreListener,
+  TakeBackCommand,
   Unknown,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -77,10 +78,22 @@ export class UnreliableStore implements LockStore {
       commands.map(() => undone),
     );
   renew = (commands: readonly RenewCommand[]) =>
-    this.#through(
-      () => this.#inner.renew(commands),
-      commands.map(() => unknown),
-      commands.map(() => undone),
+    eachOf(
+      commands,
+      this.#through(
+        () => Promise.all(this.#inner.renew(commands)),
+        commands.map(() => unknown),
+        commands.map(() => undone),
+      ),
+    );
+  takeBack = (commands: readonly TakeBackCommand[]) =>
+    eachOf(
+      commands,
+      this.#through(
+        () => Promise.all(this.#inner.takeBack(commands)),
+        commands.map(() => unknown),
+        commands.map(() => undone),
+      ),
     );
 
   #through<Reply, Lost>(
@@ -120,6 +133,13 @@ export class UnreliableStore implements LockStore {
     if (this.isReliable) return 1;
     return this.#random() < 0.03 ? 50 + this.#random() * 400 : this.#random() * 3;
   }
+}
+
+function eachOf<Reply>(
+  commands: readonly unknown[],
+  answer: Promise<readonly Reply[]>,
+): Promise<Reply>[] {
+  return commands.map(async (_, i) => (await answer)[i] as Reply);
 }
 
 function bound(listener: StoreListener): StoreListener {

@@ -24,14 +24,13 @@ function everyCommand(
     acquire: () => store.acquire({ key, token: token(), leaseMs: LEASE_MS, nowait: false }),
     recheck: () =>
       store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
-    renew: () =>
-      store
-        .renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1, reserves: true }])
-        .then((replies) => replies[0]),
+    renew: async () =>
+      store.renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1, reserves: true }])[0],
     release: () => store.release({ key, token: token(), used: 1 }),
     requeue: () =>
       store.requeue({ key, token: token(), used: 1, newToken: token(), leaseMs: LEASE_MS }),
-    leave: () => store.leave({ key, tokens: [token()], take: false, leaseMs: LEASE_MS }),
+    leave: () => store.leave({ key, tokens: [token()], leaseMs: LEASE_MS }),
+    'take back': async () => store.takeBack([{ key, tokens: [token()] }])[0],
   };
 }
 
@@ -79,13 +78,11 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
 
     own.pause();
     expect(await peer.store.acquire({ ...ask, token })).toMatchObject({ kind: 'unknown' });
-    const leave = { key: 'x', tokens: [token] as const, take: false, leaseMs: 0 };
-    expect(await peer.store.leave(leave)).toMatchObject({ kind: 'unknown' });
+    const takeBack = async () => peer.store.takeBack([{ key: 'x', tokens: [token] }])[0];
+    expect(await takeBack()).toMatchObject({ kind: 'unknown' });
     own.resume();
 
-    await eventually(async () =>
-      expect(await peer.store.leave(leave)).toMatchObject({ kind: 'left' }),
-    );
+    await eventually(async () => expect(await takeBack()).toMatchObject({ kind: 'left' }));
     expect(await look.exists(peer.lockOf('x'), `${peer.lockOf('x')}:queue`)).toBe(0);
     expect(await look.exists(`${peer.lockOf('x')}:fence`)).toBe(1);
   });
@@ -178,5 +175,25 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
 
     expect(await release).toEqual({ kind: 'released' });
     expect(await peer.store.release({ key: 'x', token, used: 0 })).toEqual({ kind: 'lost' });
+  });
+
+  it('a hand-over that was carried out twice, because its answer was lost, reports no loss', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    const peer = await openRedisStore(connectTo(connect, proxy.url, { lazyConnect: true }));
+    const [token, newToken, next] = [peer.token(), peer.token(), peer.token()];
+    await peer.store.acquire({ key: 'x', token, leaseMs: LEASE_MS, nowait: false });
+
+    proxy.swallowAnswersOfOldest();
+    const asked = { key: 'x', used: 0, leaseMs: LEASE_MS };
+    const requeue = peer.store.requeue({ ...asked, token, newToken });
+    await eventually(async () => expect(await server.admin.get(peer.lockOf('x'))).toBe(newToken));
+    proxy.cut();
+
+    const reply = await requeue;
+    expect(reply).toMatchObject({ kind: 'granted', token: newToken });
+    expect('wasLost' in reply && reply.wasLost).toBe(false);
+    // When it runs once only, the same answer means a loss.
+    const again = await peer.store.requeue({ ...asked, token, newToken: next });
+    expect(again).toMatchObject({ kind: 'queued', wasLost: true });
   });
 });

@@ -52,10 +52,12 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
 
     const used = first.fence + 7;
     expect(
-      await a.store.renew([
-        { key, token: a1, leaseMs: LEASE_MS, used, reserves: true },
-        { key, token: b2, leaseMs: LEASE_MS, used, reserves: true },
-      ]),
+      await Promise.all(
+        a.store.renew([
+          { key, token: a1, leaseMs: LEASE_MS, used, reserves: true },
+          { key, token: b2, leaseMs: LEASE_MS, used, reserves: true },
+        ]),
+      ),
     ).toEqual([{ kind: 'renewed', blockEnd: used + BLOCK, waiters: 1 }, { kind: 'lost' }]);
 
     const requeued = await a.store.requeue({
@@ -80,12 +82,13 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(grant.fence).toBeGreaterThan(used);
 
     expect(await a.store.release({ key, token: a1, used })).toEqual({ kind: 'lost' });
-    expect(await a.store.leave({ key, tokens: [a2], take: false, leaseMs: 0 })).toEqual({
-      kind: 'left',
+    expect(await Promise.all(a.store.takeBack([{ key, tokens: [a2] }]))).toEqual([
+      { kind: 'left' },
+    ]);
+    expect(await b.store.leave({ key, tokens: [b3, b2], leaseMs: LEASE_MS })).toMatchObject({
+      kind: 'granted',
+      token: b2,
     });
-    expect(
-      await b.store.leave({ key, tokens: [b3, b2], take: true, leaseMs: LEASE_MS }),
-    ).toMatchObject({ kind: 'granted', token: b2 });
     expect(await b.store.release({ key, token: b2, used: grant.fence })).toEqual({
       kind: 'released',
     });

@@ -15,6 +15,7 @@ const LOCK_SCRIPTS = [
   scripts.recheck,
   scripts.release,
   scripts.leave,
+  scripts.takeBack,
   scripts.renew,
   scripts.revoke,
 ];
@@ -37,7 +38,8 @@ describe('the comment at the head of a script', () => {
     ],
     ['recheck', scripts.recheck, [grantedForm, queuedForm.replace('token', 'newToken'), 'again']],
     ['release', scripts.release, ['released', 'lost', grantedForm, queuedForm, 'again']],
-    ['leave', scripts.leave, ['left', grantedForm, 'again']],
+    ['leave', scripts.leave, [grantedForm, 'left', 'again']],
+    ['take-back', scripts.takeBack, ["for each 'left', or the error", 'again']],
     [
       'revoke',
       scripts.revoke,
@@ -46,7 +48,7 @@ describe('the comment at the head of a script', () => {
   ] as const)(
     'of %s names every reply that the tests of the script have seen',
     (_name, script, replies) => {
-      const text = headOf(script.lua).replace(/with (?:a new token|take): /g, '| ');
+      const text = headOf(script.lua).replace(/with a new token: /g, '| ');
       const named = [...text.matchAll(documented)].flatMap(([, forms = '']) => forms.split('|'));
 
       expect(named.map((form) => form.trim()).filter((form) => form !== '')).toEqual(replies);

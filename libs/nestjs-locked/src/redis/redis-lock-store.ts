@@ -1,3 +1,4 @@
+import { LockStoreError } from '../core/lock.errors.js';
 import { quotedList } from '../core/runtime/quoted.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
 import { newProcessId } from '../core/store/lease-token.js';
@@ -16,6 +17,8 @@ import type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
+  TakeBackCommand,
+  TakeBackReply,
   Unknown,
 } from '../core/store/lock-store.js';
 import { atMost } from '../core/time/at-most.js';
@@ -34,6 +37,7 @@ import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
+import { lacksRights } from './scripts/reply-error.js';
 import {
   isUnfinished,
   readAcquireReply,
@@ -42,6 +46,7 @@ import {
   readReleaseReply,
   readRenewReply,
   readRequeueReply,
+  readTakeBackReply,
   readTogetherReply,
 } from './scripts/script-replies.js';
 
@@ -65,6 +70,9 @@ export interface RedisLockStoreOptions {
 
 /** How long the start of the application waits for Redis. */
 const START_MS = 10_000;
+
+/** A script with more keys would keep the server from everything else for too long. */
+const KEYS_PER_SCRIPT = 100;
 
 /**
  * While a key is on its way to another node of a cluster, the whole of a release is tried for this long at most, and so
@@ -270,23 +278,79 @@ export class RedisLockStore implements LockStore {
     });
   }
 
-  leave({ key, tokens: [token, other = ''], take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
-    return this.#run(
-      this.#scripts.leave,
-      key,
-      [token, other, take ? 1 : 0, leaseMs],
-      readLeaveReply,
+  leave({ key, tokens: [token, other = ''], leaseMs }: LeaveCommand): Promise<LeaveReply> {
+    return this.#run(this.#scripts.leave, key, [token, other, leaseMs], readLeaveReply);
+  }
+
+  takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[] {
+    return this.#inPortions(
+      commands,
+      (portion) => this.#takeBackTogether(portion),
+      (command) => this.#takeBackAlone(command),
     );
   }
 
-  async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    if (this.#servers.slotOf === undefined) return this.#renewTogether(commands);
-    // Few leases share a slot, and each may need the short script.
-    const replies = await Promise.all(commands.map((command) => this.#renewTogether([command])));
-    return replies.flat();
+  async #takeBackAlone(command: TakeBackCommand): Promise<TakeBackReply> {
+    const { tokens, used } = command;
+    if (used === undefined) return first(await this.#takeBackTogether([command]));
+    // A release has a short form, for a key whose slot is moving.
+    const reply = await this.release({ ...command, token: tokens[0], used });
+    return reply.kind === 'unknown' ? reply : { kind: 'left' };
   }
 
-  async #renewTogether(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
+  async #takeBackTogether(
+    commands: readonly TakeBackCommand[],
+  ): Promise<readonly TakeBackReply[] | Unknown> {
+    const keys = commands.map(({ key }) => key);
+    const args = commands.flatMap(({ tokens: [token, other = ''], used = 0, keepMs = 0 }) => [
+      token,
+      other,
+      used,
+      keepMs,
+    ]);
+    const what = keys.length === 1 ? `'${keys[0]}'` : `${keys.length} keys`;
+    const action = `take back what was left for ${what}`;
+    return this.#send(this.#scripts.takeBack, keys, args, action, (reply) =>
+      readTakeBackReply(reply, keys.length).map((error, i) => leftOr(error, keys[i])),
+    );
+  }
+
+  renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
+    return this.#inPortions(
+      commands,
+      (portion) => this.#renewTogether(portion),
+      async (command) => first(await this.#renewTogether([command])),
+    );
+  }
+
+  /**
+   * Commands for many keys: so many to a script, each portion on its own. If Redis refuses the user one of the keys, it
+   * refuses the whole script, and each key gets a command of its own. In a cluster each has that from the start: few
+   * keys share a slot, and each may need what can be done while its slot is moving.
+   */
+  #inPortions<Command, Reply>(
+    commands: readonly Command[],
+    together: (portion: readonly Command[]) => Promise<readonly Reply[] | Unknown>,
+    alone: (command: Command) => Promise<Reply>,
+  ): readonly Promise<Reply | Unknown>[] {
+    if (this.#servers.slotOf !== undefined || commands.length === 1) return commands.map(alone);
+    const replies: Promise<Reply | Unknown>[] = [];
+    for (let from = 0; from < commands.length; from += KEYS_PER_SCRIPT) {
+      const portion = commands.slice(from, from + KEYS_PER_SCRIPT);
+      const answer = together(portion);
+      const replyTo = async (command: Command, i: number): Promise<Reply | Unknown> => {
+        const all = await answer;
+        if (!isUnknown(all)) return all[i] as Reply;
+        return lacksRights(all.cause.cause) ? alone(command) : all;
+      };
+      replies.push(...portion.map(replyTo));
+    }
+    return replies;
+  }
+
+  async #renewTogether(
+    commands: readonly RenewCommand[],
+  ): Promise<readonly RenewReply[] | Unknown> {
     const keys = commands.map(({ key }) => key);
     const args = commands.flatMap(({ token, leaseMs, used, reserves }) => [
       token,
@@ -299,12 +363,12 @@ export class RedisLockStore implements LockStore {
     const afterMs = reserves ? this.#wholeForMs : 0;
     const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
     const { renew } = this.#scripts;
-    const replies = await this.#send(renew, keys, args, action, readRenewReply, {
+    const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, keys.length);
+    return this.#send(renew, keys, args, action, read, {
       whileMoving: short,
       readUnacknowledged: ({ reply }, unknown) =>
-        readRenewReply(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
+        read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
     });
-    return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
   #run<Reply>(
@@ -357,6 +421,17 @@ export class RedisLockStore implements LockStore {
       readOutcome(outcome, readReply, readUnacknowledged),
     );
   }
+}
+
+/** The answer to a command for one key. */
+function first<Reply>(replies: readonly Reply[] | Unknown): Reply | Unknown {
+  return isUnknown(replies) ? replies : (replies[0] as Reply);
+}
+
+function leftOr(error: string | undefined, key = ''): TakeBackReply {
+  if (error === undefined) return { kind: 'left' };
+  const message = `Cannot take back what was left for '${key}': ${error}`;
+  return { kind: 'unknown', cause: new LockStoreError(message, key) };
 }
 
 /** What only some commands have. */

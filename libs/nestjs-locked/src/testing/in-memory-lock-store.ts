@@ -20,6 +20,8 @@ import type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
+  TakeBackCommand,
+  TakeBackReply,
 } from '../core/store/lock-store.js';
 import { globPattern } from './glob-pattern.js';
 import type { Entry, InMemoryLocks, Waiter } from './in-memory-locks.js';
@@ -82,8 +84,8 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return this.#take(key, this.#locks.entry(key), token, newToken, leaseMs, score);
   }
 
-  async renew(commands: readonly RenewCommand[]): Promise<RenewReply[]> {
-    return commands.map(({ key, token, leaseMs, used, reserves }) => {
+  renew(commands: readonly RenewCommand[]): Promise<RenewReply>[] {
+    return commands.map(async ({ key, token, leaseMs, used, reserves }): Promise<RenewReply> => {
       const entry = this.#locks.entry(key);
       if (entry.lock?.token !== token) return { kind: 'lost' };
       entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
@@ -113,13 +115,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     const entry = this.#locks.entry(key);
     remove(entry, token);
     if (entry.lock?.token !== token) return { kind: 'lost' };
-    this.#free(entry, used);
-    if (keepMs > 0) {
-      entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
-      this.#tellNext(key, this.#living(entry)[0], keepMs);
-    } else {
-      this.#pass(key, entry);
-    }
+    this.#giveUp(key, entry, token, used, keepMs);
     return { kind: 'released' };
   }
 
@@ -136,18 +132,24 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return this.#yield(key, entry, newToken, this.#join(entry, newToken), live);
   }
 
-  async leave({ key, tokens, take, leaseMs }: LeaveCommand): Promise<LeaveReply> {
+  async leave({ key, tokens, leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const entry = this.#locks.entry(key);
-    for (const token of tokens) if (token !== undefined) remove(entry, token);
-    const isOwn = entry.lock !== undefined && tokens.includes(entry.lock.token);
-    if (isOwn && take) return this.#own(entry, entry.lock?.token as string, leaseMs);
-    if (isOwn) {
-      this.#pass(key, entry);
-    } else if (take && entry.lock === undefined) {
+    const own = this.#leaveQueue(entry, tokens);
+    if (own !== undefined) return this.#own(entry, own, leaseMs);
+    if (entry.lock === undefined) {
       const reply = this.#tryOnce(key, entry, tokens[0], leaseMs);
       if (reply.kind === 'granted') return reply;
     }
     return { kind: 'left' };
+  }
+
+  takeBack(commands: readonly TakeBackCommand[]): Promise<TakeBackReply>[] {
+    return commands.map(async ({ key, tokens, used = 0, keepMs = 0 }): Promise<TakeBackReply> => {
+      const entry = this.#locks.entry(key);
+      const own = this.#leaveQueue(entry, tokens);
+      if (own !== undefined) this.#giveUp(key, entry, own, used, keepMs);
+      return { kind: 'left' };
+    });
   }
 
   async label(key: string, token: string, label: string): Promise<void> {
@@ -282,6 +284,20 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     entry.fence = fence + FENCE_BLOCK;
     entry.lock = { token, expiresAt: this.#locks.clock.now() + leaseMs };
     return { kind: 'granted', token, fence, blockEnd: entry.fence, waiters: entry.queue.length };
+  }
+
+  /** @returns the token that has the lock, if it is one of these */
+  #leaveQueue(entry: Entry, tokens: readonly [string, string?]): string | undefined {
+    for (const token of tokens) if (token !== undefined) remove(entry, token);
+    return tokens.find((token) => token !== undefined && token === entry.lock?.token);
+  }
+
+  /** The next live waiter gets the lock, or nobody for so long. */
+  #giveUp(key: string, entry: Entry, token: string, used: number, keepMs: number): void {
+    this.#free(entry, used);
+    if (keepMs === 0) return this.#pass(key, entry);
+    entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
+    this.#tellNext(key, this.#living(entry)[0], keepMs);
   }
 
   #free(entry: Entry, used: number): void {

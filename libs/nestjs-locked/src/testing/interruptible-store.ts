@@ -15,6 +15,8 @@ import type {
   RequeueCommand,
   RequeueReply,
   StoreListener,
+  TakeBackCommand,
+  TakeBackReply,
   Unknown,
 } from '../core/store/lock-store.js';
 import type { InMemoryLockStore } from './in-memory-lock-store.js';
@@ -106,8 +108,8 @@ export class InterruptibleStore implements LockStore {
     return this.#line.isDown ? unanswered() : this.#store.recheck(command);
   }
 
-  async renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    return this.#line.isDown ? commands.map(unanswered) : this.#store.renew(commands);
+  renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
+    return this.#line.isDown ? commands.map(async () => unanswered()) : this.#store.renew(commands);
   }
 
   async release(command: ReleaseCommand): Promise<ReleaseReply> {
@@ -120,6 +122,12 @@ export class InterruptibleStore implements LockStore {
 
   async leave(command: LeaveCommand): Promise<LeaveReply> {
     return this.#line.isDown ? unanswered() : this.#store.leave(command);
+  }
+
+  takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[] {
+    return this.#line.isDown
+      ? commands.map(async () => unanswered())
+      : this.#store.takeBack(commands);
   }
 }
 

@@ -86,8 +86,15 @@ class Party {
     return this.store.requeue({ key: this.#key, token, used, newToken, leaseMs: LEASE_MS });
   }
 
-  leave(token: string, take = false) {
-    return this.store.leave({ key: this.#key, tokens: [token], take, leaseMs: LEASE_MS });
+  /** The last try at the end of a wait. */
+  tryOnceMore(token: string) {
+    return this.store.leave({ key: this.#key, tokens: [token], leaseMs: LEASE_MS });
+  }
+
+  async leave(token: string) {
+    const [reply] = this.store.takeBack([{ key: this.#key, tokens: [token] }]);
+    ok(reply !== undefined, 'takeBack() gives one reply for each command');
+    return reply;
   }
 
   recheck({ token, score }: Queued) {
@@ -97,7 +104,7 @@ class Party {
 
   async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true) {
     const command = { key: this.#key, token, leaseMs, used, reserves };
-    const [reply] = await this.store.renew([command]);
+    const [reply] = this.store.renew([command]);
     ok(reply !== undefined, 'renew() gives one reply for each command');
     return reply;
   }
@@ -238,7 +245,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(600);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
-  'leave() gives up the place, and passes a grant that crosses it on to the next': async ({
+  'takeBack() gives up the place, and passes a grant that crosses it on to the next': async ({
     a,
     b,
   }) => {
@@ -253,8 +260,54 @@ const RULES: Readonly<Record<string, Rule>> = {
     const held = await a.acquired();
     const waiting = await b.queued();
     await a.release(held.token, held.fence);
-    const reply = await b.leave(waiting.token, true);
+    const reply = await b.tryOnceMore(waiting.token);
     deepEqual([reply.kind, (reply as Granted).token], ['granted', waiting.token]);
+  },
+  'renew() and takeBack() answer for each of many keys, whatever becomes of the others': async ({
+    a,
+    b,
+    key,
+  }) => {
+    const keys = ['held', 'of nobody', 'handed over', 'kept'].map((each) => `${key}:${each}`);
+    const [held, , handedOver, kept] = keys.map((each) => a.at(each)) as [
+      Party,
+      Party,
+      Party,
+      Party,
+    ];
+    const first = await held.acquired();
+    const second = await handedOver.acquired();
+    const third = await kept.acquired();
+    const waiter = await b.at(keys[2] as string).queued();
+    const tokens = [first.token, a.token(), second.token, third.token];
+    const renewals = tokens.map((token, i) => {
+      return { key: keys[i] as string, token, leaseMs: LEASE_MS, used: 0, reserves: false };
+    });
+    const renewed = await Promise.all(a.store.renew(renewals));
+    deepEqual(
+      renewed.map(({ kind }) => kind),
+      ['renewed', 'lost', 'renewed', 'renewed'],
+    );
+    const used = third.blockEnd + 1_000_000;
+    const commands = tokens.map((token, i) => {
+      const command = { key: keys[i] as string, tokens: [a.token(), token] as const };
+      return i === 3 ? { ...command, tokens: [token] as const, used, keepMs: 400 } : command;
+    });
+    for (let again = 0; again < 2; again++) {
+      const replies = await Promise.all(a.store.takeBack(commands));
+      deepEqual(
+        replies.map(({ kind }) => kind),
+        ['left', 'left', 'left', 'left'],
+      );
+    }
+    const { directory } = b.store;
+    equal(await directory.inspect(keys[0] as string), undefined);
+    equal((await b.at(keys[2] as string).told('grant')).token, waiter.token);
+    const behind = await b.at(keys[3] as string).queued();
+    ok(behind.remainingMs <= 400 && !behind.foreign);
+    await sleep(500);
+    const next = await b.at(keys[3] as string).recheck(behind);
+    ok(next.kind === 'granted' && next.fence > used);
   },
   'waiters are served in the order of their arrival': async ({ a, b }) => {
     let holder = await a.acquired();
@@ -295,7 +348,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await b.recheck(waiting)).kind, 'granted');
     const behind = await a.queued();
     ok(behind.remainingMs > LEASE_MS);
-    equal((await b.leave(waiting.token, true)).kind, 'granted');
+    equal((await b.tryOnceMore(waiting.token)).kind, 'granted');
     const renewed = await a.recheck(behind);
     ok(renewed.kind === 'queued' && renewed.remainingMs > LEASE_MS);
   },
@@ -356,7 +409,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const asks: ((party: Party) => Promise<{ kind: string }>)[] = [
       (party) => party.ask(party.token()),
       (party) => party.ask(party.token(), { nowait: true }),
-      (party) => party.leave(party.token(), true),
+      (party) => party.tryOnceMore(party.token()),
       async (party) => (await party.askTogether([`${key}:3`]))[0] as { kind: string },
     ];
     const check = async (ask: (party: Party) => Promise<{ kind: string }>, i: number) => {
@@ -377,7 +430,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       await before.lapse();
       const tried = before.token();
       const { kind } = isLast
-        ? await before.leave(tried, true)
+        ? await before.tryOnceMore(tried)
         : await before.ask(tried, { nowait: true });
       equal(kind, isLast ? 'left' : 'busy');
       equal((await waiter.told('grant')).token, waiting.token);

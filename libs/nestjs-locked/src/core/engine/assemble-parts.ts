@@ -36,6 +36,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     before: noticeSuspend,
     after: () => watchdog.flush(),
   });
+  const outages = new Outages(store, clock, options.failFastAfterMs, report);
   return {
     options,
     store,
@@ -43,9 +44,9 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     scheduler,
     loopTurn: new LoopTurn(),
     watchdog,
-    outages: new Outages(store, clock, options.failFastAfterMs, report),
+    outages,
     report,
-    cleanUp: new CleanUp(store, clock, scheduler),
+    cleanUp: new CleanUp(store, clock, scheduler, outages),
     tokens: new TokenRegistry(store.processId),
     jitter: (ms) => random() * ms,
     noticeSuspend,

@@ -47,7 +47,10 @@ export class EngineInbox implements StoreListener {
   }
 
   storeBack(part?: string): void {
-    inNeutralContext(() => this.#parts.outages.ends(part));
+    inNeutralContext(() => {
+      this.#parts.outages.ends(part);
+      this.#parts.cleanUp.lookAgain();
+    });
   }
 
   mayEvict(policy: string): void {

@@ -198,11 +198,13 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
       case 'grant':
         if (this.#state === 'asking' || this.#state === 'waiting') {
           this.#granted(message, message.acceptMs, true);
+        } else {
+          this.#returnUnused(message.token);
         }
         return;
       case 'wanted':
         this.#wanted = true;
-        return;
+        return this.#returnUnused(message.token);
       case 'head':
         this.#recheck.notLaterThan(message.ms);
         return this.#rearm();
@@ -247,7 +249,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#state = 'leaving';
     this.#parts.scheduler.cancel(this);
     void this.#parts.store
-      .leave({ key: this.#key, tokens: this.#tokens(), take: true, leaseMs: this.leaseMs })
+      .leave({ key: this.#key, tokens: this.#tokens(), leaseMs: this.leaseMs })
       .then((reply) => this.#onLastReply(reply));
   }
 
@@ -291,6 +293,14 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     this.#parts.cleanUp.leave(this.#key, tokens, introducedAt + this.leaseMs, () => {
       for (const token of tokens) if (token !== undefined) this.#parts.tokens.forget(token);
     });
+  }
+
+  /** The store has given the key to a token that was given up. Others must not wait for the end of its lease. */
+  #returnUnused(token: string): void {
+    if (this.#state !== 'done') return; // the last try on its way speaks for both tokens
+    const until = this.#parts.clock.now() + this.leaseMs;
+    const { cleanUp, tokens } = this.#parts;
+    cleanUp.returnAtOnce(this.#key, token, until, () => tokens.forget(token));
   }
 
   #end(...forgotten: (Introduced | undefined)[]): void {

@@ -359,9 +359,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   async renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined> {
     const command = this.#renewal(leaseMs);
     const sentAt = this.#parts.clock.now();
-    const [reply] = await this.#parts.store.renew([command]);
-    if (this.#hold === hold && reply !== undefined) this.onRenewReply(command, sentAt, reply);
-    return reply?.kind === 'unknown' ? reply.cause : undefined;
+    const [answer] = this.#parts.store.renew([command]);
+    const reply = (await answer) as RenewReply;
+    if (this.#hold === hold) this.onRenewReply(command, sentAt, reply);
+    return reply.kind === 'unknown' ? reply.cause : undefined;
   }
 
   async raiseFence(hold: Hold, seen: number): Promise<number> {

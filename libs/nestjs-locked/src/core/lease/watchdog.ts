@@ -11,10 +11,10 @@ export interface Renewable {
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void;
 }
 
-/** A script with more leases would keep the server from everything else for too long. */
-const LEASES_PER_SCRIPT = 100;
-
-/** Renews the leases that came due in the same round of the scheduler together, the most urgent first. */
+/**
+ * Renews the leases that came due in the same round of the scheduler together, the most urgent first. Each answer acts
+ * when it comes, whatever becomes of the others.
+ */
 export class Watchdog {
   readonly #store: LockStore;
   readonly #clock: Clock;
@@ -34,21 +34,17 @@ export class Watchdog {
     if (this.#due.length === 0) return;
     const due = this.#due.sort((a, b) => a.deadline - b.deadline);
     this.#due = [];
-    for (let i = 0; i < due.length; i += LEASES_PER_SCRIPT)
-      void this.#renew(due.slice(i, i + LEASES_PER_SCRIPT));
-  }
-
-  async #renew(leases: Renewable[]): Promise<void> {
     const pairs: [Renewable, RenewCommand][] = [];
-    for (const lease of leases) {
+    for (const lease of due) {
       const command = lease.renewCommand();
       if (command !== undefined) pairs.push([lease, command]);
     }
     if (pairs.length === 0) return;
     const sentAt = this.#clock.now();
-    const replies = await this.#store.renew(pairs.map(([, command]) => command));
-    pairs.forEach(([lease, command], i) =>
-      lease.onRenewReply(command, sentAt, replies[i] as RenewReply),
-    );
+    const replies = this.#store.renew(pairs.map(([, command]) => command));
+    pairs.forEach(([lease, command], i) => {
+      const reply = replies[i] as Promise<RenewReply>;
+      void reply.then((answer) => lease.onRenewReply(command, sentAt, answer));
+    });
   }
 }

@@ -1,17 +1,20 @@
 import type { Clock } from '../time/clock.js';
 import type { Scheduled, Scheduler } from '../time/scheduler.js';
-import type { LockStore, ReleaseCommand, ReleaseReply, Unknown } from './lock-store.js';
+import type {
+  LockStore,
+  ReleaseCommand,
+  ReleaseReply,
+  TakeBackCommand,
+  TakeBackReply,
+} from './lock-store.js';
+import type { Outages } from './outages.js';
 import { RetryPause } from './retry-pause.js';
-
-/** How many may be on their way at once when the store answers again: all of them together would be a flood. */
-const MOST_ON_THEIR_WAY = 16;
 
 /** Something that a command may have left in the store. */
 interface Debt {
-  readonly key: string;
+  readonly command: TakeBackCommand;
   /** When it has ended on its own. */
   readonly until: number;
-  readonly pay: () => Promise<Unknown | { readonly kind: string }>;
   /** Called when it is settled, one way or another. */
   readonly done: () => void;
   isOnItsWay: boolean;
@@ -19,8 +22,10 @@ interface Debt {
   hasFailed: boolean;
 }
 
-interface DebtsOfKey {
+/** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
+interface DebtsOfKey extends Scheduled {
   readonly debts: Set<Debt>;
+  readonly retryPause: RetryPause;
   /** Called when all of them are settled. */
   readonly waiting: (() => void)[];
 }
@@ -30,39 +35,40 @@ interface DebtsOfKey {
  * check the owner and are harmless to repeat, so each is repeated until it is answered, or until the lease in question
  * must have ended.
  *
- * There is one list for all keys. While the store does not answer, one debt after the other is tried, with pauses,
- * however many there are; the rest follow when one of them was answered.
+ * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
+ * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
+ * while the part of the store that has the key is away.
  */
-export class CleanUp implements Scheduled {
-  place: Scheduled['place'];
+export class CleanUp {
   readonly #store: LockStore;
   readonly #clock: Clock;
   readonly #scheduler: Scheduler;
-  readonly #debts = new Set<Debt>();
+  readonly #outages: Outages;
   readonly #byKey = new Map<string, DebtsOfKey>();
+  /** What is sent at the end of this turn of the event loop. */
+  #collected: Debt[] = [];
   readonly #onTheirWay = new Set<Promise<void>>();
-  readonly #retryPause = new RetryPause();
   #closed = false;
 
-  constructor(store: LockStore, clock: Clock, scheduler: Scheduler) {
+  constructor(store: LockStore, clock: Clock, scheduler: Scheduler, outages: Outages) {
     this.#store = store;
     this.#clock = clock;
     this.#scheduler = scheduler;
+    this.#outages = outages;
   }
 
   /** Removes the tokens from the queue; hands the lease on if one of them has got it meanwhile. */
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
-    const command = { key, tokens, take: false, leaseMs: 0 };
-    this.#owe(key, until, () => this.#store.leave(command), done, false);
-    this.#payNext();
+    const ofKey = this.#owe({ key, tokens }, until, done, false);
+    if (ofKey.place === undefined) this.#collect(ofKey);
   }
 
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
   release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
     return this.#store.release(command).then((first) => {
       if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
-        this.#owe(command.key, until, () => this.#store.release(command), done, true);
-        this.#pause();
+        const { key, token, used, keepMs = 0 } = command;
+        this.#pause(this.#owe({ key, tokens: [token], used, keepMs }, until, done, true));
       } else {
         done();
       }
@@ -71,15 +77,28 @@ export class CleanUp implements Scheduled {
   }
 
   /**
+   * The store has given the key to a token of which nobody here makes use: it goes back at once, and does not wait for
+   * the pause after a failure.
+   */
+  returnAtOnce(key: string, token: string, until: number, done: () => void): void {
+    const ofKey = this.#byKey.get(key);
+    const isOwed = [...(ofKey?.debts ?? [])].some(({ command }) => command.tokens.includes(token));
+    this.#collect(
+      isOwed ? (ofKey as DebtsOfKey) : this.#owe({ key, tokens: [token] }, until, done, false),
+    );
+  }
+
+  /**
    * Whether something that was left for this key could not be taken back so far. A request for the key might find it in
    * the way: a token of our own that no request or lease uses any more.
    *
-   * A debt that is on its way for the first time does not count, because the store carries commands out in order.
+   * What was not tried before does not count: it is sent now, and the store carries commands out in order.
    */
   isStuck(key: string): boolean {
-    for (const { hasFailed, isOnItsWay } of this.#byKey.get(key)?.debts ?? [])
-      if (hasFailed || !isOnItsWay) return true;
-    return false;
+    const ofKey = this.#byKey.get(key);
+    if (ofKey === undefined) return false;
+    this.#flush(); // ahead of the request
+    return [...ofKey.debts].some(({ hasFailed }) => hasFailed);
   }
 
   /** Calls back once when nothing is owed for the key any more. */
@@ -89,87 +108,105 @@ export class CleanUp implements Scheduled {
     else ofKey.waiting.push(callback);
   }
 
-  /** The store may answer again. */
+  /** The store, or a part of it, may answer again. */
   lookAgain(): void {
-    this.#resume();
-    this.#payNext();
+    for (const ofKey of this.#byKey.values()) {
+      if (this.#isAway(ofKey)) continue;
+      ofKey.retryPause.reset();
+      this.#collect(ofKey);
+    }
   }
 
   /** Tries each once more, stops repeating, and waits for what is on its way. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#scheduler.cancel(this);
-    for (const debt of this.#debts) if (!debt.isOnItsWay) this.#pay(debt);
+    for (const ofKey of this.#byKey.values()) this.#collect(ofKey);
+    this.#flush();
     await Promise.all(this.#onTheirWay);
   }
 
-  #owe(key: string, until: number, pay: Debt['pay'], done: () => void, hasFailed: boolean): void {
-    const debt: Debt = { key, until, pay, done, isOnItsWay: false, hasFailed };
-    this.#debts.add(debt);
-    const ofKey = this.#byKey.get(key) ?? { debts: new Set(), waiting: [] };
+  #owe(command: TakeBackCommand, until: number, done: () => void, hasFailed: boolean): DebtsOfKey {
+    const { key } = command;
+    const ofKey = this.#byKey.get(key) ?? this.#newKey();
     this.#byKey.set(key, ofKey);
-    ofKey.debts.add(debt);
+    ofKey.debts.add({ command, until, done, isOnItsWay: false, hasFailed });
+    return ofKey;
   }
 
-  #settle(debt: Debt): void {
-    this.#debts.delete(debt);
+  #newKey(): DebtsOfKey {
+    const ofKey: DebtsOfKey = {
+      place: undefined,
+      debts: new Set(),
+      retryPause: new RetryPause(),
+      waiting: [],
+      onDue: (now) => this.#pauseIsOver(ofKey, now),
+    };
+    return ofKey;
+  }
+
+  #settle(ofKey: DebtsOfKey, debt: Debt): void {
+    ofKey.debts.delete(debt);
     debt.done();
-    const ofKey = this.#byKey.get(debt.key);
-    ofKey?.debts.delete(debt);
-    if (ofKey?.debts.size !== 0) return;
-    this.#byKey.delete(debt.key);
+    if (ofKey.debts.size > 0) return;
+    this.#scheduler.cancel(ofKey);
+    this.#byKey.delete(debt.command.key);
     for (const callback of ofKey.waiting) callback();
   }
 
-  #payNext(): void {
-    if (this.place !== undefined) return; // pausing
-    for (const debt of this.#debts) {
-      if (this.#onTheirWay.size >= MOST_ON_THEIR_WAY) return;
-      if (!debt.isOnItsWay) this.#pay(debt);
+  #isAway({ debts }: DebtsOfKey): boolean {
+    const [debt] = debts;
+    return debt !== undefined && this.#outages.concern([debt.command.key]);
+  }
+
+  // ---- sending ----------------------------------------------------------------------------------------------
+
+  /** Sends all that is owed for the key, unless it is on its way. */
+  #collect(ofKey: DebtsOfKey): void {
+    this.#scheduler.cancel(ofKey);
+    for (const debt of ofKey.debts) {
+      if (debt.isOnItsWay) continue;
+      debt.isOnItsWay = true;
+      if (this.#collected.push(debt) === 1) queueMicrotask(() => this.#flush());
     }
   }
 
-  #pay(debt: Debt): void {
-    debt.isOnItsWay = true;
-    const payment = debt.pay().then((reply) => {
+  #flush(): void {
+    const debts = this.#collected;
+    if (debts.length === 0) return;
+    this.#collected = [];
+    const replies = this.#store.takeBack(debts.map(({ command }) => command));
+    debts.forEach((debt, i) => this.#await(debt, replies[i] as Promise<TakeBackReply>));
+  }
+
+  #await(debt: Debt, reply: Promise<TakeBackReply>): void {
+    const payment = reply.then((answer) => {
       this.#onTheirWay.delete(payment);
       debt.isOnItsWay = false;
-      this.#paid(debt, reply);
+      this.#answered(debt, answer);
     });
     this.#onTheirWay.add(payment);
   }
 
-  #paid(debt: Debt, reply: Unknown | { readonly kind: string }): void {
-    const isUnknown = reply.kind === 'unknown';
-    if (!isUnknown || ('isLasting' in reply && reply.isLasting) || this.#closed) {
-      this.#settle(debt);
-      if (!isUnknown) this.#resume();
-      return this.#payNext();
-    }
+  #answered(debt: Debt, reply: TakeBackReply): void {
+    const ofKey = this.#byKey.get(debt.command.key);
+    if (ofKey === undefined || !ofKey.debts.has(debt)) return;
+    if (reply.kind !== 'unknown' || reply.isLasting === true || this.#closed)
+      return this.#settle(ofKey, debt);
     debt.hasFailed = true;
-    this.#debts.delete(debt); // it goes to the end: one that is never answered must not keep the others waiting
-    this.#debts.add(debt);
-    this.#pause();
+    this.#pause(ofKey);
   }
 
-  #resume(): void {
-    this.#retryPause.reset();
-    this.#scheduler.cancel(this);
+  #pause(ofKey: DebtsOfKey): void {
+    if (ofKey.place !== undefined || this.#closed) return;
+    this.#scheduler.schedule(ofKey, this.#clock.now() + ofKey.retryPause.next());
   }
 
-  #pause(): void {
-    if (this.place !== undefined || this.#closed) return;
-    this.#scheduler.schedule(this, this.#clock.now() + this.#retryPause.next());
-  }
-
-  /** The pause is over: what has ended on its own is forgotten, and one of the others is tried. */
-  onDue(now: number): void {
-    let next: Debt | undefined;
-    for (const debt of this.#debts) {
-      if (debt.isOnItsWay) continue;
-      if (debt.until <= now) this.#settle(debt);
-      else next ??= debt;
-    }
-    if (next !== undefined && this.#onTheirWay.size === 0) this.#pay(next);
+  /** What has ended on its own is forgotten, and the rest is tried again. */
+  #pauseIsOver(ofKey: DebtsOfKey, now: number): void {
+    for (const debt of [...ofKey.debts])
+      if (!debt.isOnItsWay && debt.until <= now) this.#settle(ofKey, debt);
+    if (ofKey.debts.size === 0) return;
+    if (this.#isAway(ofKey)) this.#pause(ofKey);
+    else this.#collect(ofKey);
   }
 }

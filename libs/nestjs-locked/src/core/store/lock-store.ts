@@ -138,18 +138,31 @@ export type RequeueReply =
       readonly wasReleased?: boolean;
     });
 
-/** Ends a wait. */
+/** Ends a wait with a last try: takes the lease if it is ours or free, and leaves the queue if not. */
 export interface LeaveCommand {
   readonly key: string;
   /** The waiting token and, while a re-check is in flight, the one that replaces it. */
   readonly tokens: readonly [string, string?];
-  /** Last try at the end of the wait: take the lease if it is ours or free. */
-  readonly take: boolean;
   /** How long a lease that is taken is to last, in milliseconds. */
   readonly leaseMs: number;
 }
 /** What became of the waiter: it is gone, unless the last try gave it the lease. */
 export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
+
+/**
+ * Takes back a place in the queue, or a lease if one of the tokens has got it meanwhile; the next waiter gets that.
+ */
+export interface TakeBackCommand {
+  readonly key: string;
+  /** Up to two tokens of this process, of which nobody makes use any more. */
+  readonly tokens: readonly [string, string?];
+  /** Highest fencing token used. @default 0: not known, the stored bound stays */
+  readonly used?: number;
+  /** How long the key stays taken although nobody holds it. @default 0: the next waiter gets it */
+  readonly keepMs?: number;
+}
+/** Nothing of it is left in the store, or nobody knows. */
+export type TakeBackReply = { readonly kind: 'left' } | Unknown;
 
 /** What reaches a process without its asking. Every message is a hint: it may be lost, late, or doubled. */
 export type InboxMessage =
@@ -224,14 +237,19 @@ export interface LockStore {
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   /** Looks again whether it is a waiter's turn. */
   recheck(command: RecheckCommand): Promise<RecheckReply>;
-  /** One reply per command, in the same order. */
-  renew(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]>;
+  /** One reply for each command, in the same order. None of them waits for another one that is not known yet. */
+  renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[];
   /** Gives a lease up; the next waiter gets it. */
   release(command: ReleaseCommand): Promise<ReleaseReply>;
   /** Gives a lease up and joins the queue again. */
   requeue(command: RequeueCommand): Promise<RequeueReply>;
-  /** Ends a wait. */
+  /** Ends a wait with a last try. */
   leave(command: LeaveCommand): Promise<LeaveReply>;
+  /**
+   * Takes back what attempts may have left. One reply for each command, in the same order. None of them waits for
+   * another one that is not known yet.
+   */
+  takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[];
   /**
    * Stops listening; closes what `open` opened.
    * @param limitMs how long it may wait for commands that are on their way. @default the time limit of a command

@@ -3,31 +3,25 @@ import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
 
 /**
- * A waiter gives up. If it was granted the lock in the meantime, the lock is handed on, or kept if this is a last try.
+ * The last try at the end of a wait: takes the lock if it is the waiter's own by now, or free, and leaves the queue.
  */
 export const leaveScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'leave',
     `
 -- KEYS lock, queue, fence, lapsed
--- ARGV[1] token · ARGV[2] token of a re-check in flight or '' · ARGV[3] take 0|1 · ARGV[4] leaseMs
--- returns left
---       with take: granted token fence blockEnd waiters
---       | again
+-- ARGV[1] token · ARGV[2] token of a re-check in flight or '' · ARGV[3] leaseMs
+-- returns granted token fence blockEnd waiters | left | again
 ${protocolLua(settings)}
-local token, other, last, leaseMs = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
-redis.pcall('ZREM', queue, token, other)
-local value = holder()
-local isMine = value and (value == token or (other ~= '' and value == other))
-if isMine and last then return prolonged(value, leaseMs) end
-if not isMine and (value or not last) then return { 'left' } end
-local live, isMore = (isMine and heirs or living)()
+local token, other, leaseMs = ARGV[1], ARGV[2], ARGV[3]
+local value = leaveQueue(token, other)
+if value and isOneOf(value, token, other) then return prolonged(value, leaseMs) end
+if value then return { 'left' } end
+local live, isMore = living()
 if isMore then return { 'again' } end
-if isMine then redis.call('DEL', lock) elseif not live[1] then return grant(token, leaseMs) end
-if live[1] then
-  if not isMine then noticeLapse() end
-  handTo(live[1], live[2])
-end
+if not live[1] then return grant(token, leaseMs) end
+noticeLapse()
+handTo(live[1], live[2])
 return { 'left' }
 `,
     isGranted,

@@ -11,6 +11,7 @@ import { renewScript } from './renew.lua.js';
 import { revokeScript } from './revoke.lua.js';
 import { shortReleaseScript } from './short-release.lua.js';
 import { shortRenewScript } from './short-renew.lua.js';
+import { takeBackScript } from './take-back.lua.js';
 
 /** The scripts of one lock service, with its settings written into them. */
 export class LockScripts {
@@ -20,6 +21,7 @@ export class LockScripts {
   readonly renew: RedisScript;
   readonly release: RedisScript;
   readonly leave: RedisScript;
+  readonly takeBack: RedisScript;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
   /** Only a cluster needs the short ones. */
@@ -36,6 +38,7 @@ export class LockScripts {
     this.renew = renewScript(settings);
     this.release = releaseScript(settings);
     this.leave = leaveScript(settings);
+    this.takeBack = takeBackScript(settings);
     this.revoke = revokeScript(settings);
     this.probe = probeScript(settings);
   }

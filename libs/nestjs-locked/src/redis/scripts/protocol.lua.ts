@@ -160,6 +160,14 @@ local function holder()
   return string.find(value.err, 'WRONGTYPE', 1, true) and '' or error(value.err)
 end
 
+-- Removes a waiter's one or two tokens from the queue, and returns the token in the lock, or false.
+local function leaveQueue(token, other)
+  redis.pcall('ZREM', queue, token, other)
+  return holder()
+end
+
+local function isOneOf(value, token, other) return value == token or (other ~= '' and value == other) end
+
 -- The first two waiters whose processes listen, apart from the sender's own two tokens. Drops the dead waiters before
 -- them. The second result is true if only dead waiters were found and there are more to examine.
 --
@@ -212,6 +220,15 @@ local function handTo(waiter, nextWaiter, above)
   redis.call('ZREM', queue, waiter.token)
   tellNext(nextWaiter, acceptMs)
   return true
+end
+
+-- The holder gives the lock up: the next waiter gets it, or nobody for so long.
+local function giveUp(token, live, used, keepMs)
+  if keepMs > 0 then redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs) else redis.call('DEL', lock) end
+  local above = used > 0 and used + 1 or nil
+  if live[1] and keepMs == 0 then return handTo(live[1], live[2], above) end
+  if above then keep(used, 0) end
+  tellNext(live[1], keepMs)
 end
 
 -- Hands the free lock to the waiters before the sender, which stands in the queue with this score. If that fails, the

@@ -36,19 +36,14 @@ if holder() ~= token then
 end
 local live, isMore = heirs()
 if isMore then return { 'again' } end
-if keepMs > 0 then redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs) else redis.call('DEL', lock) end
+if newToken == '' then
+  giveUp(token, live, used, keepMs)
+  return { 'released' }
+end
+redis.call('DEL', lock)
 local above = used > 0 and used + 1 or nil
-if newToken ~= '' then
-  if live[1] then return yield(newToken, join(newToken, nil), live, above) end
-  return grant(newToken, leaseMs, above)
-end
-if live[1] and keepMs == 0 then
-  handTo(live[1], live[2], above)
-else
-  if above then keep(used, 0) end
-  tellNext(live[1], keepMs)
-end
-return { 'released' }
+if live[1] then return yield(newToken, join(newToken, nil), live, above) end
+return grant(newToken, leaseMs, above)
 `,
     isGranted,
   );

@@ -6,9 +6,10 @@ import type {
   Busy,
   Granted,
   LeaveReply,
+  Lost,
   Queued,
   ReleaseReply,
-  RenewReply,
+  Renewed,
   RequeueReply,
   Unknown,
 } from '../../core/store/lock-store.js';
@@ -50,13 +51,13 @@ export function readTogetherReply(
   reply: unknown,
   tokens: readonly string[],
 ): Exclude<AcquireReply, Unknown>[] {
-  const [kind, ...entries] = list(reply);
-  if (entries.length !== tokens.length) throw unreadable(reply);
+  const [kind, ...rest] = list(reply);
+  const each = entries(rest, tokens.length);
   switch (kind) {
     case 'granted':
-      return tokens.map((token, i) => granted([token, ...list(entries[i]), 0]));
+      return tokens.map((token, i) => granted([token, ...list(each[i]), 0]));
     case 'busy':
-      return entries.map((entry) => busy(list(entry)));
+      return each.map((entry) => busy(list(entry)));
     default:
       throw unreadable(reply);
   }
@@ -97,13 +98,19 @@ export function readReleaseReply(reply: unknown): Exclude<ReleaseReply, Unknown>
   throw unreadable(reply);
 }
 
-export function readRenewReply(reply: unknown): RenewReply[] {
-  return list(reply).map((entry) => {
-    const [blockEnd, waiters] = list(entry);
-    return blockEnd === undefined
-      ? { kind: 'lost' }
-      : { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
+/** @param count of the leases that were to be renewed: each has its entry, and the position says which one it is */
+export function readRenewReply(reply: unknown, count: number): (Renewed | Lost)[] {
+  return entries(reply, count).map((entry) => {
+    const [blockEnd, waiters, ...more] = list(entry);
+    if (blockEnd === undefined) return { kind: 'lost' };
+    if (more.length > 0) throw unreadable(reply);
+    return { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
   });
+}
+
+/** @param count of what was to be taken back @returns for each why it was not; undefined if it was */
+export function readTakeBackReply(reply: unknown, count: number): (string | undefined)[] {
+  return entries(reply, count).map((entry) => (entry === 'left' ? undefined : String(entry)));
 }
 
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
@@ -165,6 +172,13 @@ function queued([token, score, pttl, foreign]: unknown[]): Queued {
 function remaining(pttl: unknown): number {
   const ms = number(pttl);
   return ms === -1 ? Infinity : Math.max(0, ms);
+}
+
+/** @returns the entries of a reply that has one for each of so many keys */
+function entries(reply: unknown, count: number): unknown[] {
+  const found = list(reply);
+  if (found.length !== count) throw unreadable(reply);
+  return found;
 }
 
 function list(reply: unknown): unknown[] {

@@ -1,0 +1,33 @@
+import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { RedisScript } from './redis-script.js';
+
+/**
+ * Takes back what attempts for many keys may have left: a place in a queue, or a lock, which is handed on. One broken
+ * key does not spoil the answers for the others. It may be repeated, and finds then what is left to do.
+ */
+export const takeBackScript = (settings: ScriptSettings): RedisScript =>
+  new RedisScript(
+    'take-back',
+    `
+-- KEYS lock, queue, fence, lapsed of each key in turn
+-- ARGV token · another token or '' · highest fencing token used, 0 = not known · keepMs, as release, of each in turn
+-- returns for each 'left', or the error | again
+${protocolLua(settings)}
+local function takeBack(token, other, used, keepMs)
+  local value = leaveQueue(token, other)
+  if not value or not isOneOf(value, token, other) then return false end
+  local live, isMore = heirs()
+  if not isMore then giveUp(value, live, used, keepMs) end
+  return isMore
+end
+
+local replies = {}
+for i = 1, #KEYS / 4 do
+  choose(i)
+  local isDone, result = pcall(takeBack, ARGV[4 * i - 3], ARGV[4 * i - 2], tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]))
+  if isDone and result then return { 'again' } end
+  replies[i] = isDone and 'left' or type(result) == 'table' and result.err or tostring(result)
+end
+return replies
+`,
+  );

@@ -1,0 +1,122 @@
+/** Commands for many keys: what becomes of one of them is of no concern to the others. */
+import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { RenewReply } from '../../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { readOutcome } from '../../../libs/nestjs-locked/src/redis/read-outcome.js';
+import {
+  readRenewReply,
+  readTakeBackReply,
+} from '../../../libs/nestjs-locked/src/redis/scripts/script-replies.js';
+import { afterTest } from '../../support/after-test.js';
+import { LEASE_MS, openRedisStore } from '../../support/open-redis-store.js';
+import { useRedisServer } from '../../support/own-redis.js';
+import { uniqueKey } from '../../support/unique-key.js';
+
+const server = useRedisServer();
+
+/** A process with these leases, and a user of its own on the server, whose rights the test can take away. */
+async function holding(keys: readonly string[]) {
+  const username = uniqueKey('user');
+  await server.admin.acl('SETUSER', username, 'on', '>secret', '+@all', '~*', '&*');
+  const client = new Redis(server.url, { username, password: 'secret', lazyConnect: true });
+  afterTest(() => client.disconnect());
+  const peer = await openRedisStore(client);
+  const { store } = peer;
+  const leases = keys.map((key) => ({ key, token: peer.token() }));
+  for (const { key, token } of leases)
+    await store.acquire({ key, token, leaseMs: LEASE_MS, nowait: false });
+  const renew = (): Promise<RenewReply[]> =>
+    Promise.all(
+      store.renew(leases.map((it) => ({ ...it, leaseMs: LEASE_MS, used: 0, reserves: false }))),
+    );
+  const takeBack = () =>
+    Promise.all(store.takeBack(leases.map(({ key, token }) => ({ key, tokens: [token] }))));
+  const allowOnly = async (allowed: readonly string[]): Promise<void> => {
+    const patterns = allowed.map((key) => `~${peer.lockOf(key)}*`);
+    await server.admin.acl('SETUSER', username, 'resetkeys', ...patterns);
+  };
+  const taken = async (): Promise<number> =>
+    server.admin.exists(...keys.map((key) => peer.lockOf(key)));
+  return { ...peer, leases, renew, takeBack, allowOnly, taken };
+}
+
+async function scriptsSent(): Promise<number> {
+  const stats = await server.admin.info('commandstats');
+  return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1]);
+}
+
+const THREE = ['a', 'b', 'c'];
+
+describe('many keys', () => {
+  it('share scripts, a hundred to one', async () => {
+    const keys = Array.from({ length: 250 }, (_, i) => `k:${i}`);
+    const { renew, takeBack, taken } = await holding(keys);
+    let before = await scriptsSent();
+    expect(await renew()).toEqual(keys.map(() => ({ kind: 'renewed', blockEnd: 0, waiters: 0 })));
+    expect(await scriptsSent()).toBe(before + 3);
+    before = await scriptsSent();
+    expect(await takeBack()).toEqual(keys.map(() => ({ kind: 'left' })));
+    expect(await scriptsSent()).toBe(before + 3);
+    expect(await taken()).toBe(0);
+  });
+
+  it('are renewed and taken back although the user may not use one of them any more', async () => {
+    const { renew, takeBack, taken, allowOnly } = await holding(THREE);
+    await allowOnly(['a', 'c']);
+    const refused = { kind: 'unknown', cause: { message: expect.stringContaining('NOPERM') } };
+    const renewed = { kind: 'renewed' };
+    expect(await renew()).toMatchObject([renewed, refused, renewed]);
+    expect(await takeBack()).toMatchObject([{ kind: 'left' }, refused, { kind: 'left' }]);
+    expect(await taken()).toBe(1);
+  });
+
+  it('are renewed and taken back although one of them is broken', async () => {
+    const { renew, takeBack, lockOf, store } = await holding(THREE);
+    const waiting = await holding(['other']);
+    const token = waiting.token();
+    const lock = lockOf('b');
+    await server.admin.del(lock, `${lock}:fence`);
+    await server.admin.rpush(lock, 'of another type');
+    await server.admin.pexpire(lock, 20_000);
+    const renewed = { kind: 'renewed' };
+    expect(await renew()).toMatchObject([renewed, { kind: 'lost' }, renewed]);
+    expect(await takeBack()).toEqual(THREE.map(() => ({ kind: 'left' })));
+    expect(await store.acquire({ key: 'c', token, leaseMs: LEASE_MS, nowait: true })).toMatchObject(
+      { kind: 'granted' },
+    );
+  });
+});
+
+describe('an answer with another number of entries than there were keys', () => {
+  const read = (reply: unknown) =>
+    readOutcome({ kind: 'answered', reply, mayHaveRunBefore: false }, (it) =>
+      readRenewReply(it, 2),
+    );
+  const renewed = [0, 0];
+
+  it.each([
+    ['too few', [renewed]],
+    ['too many', [renewed, renewed, renewed]],
+    ['none', []],
+    ['an entry of another length', [renewed, [0, 0, 0]]],
+    ['half an entry', [renewed, [0]]],
+    ['no list', 'OK'],
+    ['nothing', null],
+  ])('renews none of them, and loses none: %s', (_, reply) => {
+    expect(read(reply)).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        message: expect.stringMatching(/^Cannot read the answer of Redis: .*unexpected reply/),
+      },
+    });
+    expect(read([renewed, []])).toEqual([
+      { kind: 'renewed', blockEnd: 0, waiters: 0 },
+      { kind: 'lost' },
+    ]);
+  });
+
+  it('takes none of them back', () => {
+    expect(() => readTakeBackReply(['left'], 2)).toThrow('unexpected reply ["left"]');
+    expect(readTakeBackReply(['left', 'ERR broken'], 2)).toEqual([undefined, 'ERR broken']);
+  });
+});
