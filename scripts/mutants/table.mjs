@@ -1654,6 +1654,14 @@ export const TABLE = [
     specs: ['test/redis/acquire-in-turn.spec.ts'],
   },
   {
+    name: 'the signal of several keys stays attached',
+    file: `${SOURCES}core/calls/held-lock.ts`,
+    from: 'this.#hasEnded = true;\n      this.#joint?.detach();',
+    to: '',
+    breaks: 'a call that has ended leaves nothing in memory',
+    specs: ['test/faults/memory.spec.ts'],
+  },
+  {
     name: 'a wrong object is shown as a text',
     file: `${SOURCES}core/runtime/shown-value.ts`,
     from: 'return describeValue(value);\n    case',

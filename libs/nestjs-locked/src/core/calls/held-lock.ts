@@ -1,6 +1,7 @@
 import { type Hold, lostError } from '../lease/hold.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
+import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import type { Section } from './section.js';
@@ -18,8 +19,10 @@ export class HeldLock implements Lock {
   readonly #ambient: AmbientHolds;
   readonly #onReleased: () => void;
   readonly #runInTransaction: RunInTransaction;
-  #signal: AbortSignal | undefined;
+  /** The signal of several keys, once it has been asked for. */
+  #joint: JointSignal | undefined;
   #released: Promise<boolean> | undefined;
+  #hasEnded = false;
 
   /**
    * @param sections one for each key, in the order in which they were taken; at least one
@@ -65,8 +68,10 @@ export class HeldLock implements Lock {
 
   get signal(): AbortSignal {
     const signals = this.#sections.map(({ hold }) => hold.signal);
-    this.#signal ??= signals.length > 1 ? AbortSignal.any(signals) : this.#first.hold.signal;
-    return this.#signal;
+    if (signals.length === 1) return this.#first.hold.signal;
+    this.#joint ??= new JointSignal(signals);
+    if (this.#hasEnded) this.#joint.detach();
+    return this.#joint.signal;
   }
 
   get isHeld(): boolean {
@@ -139,6 +144,8 @@ export class HeldLock implements Lock {
       );
       return answers.every(Boolean);
     } finally {
+      this.#hasEnded = true;
+      this.#joint?.detach();
       this.#onReleased();
     }
   }

@@ -47,7 +47,7 @@ export class Section {
     // Branches of this section that it has not awaited may still work under the key: the next sibling waits for them.
     const { turns } = this.#parent;
     this.turns.whenFree(() => turns.leave());
-    void this.hold.drop().catch(() => {}); // the call that acquired it learns of a failure, and so does the log
+    this.hold.leave();
     return Promise.resolve(isHeld);
   }
 }

@@ -199,18 +199,29 @@ export class Hold {
     return this.#users;
   }
 
-  /** Another call joins: it will `drop` the hold, too. */
+  /** Another call joins: it will `leave` the hold. */
   join(): void {
     this.#users++;
   }
 
-  /** One of the calls has ended. @returns once the hold has ended: whether the lease was ours until then */
+  /** The call that acquired it has ended. @returns once the hold has ended: whether the lease was ours till then */
   drop(): Promise<boolean> {
     this.#users--;
-    if (this.#users > 0) {
-      this.#ended ??= new Promise((resolve) => (this.#end = resolve));
-      return this.#ended;
-    }
+    if (this.#users > 0) this.#ended ??= new Promise((resolve) => (this.#end = resolve));
+    return this.#ended ?? this.#endNow();
+  }
+
+  /**
+   * A call that joined has ended. It waits for nothing: what waits for the end of a hold stays in memory until then,
+   * and the work of one hold may make any number of calls.
+   */
+  leave(): void {
+    this.#users--;
+    if (this.#users > 0) return;
+    this.#endNow().catch(() => {}); // the call that acquired it learns of a failure, and so does the log
+  }
+
+  #endNow(): Promise<boolean> {
     const ended = inNeutralContext(() => this.#lease.endHold(this));
     if (this.#ended === undefined) this.#ended = ended;
     else this.#end(ended);

@@ -161,7 +161,7 @@ export class TransactionGuard {
 
   /** The transaction keeps them no longer. */
   release(): void {
-    for (const hold of this.#holds.keys()) void hold.drop().catch(() => {}); // already reported
+    for (const hold of this.#holds.keys()) hold.leave();
   }
 }
 
