@@ -352,8 +352,8 @@ export const TABLE = [
   {
     name: 'hold that ends with its root',
     file: `${SOURCES}core/lease/hold.ts`,
-    from: 'if (this.#users > 0) {',
-    to: 'if (false) {',
+    from: 'if (this.#users > 0) this.#ended ??=',
+    to: 'if (false) this.#ended ??=',
     breaks: 'a hold ends when the last call inside of it has ended',
     specs: RE_ENTRY,
   },
@@ -1660,6 +1660,14 @@ export const TABLE = [
     to: '',
     breaks: 'a call that has ended leaves nothing in memory',
     specs: ['test/faults/memory.spec.ts'],
+  },
+  {
+    name: 'a label that outlives its lease',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'void directory.unlabel(this.key).catch(() => {});',
+    to: 'void directory;',
+    breaks: 'what belongs to a lease ends with it',
+    specs: ['test/redis/labels.spec.ts'],
   },
   {
     name: 'a wrong object is shown as a text',

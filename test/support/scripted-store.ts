@@ -103,6 +103,7 @@ export class ScriptedStore implements LockStore {
 /** Only people ask it. */
 const noDirectory: LockDirectory = {
   label: async () => {},
+  unlabel: async () => {},
   ping: async () => {},
   inspect: async () => undefined,
   list: async function* () {},

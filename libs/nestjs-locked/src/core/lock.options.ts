@@ -31,7 +31,7 @@ export interface LockOptions {
    * when the lease ends. @default 0
    */
   readonly holdAtLeastMs?: number;
-  /** Shown by `inspect`, for an hour: which job or request has the lock. At most 200 characters. */
+  /** Shown by `inspect` while the lock is held: which job or request has the lock. At most 200 characters. */
   readonly label?: string;
   /**
    * false: ask for a lock of its own even where this async context holds the key already (and wait for ever if the

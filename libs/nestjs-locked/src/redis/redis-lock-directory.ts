@@ -21,7 +21,7 @@ export interface RedisLockDirectoryOptions {
   readonly connectionPrefix: string;
 }
 
-/** How long labels and the entries of processes are kept. A process writes its entry again before that time is over. */
+/** How long the entries of processes are kept. A process writes its entry again before that time is over. */
 const KEPT_MS = 3_600_000;
 
 const SCAN_SIZE = 500;
@@ -67,12 +67,17 @@ export class RedisLockDirectory implements LockDirectory {
     await this.#run('forget this process', own, (redis) => redis.del(own)).catch(() => {});
   }
 
-  async label(key: string, token: string, label: string): Promise<void> {
+  async label(key: string, token: string, label: string, forMs: number): Promise<void> {
     const { keys } = this.#options;
     const labelKey = keys.labelOf(key);
     await this.#run(`label '${key}'`, labelKey, (redis) =>
-      redis.set(labelKey, `${token} ${label}`, 'PX', KEPT_MS),
+      redis.set(labelKey, `${token} ${label}`, 'PX', forMs),
     );
+  }
+
+  async unlabel(key: string): Promise<void> {
+    const labelKey = this.#options.keys.labelOf(key);
+    await this.#run(`label '${key}'`, labelKey, (redis) => redis.del(labelKey));
   }
 
   async inspect(key: string): Promise<LockRecord | undefined> {

@@ -156,6 +156,10 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     this.#locks.entry(key).label = { token, label };
   }
 
+  async unlabel(key: string): Promise<void> {
+    this.#locks.entry(key).label = undefined;
+  }
+
   async inspect(key: string): Promise<LockRecord | undefined> {
     const { lock, queue, label, fence } = this.#locks.entry(key);
     if (lock === undefined) return undefined;

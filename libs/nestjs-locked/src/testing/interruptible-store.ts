@@ -143,9 +143,13 @@ const silent: StoreListener = {
 
 function interruptibleDirectory(directory: LockDirectory, line: StoreLine): LockDirectory {
   return {
-    async label(key, token, label) {
+    async label(key, token, label, forMs) {
       assertUp(line);
-      await directory.label(key, token, label);
+      await directory.label(key, token, label, forMs);
+    },
+    async unlabel(key) {
+      assertUp(line);
+      await directory.unlabel(key);
     },
     async inspect(key) {
       assertUp(line);

@@ -528,7 +528,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal(await b.store.directory.inspect(key), undefined);
     const held = await a.acquired();
     await b.queued();
-    await a.store.directory.label(key, held.token, 'a job');
+    await a.store.directory.label(key, held.token, 'a job', 10_000);
     const record = await b.store.directory.inspect(key);
     deepEqual([record?.value, record?.waiters, record?.label], [held.token, 1, 'a job']);
     const found: string[] = [];

@@ -190,12 +190,28 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (!this.#isGoodFor(hold.options)) this.#renewNow();
   }
 
-  /** Writes the label once for each lease, and again only if the next call has another one. */
+  /** Writes the label once for each lease and renewal, and again only if the next call has another one. */
   #show(label: string): void {
     if (label === this.#label) return;
     this.#label = label;
+    this.#writeLabel();
+  }
+
+  /** The label lasts as long as the lease. */
+  #writeLabel(): void {
+    if (this.#label === undefined) return;
     const { directory } = this.#parts.store;
-    void directory.label(this.key, this.#grant.token, label).catch(() => {}); // only people miss it
+    const leftMs = Math.ceil(this.#deadline.at - this.#parts.clock.now());
+    const forMs = Math.max(this.#leaseMs, leftMs);
+    const written = directory.label(this.key, this.#grant.token, this.#label, forMs);
+    void written.catch(() => {}); // only people miss it
+  }
+
+  /** Before the release is sent: the next holder may have a label of its own. */
+  #removeLabel(): void {
+    if (this.#label === undefined) return;
+    const { directory } = this.#parts.store;
+    void directory.unlabel(this.key).catch(() => {}); // it also ends by itself
   }
 
   /** Renews before a call gets it. No call holds it meanwhile, so the store's answer decides, not our deadline. */
@@ -263,6 +279,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** @param keepMs the key stays taken for this long, by nobody @returns whether the lease was ours until now */
   release(keepMs = 0): Promise<boolean> {
     this.#end();
+    this.#removeLabel();
     const released = this.#ending.release(this.#numbers.toReport, this.#longestEnd, keepMs);
     this.#user.over(this); // calls that came meanwhile ask again, behind the release
     return released;
@@ -271,6 +288,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Hands it over to the next in the store's queue, and asks again. @returns whether the lease was ours until now */
   requeue(leaseMs: number): Promise<boolean> {
     this.#end();
+    this.#removeLabel();
     const next = this.#user.askAgain(this, leaseMs);
     return this.#ending.requeue(next, this.#numbers.toReport, this.#longestEnd);
   }
@@ -316,6 +334,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#deadline.renewed(sentAt, leaseMs);
     this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
+    this.#writeLabel();
     // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key was stolen.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;

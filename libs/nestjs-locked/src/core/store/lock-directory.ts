@@ -21,8 +21,10 @@ export interface LockRecord {
 
 /** Tells who holds what, for operators. Its methods reject with LockStoreError: here nobody needs a quick answer. */
 export interface LockDirectory {
-  /** Notes what the holder of this token calls itself. */
-  label(key: string, token: string, label: string): Promise<void>;
+  /** Notes for this long, in milliseconds, what the holder of this token calls itself. */
+  label(key: string, token: string, label: string, forMs: number): Promise<void>;
+  /** The holder is about to release the key, and nobody has it after that with this label. */
+  unlabel(key: string): Promise<void>;
   /** @returns undefined if nobody holds it */
   inspect(key: string): Promise<LockRecord | undefined>;
   /**
