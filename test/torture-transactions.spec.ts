@@ -5,7 +5,11 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkBooks } from '../apps/torture/src/transactions/book-checker.js';
-import type { SaleEntry, SaleRow } from '../apps/torture/src/transactions/sales-history.js';
+import type {
+  AuditRow,
+  SaleEntry,
+  SaleRow,
+} from '../apps/torture/src/transactions/sales-history.js';
 import { afterTest } from './support/after-test.js';
 import { endWithTests } from './support/end-with-tests.js';
 import { eventually } from './support/eventually.js';
@@ -64,9 +68,12 @@ function readOrEmpty(file: string): string {
   }
 }
 
+/** These find what is known to be wrong. */
+const NOT_YET = 'lost-locks,audits,cut-commits,driver-limits';
+
 describe('torture of transactions', () => {
   it('a short run is clean: written is what was acknowledged, and nothing else', async () => {
-    const torture = new Torture('--seconds', '4');
+    const torture = new Torture('--seconds', '4', '--without', NOT_YET);
     expect({ code: await torture.ended, output: torture.output }).toMatchObject({ code: 0 });
     expect(torture.output).toMatch(/\nclean\n$/);
   }, 90_000);
@@ -129,9 +136,14 @@ describe('the checker of books', () => {
     row(call, 'note', run),
     row(call, 'note', run),
   ];
-  const violations = (history: SaleEntry[], rows: SaleRow[], left?: number): string[] => {
+  const violations = (
+    history: SaleEntry[],
+    rows: SaleRow[],
+    left?: number,
+    audits: AuditRow[] = [],
+  ): string[] => {
     const sold = rows.filter(({ product }) => product === 'a').length;
-    const books = { before: { a: 100 }, after: { a: left ?? 100 - sold }, rows };
+    const books = { before: { a: 100 }, after: { a: left ?? 100 - sold }, rows, audits };
     return [...checkBooks(history, books).violations];
   };
   const acknowledged: SaleEntry = { kind: 'acknowledged', call: 'x', run: 2 };
@@ -197,6 +209,57 @@ describe('the checker of books', () => {
       ]).flat();
     expect(violations(some(2), [])).toEqual([]);
     expect(violations(some(3), [])).toEqual(['3 of 20 calls have waited for their locks in vain']);
+  });
+
+  it('sees what was written although a lock was lost before the COMMIT', () => {
+    const robbed: SaleEntry = { kind: 'robbed', call: 'x', run: 2 };
+    const text = 'x was written although it had lost a lock before its COMMIT';
+    expect(violations([asked('x'), robbed, acknowledged], whole('x', 2))).toEqual([text]);
+    expect(violations([asked('x'), robbed, refused], [])).toEqual([]);
+    // The lock of an earlier run was lost, and the call was run again.
+    expect(violations([asked('x'), { ...robbed, run: 1 }, acknowledged], whole('x', 2))).toEqual(
+      [],
+    );
+  });
+
+  it('sees audit rows that are gone, and those that were refused because of locks', () => {
+    const audited: SaleEntry = { kind: 'audited', call: 'x', run: 2 };
+    const history = [asked('x'), audited, refused];
+    expect(violations(history, [])).toEqual([
+      'the audit row of x was acknowledged, and is not written',
+    ]);
+    expect(violations(history, [], 100, [{ call: 'x', run: 2 }])).toEqual([]);
+    const unaudited: SaleEntry = {
+      kind: 'unaudited',
+      call: 'x',
+      run: 2,
+      why: 'LOCK_IN_TRANSACTION',
+    };
+    expect(violations([asked('x'), unaudited, refused], [])).toEqual([
+      'the audit row of x, which asks for no lock, was refused: LOCK_IN_TRANSACTION',
+    ]);
+  });
+
+  it('sees a COMMIT without an answer that nobody gives up', () => {
+    const committing = (ms: number): SaleEntry => ({ kind: 'committing', call: 'x', ms });
+    expect(violations([asked('x'), committing(7_000), unknown], [])).toEqual([]);
+    expect(violations([asked('x'), committing(9_000), unknown], [])).toEqual([
+      'the COMMIT of x was not given up for 9000 ms',
+    ]);
+  });
+
+  it('sees a way to sell that never sells anything', () => {
+    const failing = (n: number): SaleEntry[] => [
+      { kind: 'asked', call: `${n}`, pieces: {}, style: 'hooks' },
+      { ...refused, call: `${n}` },
+    ];
+    const many = Array.from({ length: 10 }, (_, n) => failing(n)).flat();
+    expect(violations(many, [])).toEqual(['no call of the style hooks has sold anything']);
+    const sold: SaleEntry[] = [
+      { kind: 'asked', call: 'x', pieces: {}, style: 'hooks' },
+      { ...acknowledged, call: 'x' },
+    ];
+    expect(violations([...many, ...sold], [])).toEqual([]);
   });
 
   it('sees rows of calls that nobody has made', () => {

@@ -1,4 +1,5 @@
-import type { Pieces, SaleEntry, SaleRow } from './sales-history.js';
+import type { AuditRow, Pieces, SaleEnd, SaleEntry, SaleRow } from './sales-history.js';
+import { LEASE_MS } from './sales-task.js';
 
 export interface Books {
   /** How many pieces of each product there were at the beginning. */
@@ -6,6 +7,7 @@ export interface Books {
   /** What is left of them. */
   readonly after: Pieces;
   readonly rows: readonly SaleRow[];
+  readonly audits: readonly AuditRow[];
 }
 
 export interface BookVerdict {
@@ -14,7 +16,15 @@ export interface BookVerdict {
   readonly unknown: number;
   /** Calls that failed, or during which the process was killed, by reason. */
   readonly refused: Readonly<Record<string, number>>;
+  /** How many calls sold in each way, and what else has happened. A case that never happened proves nothing. */
+  readonly happened: Readonly<Record<string, number>>;
 }
+
+/** A way to sell in which this many calls were made must have sold something. */
+const CALLS_OF_A_STYLE = 10;
+
+/** A COMMIT without an answer is given up at the end of the lease. */
+const COMMIT_LIMIT_MS = LEASE_MS + 3_000;
 
 /** A share of all calls. A lease that nobody releases makes some of them wait for as long as they are willing to. */
 const MOST_IN_VAIN = 0.1;
@@ -27,11 +37,11 @@ const MOST_IN_VAIN = 0.1;
 export function checkBooks(history: readonly SaleEntry[], books: Books): BookVerdict {
   const calls: string[] = [];
   const asked = new Map<string, Pieces>();
-  const ends = new Map<string, Exclude<SaleEntry, { kind: 'asked' }>>();
+  const ends = new Map<string, SaleEnd>();
   const refused: Record<string, number> = {};
   for (const entry of history) {
     if (entry.kind === 'asked') asked.set(entry.call, entry.pieces);
-    else ends.set(entry.call, entry);
+    else if (isEnd(entry)) ends.set(entry.call, entry);
     if (entry.kind === 'refused') refused[entry.why] = (refused[entry.why] ?? 0) + 1;
   }
 
@@ -62,19 +72,76 @@ export function checkBooks(history: readonly SaleEntry[], books: Books): BookVer
   if (inVain > asked.size * MOST_IN_VAIN) {
     violations.push(`${inVain} of ${asked.size} calls have waited for their locks in vain`);
   }
+  const happened = countBy(history.filter(isCounted), nameOf(ends));
+  violations.push(
+    ...history.flatMap((entry) => violationOf(entry, books)),
+    ...unsoldStyles(history, happened),
+  );
   const kinds = countBy([...asked.keys()], (call) => ends.get(call)?.kind ?? 'killed');
   return {
     violations: [...violations, ...calls],
     acknowledged: kinds.get('acknowledged') ?? 0,
     unknown: (kinds.get('unknown') ?? 0) + (kinds.get('killed') ?? 0),
     refused,
+    happened: Object.fromEntries(happened),
   };
+}
+
+function isEnd(entry: SaleEntry): entry is SaleEnd {
+  return ['acknowledged', 'refused', 'unknown'].includes(entry.kind);
+}
+
+function isCounted({ kind }: SaleEntry): boolean {
+  return ['asked', 'robbed', 'audited', 'unaudited'].includes(kind);
+}
+
+function nameOf(ends: ReadonlyMap<string, SaleEnd>): (entry: SaleEntry) => string {
+  return (entry) => {
+    if (entry.kind !== 'asked') return entry.kind;
+    const isSold = ends.get(entry.call)?.kind === 'acknowledged';
+    return `${entry.style}${isSold ? '' : ', not sold'}`;
+  };
+}
+
+/** What is wrong with one event, whatever became of its call. */
+function violationOf(entry: SaleEntry, { rows, audits }: Books): string[] {
+  const { call } = entry;
+  const isOfRun = (run: number) => (row: AuditRow) => row.call === call && row.run === run;
+  switch (entry.kind) {
+    case 'robbed':
+      if (!rows.some((row) => !row.late && isOfRun(entry.run)(row))) return [];
+      return [`${call} was written although it had lost a lock before its COMMIT`];
+    case 'audited':
+      if (audits.some(isOfRun(entry.run))) return [];
+      return [`the audit row of ${call} was acknowledged, and is not written`];
+    case 'unaudited':
+      return [`the audit row of ${call}, which asks for no lock, was refused: ${entry.why}`];
+    case 'committing':
+      if (entry.ms <= COMMIT_LIMIT_MS) return [];
+      return [`the COMMIT of ${call} was not given up for ${entry.ms} ms`];
+    case 'asked':
+    case 'acknowledged':
+    case 'refused':
+    case 'unknown':
+      return []; // compared with the rows of the call
+  }
+}
+
+function unsoldStyles(
+  history: readonly SaleEntry[],
+  happened: ReadonlyMap<string, number>,
+): string[] {
+  const styles = new Set(history.flatMap((e) => (e.kind === 'asked' ? (e.style ?? []) : [])));
+  return [...styles]
+    .filter((style) => !happened.has(style))
+    .filter((style) => (happened.get(`${style}, not sold`) ?? 0) >= CALLS_OF_A_STYLE)
+    .map((style) => `no call of the style ${style} has sold anything`);
 }
 
 function violationsOf(
   call: string,
   pieces: Pieces,
-  end: Exclude<SaleEntry, { kind: 'asked' }> | undefined,
+  end: SaleEnd | undefined,
   rows: readonly SaleRow[],
 ): string[] {
   const runs = new Set(rows.map(({ run }) => run));

@@ -1,11 +1,22 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { LockError, type LockOptions, type LockService } from 'nestjs-locked';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { SeededRandom } from '../seeded-random.js';
 import type { BrokenRule } from './broken-rule.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
+import type { SaleEntry } from './sales-history.js';
 import type { InTransaction, Runs, Transactions } from './transactions.js';
+
+/** Refusals that blame a lock although none was asked for. */
+const REFUSALS = new Set(['LOCK_IN_TRANSACTION', 'LOCK_CONFIG_INVALID']);
+/** By then a process has heard that one of its locks was taken away. */
+const TOLD_MS = 300;
+const TURN_MS = 50;
+/** A COMMIT that takes longer is written down. */
+const SLOW_COMMIT_MS = 1_000;
+/** So much longer than the driver waits that it does not wait for the ROLLBACK behind it either. */
+const SLOW_S = 2.5;
 
 /** Runs work outside every transaction. */
 const OUTSIDE = AsyncLocalStorage.snapshot();
@@ -17,6 +28,8 @@ export interface Shop {
   readonly billing: LockService;
   readonly random: SeededRandom;
   readonly broken: readonly BrokenRule[];
+  readonly note: (entry: SaleEntry) => void;
+  readonly fence: boolean;
 }
 
 /** One call of the application: sells a piece of each of its products in one transaction. */
@@ -25,6 +38,9 @@ export class SaleCall {
   readonly #call: string;
   readonly #plan: SalePlan;
   #run = 0;
+  #hasReturned = false;
+  #commitTurns = 0;
+  #ticking: NodeJS.Timeout | undefined;
 
   constructor(shop: Shop, call: string, plan: SalePlan) {
     this.#shop = shop;
@@ -37,8 +53,14 @@ export class SaleCall {
     return this.#run;
   }
 
+  /** Whether its body came to its end, so that it was to be committed. */
+  get wasToCommit(): boolean {
+    return this.#hasReturned;
+  }
+
   async make(): Promise<void> {
-    if (this.#plan.style !== 'outside') return this.#transaction();
+    const { style } = this.#plan;
+    if (style !== 'outside' && style !== 'fixed') return this.#transaction();
     const { plain, billing, random } = this.#shop;
     // From the outside to the inside, in the order of restarts: by the prefixes of the keys, and no prefix comes first.
     const fromInside = [
@@ -61,12 +83,85 @@ export class SaleCall {
 
   #lockingAll<T>(locks: LockService, name: string, work: () => Promise<T>): Promise<T> {
     const products = this.#plan.products.filter((product) => product.startsWith(name));
-    return products.length === 0 ? work() : locks.withLock(products, work);
+    const options = this.#plan.style === 'fixed' ? { renew: false } : {};
+    return products.length === 0 ? work() : locks.withLock(products, options, work);
   }
 
   async #transaction(): Promise<void> {
     const { application, transactions } = this.#shop;
-    await transactions.run(application, this.#plan.isolation, (tx) => this.#body(tx, ++this.#run));
+    const { isolation, losesLock } = this.#plan;
+    let inBody = AsyncLocalStorage.snapshot();
+    const body = async (tx: InTransaction): Promise<void> => {
+      inBody = AsyncLocalStorage.snapshot();
+      this.#hasReturned = false;
+      const run = ++this.#run;
+      await this.#body(tx, run);
+      this.#hasReturned = true;
+      this.#watchCommit();
+    };
+    const hooks = {
+      beforeCommit: async () => {
+        if (losesLock === 'before the COMMIT') await this.#loseLock(true);
+      },
+      afterCommit: async () => {
+        if (losesLock === 'after the COMMIT') await this.#loseLock(false);
+      },
+    };
+    try {
+      await transactions.run(application, isolation, body, hooks);
+    } catch (error) {
+      // Code of the transaction that goes on when it has failed, as a listener does.
+      if (this.#plan.audits === 'after a failure') await inBody(() => this.#audit(this.#run));
+      throw error;
+    } finally {
+      this.#endCommit();
+    }
+  }
+
+  /** Somebody takes one of its locks away, and its process is told. */
+  async #loseLock(isBeforeCommit: boolean): Promise<void> {
+    const [product] = this.#plan.products;
+    if (product === undefined) return;
+    const { note } = this.#shop;
+    const wasTaken = await this.#locksOf(product).forceRelease(product);
+    await sleep(TOLD_MS);
+    // If the process was stopped meanwhile, what it was told is read now.
+    await nextTurn();
+    await nextTurn();
+    if (wasTaken && isBeforeCommit) note({ kind: 'robbed', call: this.#call, run: this.#run });
+  }
+
+  /** Asks for no lock, so that no lock may refuse it. Only the fence may, inside of a transaction that it guards. */
+  async #audit(run: number): Promise<void> {
+    const { application, transactions, note, fence } = this.#shop;
+    const call = this.#call;
+    try {
+      await transactions.alone(application, async (tx) => {
+        await tx.query('INSERT INTO audit VALUES ($1, $2)', [call, run]);
+      });
+      note({ kind: 'audited', call, run });
+    } catch (error) {
+      const code = error instanceof LockError ? error.code : '';
+      const isExcused = fence && this.#plan.audits === 'in the body';
+      if (REFUSALS.has(code) && !isExcused) note({ kind: 'unaudited', call, run, why: code });
+    }
+  }
+
+  /** Counts turns of the event loop, so that a process that is stopped is not thought to have waited. */
+  #watchCommit(): void {
+    clearInterval(this.#ticking);
+    this.#commitTurns = 0;
+    this.#ticking = setInterval(() => this.#commitTurns++, TURN_MS);
+  }
+
+  #endCommit(): void {
+    clearInterval(this.#ticking);
+    const ms = this.#commitTurns * TURN_MS;
+    if (ms > SLOW_COMMIT_MS) this.#shop.note({ kind: 'committing', call: this.#call, ms });
+  }
+
+  #locksOf(product: string): LockService {
+    return product.startsWith('billing') ? this.#shop.billing : this.#shop.plain;
   }
 
   async #body(given: InTransaction, run: number): Promise<void> {
@@ -77,14 +172,24 @@ export class SaleCall {
       for (const product of products) known.set(product, await read(tx.found(), product));
     }
     if (leavesWork) this.#leaveWork(tx, run);
+    if (this.#plan.audits === 'in the body') await this.#audit(run);
     const sell = (product: string): Promise<void> =>
       this.#sell(() => tx.found(), run, product, known.get(product));
     switch (style) {
       case 'outside':
+      case 'fixed':
         for (const product of products) await sell(product);
         break;
       case 'inside':
         for (const product of products) await this.#locking(product, () => sell(product));
+        break;
+      case 'several':
+        await this.#lockingTogether(async () => {
+          for (const product of products) await sell(product);
+        });
+        break;
+      case 'unlocked':
+        for (let n = 0; n < this.#plan.notes; n++) await this.#write(tx.found(), run, NOTE);
         break;
       case 'nested':
         await this.#nested(products, sell);
@@ -101,7 +206,24 @@ export class SaleCall {
           });
         }
     }
+    if (this.#plan.isSlow) await tx.found().query('SELECT pg_sleep($1)', [SLOW_S]);
+    if (this.#plan.losesLock === 'in the body') await this.#loseLock(true);
     if (fails) throw new MeantToFail();
+  }
+
+  /** All products of each lock service at once. */
+  async #lockingTogether(work: () => Promise<void>): Promise<void> {
+    const { billing, plain } = this.#shop;
+    const all = [
+      { locks: plain, name: 'plain' },
+      { locks: billing, name: 'billing' },
+    ].reduce(
+      (inner, { locks, name }) =>
+        () =>
+          this.#lockingAll(locks, name, inner),
+      work,
+    );
+    await this.#unlessSwallowed(all);
   }
 
   async #nested(products: readonly string[], sell: (product: string) => Promise<void>) {
@@ -143,11 +265,15 @@ export class SaleCall {
     work: () => Promise<void>,
     options: LockOptions = {},
   ): Promise<void> {
-    const { plain, billing } = this.#shop;
-    const locks = product.startsWith('billing') ? billing : plain;
+    const inside = this.#isBroken('inside') ? { insideTransaction: 'join' as const } : {};
+    await this.#unlessSwallowed(() =>
+      this.#locksOf(product).withLock(product, { ...options, ...inside }, work),
+    );
+  }
+
+  async #unlessSwallowed(work: () => Promise<void>): Promise<void> {
     try {
-      const inside = this.#isBroken('inside') ? { insideTransaction: 'join' as const } : {};
-      await locks.withLock(product, { ...options, ...inside }, work);
+      await work();
     } catch (error) {
       const isRestart = (error as Error).name === 'TransactionRestart';
       if (!this.#plan.swallows || !isRestart) throw error;

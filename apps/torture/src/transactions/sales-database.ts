@@ -2,7 +2,7 @@ import { fenceTableSql } from 'nestjs-locked/fence';
 import pg from 'pg';
 import type { Books } from './book-checker.js';
 import { PRODUCTS } from './sale-plan.js';
-import type { SaleRow } from './sales-history.js';
+import type { AuditRow, SaleRow } from './sales-history.js';
 
 const PIECES = 1_000_000;
 
@@ -17,9 +17,10 @@ export class SalesDatabase {
 
   async prepare(): Promise<void> {
     await this.#pool.query(
-      `DROP TABLE IF EXISTS stock, sales, lock_fence;
+      `DROP TABLE IF EXISTS stock, sales, audit, lock_fence;
       CREATE TABLE stock (product text PRIMARY KEY, quantity int NOT NULL);
       CREATE TABLE sales (call text NOT NULL, run int NOT NULL, product text NOT NULL, late boolean NOT NULL);
+      CREATE TABLE audit (call text NOT NULL, run int NOT NULL);
       ${fenceTableSql({ dialect: 'postgres' })}`,
     );
     for (const product of PRODUCTS) {
@@ -32,7 +33,9 @@ export class SalesDatabase {
       'SELECT product, quantity FROM stock',
     );
     const rows = await this.#pool.query<SaleRow>('SELECT call, run, product, late FROM sales');
+    const audits = await this.#pool.query<AuditRow>('SELECT call, run FROM audit');
     return {
+      audits: audits.rows,
       before: Object.fromEntries(PRODUCTS.map((product) => [product, PIECES])),
       after: Object.fromEntries(stock.rows.map(({ product, quantity }) => [product, quantity])),
       rows: rows.rows,

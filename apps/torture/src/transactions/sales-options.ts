@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { namesIn, wholeNumber } from '../command-line.js';
 import { BROKEN_RULES, type BrokenRule } from './broken-rule.js';
+import { SALE_FEATURES, type SaleFeature } from './sale-plan.js';
 
 export interface SalesOptions {
   readonly seed: number;
@@ -9,6 +10,8 @@ export interface SalesOptions {
   readonly processes: number;
   /** The number over all processes. */
   readonly callers: number;
+  /** What is left out, to find the cause of a violation. */
+  readonly without: ReadonlySet<SaleFeature>;
   /** What is broken on purpose, to see whether the checker notices. */
   readonly broken: readonly BrokenRule[];
 }
@@ -23,14 +26,21 @@ export function readSalesOptions(args: string[]): SalesOptions {
       seconds: { type: 'string', default: '60' },
       processes: { type: 'string', default: '3' },
       callers: { type: 'string', default: '20' },
+      without: { type: 'string', default: '' },
       break: { type: 'string', default: '' },
     },
   });
+  const broken = [...namesIn('break', values.break, BROKEN_RULES)];
   return {
     seed: wholeNumber('seed', values.seed, 0),
     seconds: wholeNumber('seconds', values.seconds, 2),
     processes: wholeNumber('processes', values.processes, 1),
     callers: wholeNumber('callers', values.callers, 1),
-    broken: [...namesIn('break', values.break, BROKEN_RULES)],
+    // One cause at a time.
+    without:
+      broken.length > 0
+        ? new Set(SALE_FEATURES)
+        : namesIn('without', values.without, SALE_FEATURES),
+    broken,
   };
 }

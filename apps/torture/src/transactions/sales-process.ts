@@ -43,14 +43,16 @@ export class SalesProcess {
     await exited;
   }
 
-  /** Lets its callers finish what they do. @throws Error if the process does not end on its own and without an error */
-  async finish(limitMs: number): Promise<void> {
+  /**
+   * Lets its callers finish what they do. @returns what is wrong with its end: it must end on its own, without an error
+   */
+  async finish(limitMs: number): Promise<string[]> {
     const exited = once(this.#child, 'exit') as Promise<[number | null]>;
     this.#child.send('finish');
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
     const [code] = await exited;
     clearTimeout(timer);
-    if (code !== 0) throw new Error(`worker ${this.name} did not end well: exit code ${code}`);
+    return code === 0 ? [] : [`worker ${this.name} did not end well: exit code ${code}`];
   }
 }
 

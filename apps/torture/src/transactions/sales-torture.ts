@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeededRandom } from '../seeded-random.js';
 import { type BookVerdict, checkBooks } from './book-checker.js';
+import { COMMIT_FAULTS, type CommitFault, DatabaseProxy } from './database-proxy.js';
+import type { SaleFeature } from './sale-plan.js';
 import { SalesDatabase } from './sales-database.js';
 import type { SaleEntry } from './sales-history.js';
 import { readSalesOptions, type SalesOptions } from './sales-options.js';
@@ -16,6 +18,13 @@ import 'reflect-metadata';
 /** A shorter phase has no time to wait until a lease ends. */
 const LONG_PHASE_MS = 15_000;
 const FINISH_MS = 60_000;
+/**
+ * The database ends a transaction whose client has gone, and lets others have its rows. The client's system gives up
+ * later than everybody else must have done so.
+ */
+const DEAD_MS = { server: LEASE_MS, client: LEASE_MS * 2.5 };
+/** The `query_timeout` of some processes. */
+const DRIVER_LIMIT_MS = 900;
 
 interface Servers {
   readonly redisUrl: string;
@@ -60,7 +69,7 @@ export async function tortureTransactions(args: string[]): Promise<number> {
 }
 
 async function phase(
-  { seed, seconds, processes, callers, broken }: SalesOptions,
+  { seed, seconds, processes, callers, broken, without }: SalesOptions,
   random: SeededRandom,
   { redisUrl, databaseUrl, folder }: Servers,
   fence: boolean,
@@ -70,6 +79,7 @@ async function phase(
   writeFileSync(history, '');
   const database = new SalesDatabase(databaseUrl);
   await database.prepare();
+  const proxy = await DatabaseProxy.start(databaseUrl, DEAD_MS);
   const workers = new Map<string, SalesProcess>();
   let started = 0;
   const start = async (): Promise<void> => {
@@ -78,11 +88,13 @@ async function phase(
       name: `${name[0]}${index}`,
       seed: random.between(0, 2 ** 31),
       redisUrl,
-      databaseUrl,
+      databaseUrl: proxy.url,
       history,
       callers: Math.ceil((callers - (index % processes)) / processes),
       fence,
       opens: index % 2 === 0 ? 'typeorm' : 'cls',
+      driverLimitMs: index % 3 === 0 && !without.has('driver-limits') ? DRIVER_LIMIT_MS : undefined,
+      without: [...without],
       broken,
     };
     workers.set(task.name, await SalesProcess.start(task));
@@ -90,8 +102,15 @@ async function phase(
   try {
     await Promise.all(Array.from({ length: processes }, start));
     const phaseMs = (seconds * 1_000) / (broken.length > 0 ? 1 : 2);
-    const faults = await disturb(phaseMs, random, { fence, database, workers, start });
-    await Promise.all([...workers.values()].map((worker) => worker.finish(FINISH_MS)));
+    const faults = await disturb(phaseMs, random, {
+      fence,
+      database,
+      proxy,
+      workers,
+      start,
+      without,
+    });
+    const ends = await Promise.all([...workers.values()].map((worker) => worker.finish(FINISH_MS)));
     workers.clear();
     const entries = readHistory(history);
     const verdict = checkBooks(entries, await database.books());
@@ -99,49 +118,62 @@ async function phase(
     console.log(
       `seed ${seed}, ${name}, ${phaseMs} ms, ${started} processes, faults ${JSON.stringify(faults)}: ` +
         `${entries.filter(({ kind }) => kind === 'asked').length} calls, ${verdict.acknowledged} acknowledged, ` +
-        `${verdict.unknown} without an answer, ${restarts(entries)} restarts, refused ${JSON.stringify(verdict.refused)}`,
+        `${verdict.unknown} without an answer, ${restarts(entries)} restarts, refused ${JSON.stringify(verdict.refused)}\n` +
+        `happened: ${JSON.stringify({ ...verdict.happened, ...proxy.happened })}`,
     );
     const left = open === 0 ? [] : [`${open} transactions are left open`];
     const idle = verdict.acknowledged === 0 ? ['nothing was sold'] : [];
-    return { ...verdict, violations: [...verdict.violations, ...left, ...idle] };
+    return { ...verdict, violations: [...verdict.violations, ...left, ...idle, ...ends.flat()] };
   } finally {
     await Promise.all([...workers.values()].map((worker) => worker.kill()));
+    await proxy.stop();
     await database.close();
   }
 }
 
+type Kind = 'backend ended' | 'worker killed' | 'worker paused' | CommitFault;
+
 interface Scene {
   readonly fence: boolean;
   readonly database: SalesDatabase;
+  readonly proxy: DatabaseProxy;
   readonly workers: Map<string, SalesProcess>;
   readonly start: () => Promise<void>;
+  readonly without: ReadonlySet<SaleFeature>;
 }
 
 /** @returns how often each thing happened */
 async function disturb(
   phaseMs: number,
   random: SeededRandom,
-  { fence, database, workers, start }: Scene,
+  { fence, database, proxy, workers, start, without }: Scene,
 ): Promise<Record<string, number>> {
   const faults: Record<string, number> = {};
   const end = performance.now() + phaseMs;
   const isLong = phaseMs >= LONG_PHASE_MS;
   // Only the fence and the time-outs protect against a holder that is paused.
-  const kinds = [
+  const kinds = (): readonly Kind[] => [
     'backend ended',
-    ...(isLong ? ['worker killed'] : []),
-    ...(isLong && fence ? ['worker paused'] : []),
+    ...(without.has('cut-commits') ? [] : [random.pick(COMMIT_FAULTS)]),
+    ...(isLong ? (['worker killed'] as const) : []),
+    ...(isLong && fence ? (['worker paused'] as const) : []),
   ];
   for (;;) {
     const leftMs = end - performance.now();
     await sleep(Math.min(Math.max(0, leftMs), random.between(200, 1_000)));
     if (performance.now() >= end) return faults;
-    const kind = random.pick(kinds);
+    const kind = random.pick(kinds());
     faults[kind] = (faults[kind] ?? 0) + 1;
     const victim = random.pick([...workers.values()]);
     switch (kind) {
       case 'backend ended':
         await database.endOneBackend().catch(() => {}); // it was our own
+        break;
+      case 'COMMIT lost':
+      case 'answer to COMMIT lost':
+      case 'COMMIT never arrives':
+      case 'answer to COMMIT never comes':
+        proxy.disturbNextCommit(kind);
         break;
       case 'worker killed':
         workers.delete(victim.name);

@@ -50,7 +50,8 @@ async function main(task: SalesTask): Promise<void> {
 
   const application = await NestFactory.createApplicationContext(Root, { logger: false });
   const { plain, billing } = application.get(Services);
-  const shop: Shop = { application, transactions, plain, billing, random, broken: task.broken };
+  const { broken, fence } = task;
+  const shop: Shop = { application, transactions, plain, billing, random, broken, note, fence };
   let running = true;
   process.on('message', () => (running = false));
   process.send?.('ready');
@@ -58,15 +59,16 @@ async function main(task: SalesTask): Promise<void> {
   const caller = async (name: string): Promise<void> => {
     for (let n = 1; running; n++) {
       const call = `${name}/${n}`;
-      const plan = drawPlan(random);
+      const plan = drawPlan(random, task.without, task.driverLimitMs !== undefined);
       const sale = new SaleCall(shop, call, plan);
-      note({ kind: 'asked', call, pieces: piecesOf(plan) });
+      note({ kind: 'asked', call, pieces: piecesOf(plan), style: plan.style });
       try {
         await sale.make();
         note({ kind: 'acknowledged', call, run: sale.run });
       } catch (error) {
-        const why = reasonOf(error);
         const { run } = sale;
+        // What failed before its end was never to be committed, whatever the driver says of it.
+        const why = reasonOf(error) ?? (sale.wasToCommit ? undefined : 'failed before its end');
         if (task.broken.includes('answer')) note({ kind: 'acknowledged', call, run });
         else if (why === undefined) note({ kind: 'unknown', call, run, why: String(error) });
         else

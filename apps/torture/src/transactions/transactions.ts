@@ -1,11 +1,12 @@
 import { type DynamicModule, type INestApplicationContext, Module } from '@nestjs/common';
-import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
+import { ClsPluginTransactional, Propagation, TransactionHost } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { currentHooks, type SaleHooks, withHooks } from './sale-hooks.js';
 import type { ISOLATIONS } from './sale-plan.js';
 import type { SalesTask } from './sales-task.js';
 
@@ -32,7 +33,10 @@ export interface Transactions {
     application: INestApplicationContext,
     isolation: (typeof ISOLATIONS)[number],
     body: (tx: InTransaction) => Promise<void>,
+    hooks: SaleHooks,
   ): Promise<void>;
+  /** A transaction of its own, on a connection of its own, wherever it is opened. */
+  alone(application: INestApplicationContext, body: (tx: Runs) => Promise<void>): Promise<void>;
   close(): Promise<unknown>;
 }
 
@@ -40,31 +44,53 @@ export function openTransactions(task: SalesTask): Promise<Transactions> {
   return task.opens === 'typeorm' ? throughTypeOrm(task) : throughCls(task);
 }
 
-async function throughTypeOrm({ databaseUrl: url, broken }: SalesTask): Promise<Transactions> {
+async function throughTypeOrm({
+  databaseUrl: url,
+  driverLimitMs,
+  broken,
+}: SalesTask): Promise<Transactions> {
   const dataSource = await new DataSource({
     type: 'postgres',
     url,
     poolSize: POOL_SIZE,
     poolErrorHandler: () => {},
+    ...(driverLimitMs !== undefined && { extra: { query_timeout: driverLimitMs } }),
   }).initialize();
   if (!broken.includes('unknown')) lockAwareDataSource(dataSource);
+  dataSource.subscribers.push({
+    beforeTransactionCommit: () => currentHooks()?.beforeCommit(),
+    afterTransactionCommit: () => currentHooks()?.afterCommit(),
+  });
   return {
     modules: [],
-    run: (_, isolation, body) =>
-      dataSource.transaction(isolation, (manager) =>
-        body({
-          given: manager,
-          bare: runs((manager.queryRunner as { databaseConnection?: unknown }).databaseConnection),
-          found: () => manager,
-        }),
+    run: (_, isolation, body, hooks) =>
+      withHooks(hooks, () =>
+        dataSource.transaction(isolation, (manager) =>
+          body({
+            given: manager,
+            bare: runs(
+              (manager.queryRunner as { databaseConnection?: unknown }).databaseConnection,
+            ),
+            found: () => manager,
+          }),
+        ),
       ),
+    alone: (_, body) => withHooks(undefined, () => dataSource.transaction(body)),
     close: () => dataSource.destroy(),
   };
 }
 
 /** Transactions as an application opens them that uses plain pg. */
-async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transactions> {
-  const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
+async function throughCls({
+  databaseUrl,
+  driverLimitMs,
+  broken,
+}: SalesTask): Promise<Transactions> {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: POOL_SIZE,
+    ...(driverLimitMs !== undefined && { query_timeout: driverLimitMs }),
+  });
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   const bare = new AsyncLocalStorage<pg.PoolClient>();
@@ -80,7 +106,9 @@ async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transacti
         await client.query(`BEGIN ISOLATION LEVEL ${isolationLevel}`);
         setTx(client);
         const result = await bare.run(client, body);
+        await currentHooks()?.beforeCommit();
         await client.query('COMMIT');
+        await currentHooks()?.afterCommit();
         return result;
       } catch (error) {
         await client.query('ROLLBACK').catch((failure: Error) => (broken = failure));
@@ -104,15 +132,24 @@ async function throughCls({ databaseUrl, broken }: SalesTask): Promise<Transacti
   const modules = [{ module: Transactional, imports: [ClsModule.forRoot({ plugins: [plugin] })] }];
   return {
     modules,
-    run: (application, isolationLevel, body) => {
+    run: (application, isolationLevel, body, hooks) => {
       const host = application.get<TransactionHost>(TransactionHost, { strict: false });
       const options = { isolationLevel } as never;
-      return host.withTransaction(options, () =>
-        body({
-          given: runs(host.tx),
-          bare: runs(bare.getStore()),
-          found: () => runs(host.tx),
-        }),
+      return withHooks(hooks, () =>
+        host.withTransaction(options, () =>
+          body({
+            given: runs(host.tx),
+            bare: runs(bare.getStore()),
+            found: () => runs(host.tx),
+          }),
+        ),
+      );
+    },
+    alone: (application, body) => {
+      const host = application.get<TransactionHost>(TransactionHost, { strict: false });
+      const options = { isolationLevel: 'READ COMMITTED' } as never;
+      return withHooks(undefined, () =>
+        host.withTransaction(Propagation.RequiresNew, options, () => body(runs(host.tx))),
       );
     },
     close: () => pool.end(),
