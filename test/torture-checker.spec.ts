@@ -389,8 +389,21 @@ describe('the checker of torture: what trouble with one of several masters excus
     const stalled = (ms: number): Entry => {
       return { kind: 'stalled', at: 700, since: 700 - ms, process: 'a' };
     };
-    expect(violations(lost, stalled(500))).toEqual([]);
-    expect(violations(lost, stalled(40))).toEqual([
+    expect(violations(lost, stalled(600))).toEqual([]);
+    // It is renewed when a third is over, and the answer has come while the process stood still.
+    for (const ms of [40, 400]) {
+      expect(violations(lost, stalled(ms))).toEqual([
+        expect.stringMatching(/which nothing explains/),
+      ]);
+    }
+  });
+
+  it('a lease that is lost on a slow link: only one that is too short for it', () => {
+    const lost = [...hold('a/1', 10, 900, { validUntil: 850 }), lose('a/1', 850, 'expired')];
+    const slow = (keepsLeasesFromMs: number): Entry =>
+      fault(100, 800, { disturbs: 'all', keepsLeasesFromMs });
+    expect(violations(lost, slow(1_001))).toEqual([]);
+    expect(violations(lost, slow(1_000))).toEqual([
       expect.stringMatching(/which nothing explains/),
     ]);
   });
@@ -402,6 +415,70 @@ describe('the checker of torture: what trouble with one of several masters excus
         expect.stringMatching(/^two holders of k/),
       ]);
     }
+  });
+});
+
+describe('the checker of torture: what the clocks of a process excuse', () => {
+  const suspended = fault(100, 3_000, { forgets: { process: 'a' }, notice: 'waking' });
+  const sleeper = (until: number): Entry[] => hold('a/1', 50, until, { leaseMs: 2_000 });
+
+  it('a suspend: the leases of that process, until it has noticed', () => {
+    expect(violations(suspended, sleeper(4_000), hold('b/1', 2_000, 2_010))).toEqual([]);
+    expect(violations(suspended, sleeper(4_000), hold('b/1', 3_900, 3_910))).toEqual([]);
+    expect(violations(suspended, sleeper(5_000), hold('b/1', 4_500, 4_510))).toContainEqual(
+      expect.stringMatching(/^two holders of k/),
+    );
+  });
+
+  it('a suspend: not the leases of another process, and not a later one', () => {
+    const awake = hold('c/1', 50, 2_500);
+    expect(violations(suspended, awake, hold('b/1', 2_000, 2_010))).toContainEqual(
+      expect.stringMatching(/^two holders of k/),
+    );
+    const later = hold('a/2', 3_200, 3_900);
+    expect(violations(suspended, later, hold('b/1', 3_500, 3_510))).toContainEqual(
+      expect.stringMatching(/^two holders of k/),
+    );
+  });
+
+  it('a suspend: a fixed lease and maxHoldMs, which are over when they are over for the process', () => {
+    const fixed = { renew: false, leaseMs: 1_000, remainingMs: 1_000, validUntil: 3_900 };
+    const long = hold('a/1', 50, 3_900, fixed);
+    expect(violations(suspended, long)).toEqual([]);
+    expect(violations(long)).toEqual([expect.stringMatching(/its fixed lease is 1000/)]);
+  });
+
+  it('a step of the wall clock: nothing', () => {
+    const step = fault(100, 110, { name: 'clock of a worker stepped' });
+    const lost = [...hold('a/1', 10, 900, { validUntil: 850 }), lose('a/1', 850, 'expired')];
+    expect(violations(step, lost)).toEqual([expect.stringMatching(/which nothing explains/)]);
+  });
+});
+
+describe('the checker of torture: the time that is excused', () => {
+  it('is counted by fault and key, from the fault until everything goes on as before', () => {
+    const paused = fault(100, 200, { name: 'paused', disturbs: { serverOf: ['a'] } });
+    const deleted = fault(300, 300, {
+      name: 'deleted',
+      disturbs: { key: 'b' },
+      healingMs: 1_000,
+    });
+    const calls = ['a', 'b', 'w1'].flatMap((key, n) =>
+      hold(`${n}/1`, 10, 10_000, { tokens: { [key]: 1 } }),
+    );
+    const { excusedTime } = check([paused, deleted, calls].flat(), LIMITS);
+    expect(excusedTime).toMatchObject({
+      byCause: { paused: { a: 3_600 }, deleted: { b: 1_000 } },
+      byKey: { a: 3_600, b: 1_000, w1: 0 },
+    });
+  });
+
+  it('is told of holders that were beside each other, as well', () => {
+    const { excusedOverlaps } = check(
+      [wipe(40, 60), hold('a/1', 10, 90), hold('b/1', 70, 200)].flat(),
+      LIMITS,
+    );
+    expect(excusedOverlaps).toEqual({ k: 20 });
   });
 });
 
@@ -647,6 +724,14 @@ describe('the checker of torture: answers', () => {
     const busy = hold('c/1', 400, 600, { tokens: { m: 1 } });
     expect(violations(tried, several, busy)).toEqual([
       expect.stringMatching(/^a\/1 .* was refused as busy although nobody had it/),
+    ]);
+  });
+
+  it('of a store that failed: not because the process itself stood still', () => {
+    const failed = [ask('a/1', 10, { waitMs: 0 }), refuse('a/1', 1_500, 'LOCK_STORE_FAILED')];
+    const stalled: Entry = { kind: 'stalled', at: 1_490, since: 20, process: 'a' };
+    expect(violations(failed, stalled)).toEqual([
+      expect.stringMatching(/failed although Redis was well/),
     ]);
   });
 

@@ -3,11 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { check, type Verdict, type Violation } from './checker/check.js';
 import { MAIN_PROCESS } from './checker/disturbances.js';
+import type { KeyTimes } from './checker/excused-time.js';
 import { Crew } from './crew.js';
 import { runFaults } from './fault-streams.js';
 import type { Scene } from './faults/fault.js';
 import { HistoryFile } from './history/history-file.js';
 import { monotonicMs } from './history/monotonic-ms.js';
+import { CROWD_KEYS, STEADY_KEYS } from './keys.js';
 import type { TortureOptions } from './options.js';
 import { watchPulse } from './pulse.js';
 import { residue } from './residue.js';
@@ -36,9 +38,10 @@ export async function torture(options: TortureOptions): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'torture-'));
   const history = new HistoryFile(join(folder, 'history.jsonl'));
   const stage = await startStage(options.stage, random, folder, history);
-  const stopHeartbeat = watchHeartbeat((since, at) =>
-    history.append({ kind: 'stalled', at, since, process: MAIN_PROCESS }),
-  );
+  // Only the proxy is in this process. Servers that are reached without it do not stand still with it.
+  const stopHeartbeat = watchHeartbeat((since, at) => {
+    if ('proxy' in stage) history.append({ kind: 'stalled', at, since, process: MAIN_PROCESS });
+  });
   const stopPulse = watchPulse(stage, history);
   const crew = new Crew({
     random,
@@ -100,6 +103,33 @@ function print(verdict: Verdict, faults: Record<string, number>): void {
   console.log(
     `${attempts} attempts, ${holds} holds, ${excused} of them excused (${share.toFixed(1)} %), longest wait ${longestWaitMs} ms`,
   );
+  printExcusedTime(verdict);
+}
+
+/** How much of the run was not judged, and why. Of the keys of crowds, which are many, the worst. */
+function printExcusedTime({
+  excusedTime: { runMs, byCause, byKey },
+  excusedOverlaps,
+}: Verdict): void {
+  console.log(`waits excused, in ms of ${runMs.toFixed(0)}:`);
+  for (const [cause, times] of Object.entries(byCause)) console.log(`  ${cause}: ${listed(times)}`);
+  console.log(`  all together: ${listed(byKey)}`);
+  if (Object.keys(excusedOverlaps).length > 0) {
+    console.log(`two holders excused, in ms: ${listed(excusedOverlaps)}`);
+  }
+}
+
+/** Keys with the same time stand together. */
+function listed(times: KeyTimes): string {
+  const crowd = Math.max(0, ...CROWD_KEYS.map((key) => times[key] ?? 0));
+  const byMs = new Map<number, string[]>();
+  for (const [key, ms = 0] of [
+    ...STEADY_KEYS.map((key) => [key, times[key]] as const),
+    ['crowd', crowd] as const,
+  ]) {
+    if (ms > 0) byMs.set(ms, [...(byMs.get(ms) ?? []), key]);
+  }
+  return [...byMs].map(([ms, keys]) => `${keys.join(' ')} ${ms}`).join(', ');
 }
 
 /** Some violations of each rule, because one cause often breaks one rule many times. */

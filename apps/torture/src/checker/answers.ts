@@ -70,10 +70,11 @@ function wrongRefusal(
       }
       return `${what} was aborted although neither its signal nor its application ended it`;
     case 'LOCK_STORE_FAILED': {
-      const stalled = { from: call.askedAt - AT_ONCE_MS, until: at };
-      const isExplained =
-        disturbances.wasRedisUnwell({ from: at - AT_ONCE_MS, until: at }, call.keys) ||
-        disturbances.stalledMs(call.process, stalled) > 0;
+      // That the process itself stood still explains nothing: the answer has come meanwhile.
+      const isExplained = disturbances.wasRedisUnwell(
+        { from: at - AT_ONCE_MS, until: at },
+        call.keys,
+      );
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;
       if (disturbances.wasAwayFor(FAIL_FAST_MS, at, call.keys)) return undefined;

@@ -2,6 +2,7 @@ import type { Entry } from '../history/entry.js';
 import { answerViolations } from './answers.js';
 import { settledAt } from './call.js';
 import { exclusionViolations, sharingViolations } from './exclusion.js';
+import { type ExcusedTime, excusedTime, type KeyTimes } from './excused-time.js';
 import { factsOf } from './facts.js';
 import { type ProcessLimits, processViolations } from './processes.js';
 import type { Section } from './section.js';
@@ -35,6 +36,9 @@ export interface Verdict {
   /** How many calls of each kind held their keys. */
   readonly kinds: Readonly<Record<string, number>>;
   readonly longestWaitMs: number;
+  /** How long two holders of a key were excused for being there at the same time, by key. */
+  readonly excusedOverlaps: KeyTimes;
+  readonly excusedTime: ExcusedTime;
 }
 
 /** Reads a history and reports everything in it that no lock may do. Each rule has a file. */
@@ -42,10 +46,11 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
   const facts = factsOf(history);
   const calls = [...facts.calls.values()];
   const excused = new Set<Section>();
+  const overlaps: Record<string, number> = {};
   const violations = [
-    ...of('exclusion', exclusionViolations(facts, { excused })),
+    ...of('exclusion', exclusionViolations(facts, { excused, overlaps })),
     ...of('sharing', sharingViolations(facts)),
-    ...of('tokens', tokenViolations(facts, { excused })),
+    ...of('tokens', tokenViolations(facts, excused)),
     ...of('terms', termViolations(facts)),
     ...of('answers', answerViolations(facts)),
     ...of('processes', processViolations(facts, limits)),
@@ -66,6 +71,8 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
     lost: countBy(calls.flatMap(({ lost }) => lost?.reason ?? [])),
     refused: countBy(calls.flatMap(({ refused }) => refused?.code ?? [])),
     kinds: countBy(calls.flatMap(({ held, what }) => (held === undefined ? [] : what))),
+    excusedOverlaps: overlaps,
+    excusedTime: excusedTime(facts),
     longestWaitMs: Math.round(
       Math.max(0, ...calls.map((call) => (settledAt(call) ?? call.askedAt) - call.askedAt)),
     ),

@@ -22,16 +22,28 @@ const ACCEPTANCE_MS = 1_500;
 /** Nobody hears what the proxy, which runs in this process, does not pass on. */
 export const MAIN_PROCESS = 'main';
 
+const CLOSING = 'an application closed';
+
 /** Redis took long to answer, because of a fault or because of the machine. */
 export const SLOW_PULSE = 'redis was slow';
 
-/** A time at which a server, or the way to it, was in trouble. */
-interface Trouble extends Interval {
-  /** The keys that the server has. */
-  readonly keys: 'all' | readonly string[];
-  /** Leases can be renewed all the same. */
-  readonly keepsLeases: boolean;
+/** What is excused, and by what. */
+interface Excuse extends Interval {
+  /** The name of a fault, or of what happened to a process. */
+  readonly cause: string;
 }
+
+/** A time at which a server, or the way to it, was in trouble. */
+interface Trouble extends Excuse {
+  /** The keys that the server has. */
+  readonly keys: 'all' | ReadonlySet<string>;
+  /** Leases at least this long can be renewed all the same. */
+  readonly keepsLeasesFromMs: number;
+}
+
+/** The shortest lease of a run. */
+const ALL_LEASES = 0;
+const NO_LEASES = Infinity;
 
 /** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
@@ -41,10 +53,16 @@ export class Disturbances {
   readonly #untilHealed: Trouble[] = [];
   readonly #stalls = new Map<string, Interval[]>();
   /** For each key, the times until everything about it goes on as before. */
-  readonly #keys = new Map<string, Interval[]>();
+  readonly #keys = new Map<string, Excuse[]>();
+  readonly #suspends: readonly (Interval & { readonly process: string })[];
 
   constructor(history: readonly Entry[], calls: Iterable<Call>) {
     this.faults = history.filter((entry) => entry.kind === 'fault');
+    this.#suspends = this.faults.flatMap(({ at: from, until, forgets }) =>
+      typeof forgets === 'object' && 'process' in forgets
+        ? { from, until, process: forgets.process }
+        : [],
+    );
     for (const fault of this.faults) this.#addFault(fault);
     const byProcess = groupByProcess(calls);
     for (const entry of history) {
@@ -55,12 +73,13 @@ export class Disturbances {
       if (entry.kind === 'stalled') {
         const isLong = entry.at - entry.since >= ACCEPTANCE_MS / 3;
         const healingMs = isLong ? ACCEPTANCE_MS : HICCUP_MS;
-        this.#addKeys(own, entry.since, entry.at, () => healingMs);
+        this.#addKeys('a worker stood still', own, entry.since, entry.at, () => healingMs);
       } else if (entry.kind === 'killed' || entry.kind === 'exited') {
-        this.#addKeys(own, entry.at, entry.at, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
+        const healingMs = ({ leaseMs }: Call): number => leaseMs + ACCEPTANCE_MS;
+        this.#addKeys('a worker ended', own, entry.at, entry.at, healingMs);
       } else if (entry.kind === 'closing') {
         const until = entry.at + entry.shutdownMs;
-        this.#addKeys(own, entry.at, until, () => ACCEPTANCE_MS);
+        this.#addKeys(CLOSING, own, entry.at, until, () => ACCEPTANCE_MS);
         this.#addLeftBehind(own, { from: entry.at, until });
       }
     }
@@ -78,10 +97,13 @@ export class Disturbances {
     );
   }
 
-  /** The same, if the trouble was of a kind in which leases cannot be renewed. */
-  couldNotRenew(interval: Interval, key: string): boolean {
+  /** The same, if the trouble was of a kind in which leases of this length cannot be renewed. */
+  couldNotRenew(interval: Interval, key: string, leaseMs: number): boolean {
     return this.#untilHealed.some(
-      (trouble) => !trouble.keepsLeases && concerns(trouble, [key]) && overlaps(trouble, interval),
+      (trouble) =>
+        leaseMs < trouble.keepsLeasesFromMs &&
+        concerns(trouble, [key]) &&
+        overlaps(trouble, interval),
     );
   }
 
@@ -94,7 +116,7 @@ export class Disturbances {
   }
 
   /** How long, in the interval, the server of one of the keys was in trouble or the process did nothing. */
-  hinderedMs(process: string, interval: Interval, keys: Trouble['keys']): number {
+  hinderedMs(process: string, interval: Interval, keys: 'all' | readonly string[]): number {
     const redis = this.#redis.filter((trouble) => concerns(trouble, keys));
     return coveredMs(interval, [...redis, ...this.#stallsOf(process)]);
   }
@@ -104,6 +126,26 @@ export class Disturbances {
     return coveredMs(interval, this.#stallsOf(process));
   }
 
+  /** How long, in the interval, the process was suspended, so that its own clock stood still. */
+  suspendedMs(process: string, interval: Interval): number {
+    return coveredMs(
+      interval,
+      this.#suspends.filter((suspend) => suspend.process === process),
+    );
+  }
+
+  /** The times at which waits for the key are excused, by what excuses them. */
+  excusesOf(key: string): ReadonlyMap<string, readonly Interval[]> {
+    const byCause = new Map<string, Interval[]>();
+    const ofServer = this.#untilHealed.filter((trouble) => concerns(trouble, [key]));
+    for (const { cause, from, until } of [...ofServer, ...(this.#keys.get(key) ?? [])]) {
+      const intervals = byCause.get(cause) ?? [];
+      byCause.set(cause, intervals);
+      intervals.push({ from, until });
+    }
+    return byCause;
+  }
+
   /** Whether something was done then, or shortly before, that delays the waiters for the key. */
   isKeyDisturbed(key: string, at: number): boolean {
     const instant = { from: at, until: at };
@@ -111,21 +153,23 @@ export class Disturbances {
     return this.#keys.get(key)?.some((trouble) => overlaps(trouble, instant)) ?? false;
   }
 
-  #addFault({ name, at: from, until, disturbs, forgets, ...more }: Fault): void {
-    if (typeof forgets === 'object' && 'unknownTo' in forgets) this.#addKnown(from, forgets);
+  #addFault({ name: cause, at: from, until, disturbs, forgets, ...more }: Fault): void {
+    if (typeof forgets === 'object' && 'unknownTo' in forgets) {
+      this.#addKnown(cause, from, forgets);
+    }
     if (disturbs === 'nothing') return;
-    const usualMs = name === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
-    const { healingMs = usualMs } = more;
+    const usualMs = cause === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
+    const { healingMs = usualMs, keepsLeasesFromMs = NO_LEASES } = more;
+    const trouble = { cause, from, until, keepsLeasesFromMs };
     if (disturbs === 'all') {
-      this.#addTrouble({ from, until, keys: 'all', keepsLeases: false }, healingMs);
+      this.#addTrouble({ ...trouble, keys: 'all' }, healingMs);
     } else if ('key' in disturbs) {
-      this.#addKey(disturbs.key, from, until + healingMs);
+      this.#addKey(disturbs.key, { cause, from, until: until + healingMs });
     } else if ('slotOf' in disturbs) {
-      const { slotOf: key } = disturbs;
-      this.#addTrouble({ from, until, keys: [key], keepsLeases: true }, healingMs);
+      const keys = new Set([disturbs.slotOf]);
+      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES }, healingMs);
     } else {
-      const { serverOf: keys } = disturbs;
-      this.#addTrouble({ from, until, keys, keepsLeases: false }, healingMs);
+      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) }, healingMs);
     }
   }
 
@@ -135,15 +179,21 @@ export class Disturbances {
   }
 
   /** A replica that became master may have a lease that was given back, and then keeps the key until its end. */
-  #addKnown(from: number, { unknownTo }: Extract<Fault['forgets'], { unknownTo: unknown }>): void {
+  #addKnown(
+    cause: string,
+    from: number,
+    { unknownTo }: Extract<Fault['forgets'], { unknownTo: unknown }>,
+  ): void {
     for (const [key, lease] of Object.entries(unknownTo.leases)) {
-      if (lease !== null) this.#addKey(key, from, lease.until + ACCEPTANCE_MS);
+      if (lease !== null) this.#addKey(key, { cause, from, until: lease.until + ACCEPTANCE_MS });
     }
   }
 
   #addStall(process: string, from: number, until: number): void {
     if (process === MAIN_PROCESS) {
-      const trouble = { from, until, keys: 'all', keepsLeases: false } as const;
+      const cause = 'this program stood still';
+      const keepsLeasesFromMs = NO_LEASES;
+      const trouble = { cause, from, until, keys: 'all', keepsLeasesFromMs } as const;
       this.#addTrouble(trouble, hiccupHealingMs(until - from));
     } else {
       this.#stallsOf(process).push({ from, until });
@@ -152,6 +202,7 @@ export class Disturbances {
 
   /** The same for every key that these calls had or wanted in the interval, or whose unused lease was kept there. */
   #addKeys(
+    cause: string,
     calls: readonly Call[],
     from: number,
     until: number,
@@ -159,7 +210,9 @@ export class Disturbances {
   ): void {
     for (const call of calls) {
       if (call.askedAt > until || overAt(call) + call.lingerMs < from) continue;
-      for (const key of call.keys) this.#addKey(key, from, until + healingMs(call));
+      for (const key of call.keys) {
+        this.#addKey(key, { cause, from, until: until + healingMs(call) });
+      }
     }
   }
 
@@ -170,14 +223,14 @@ export class Disturbances {
   #addLeftBehind(calls: readonly Call[], closing: Interval): void {
     for (const { from, until, keys } of this.#redis.filter((one) => overlaps(one, closing))) {
       const concerned = calls.filter((call) => concerns({ keys }, call.keys));
-      this.#addKeys(concerned, from, until, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
+      this.#addKeys(CLOSING, concerned, from, until, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
     }
   }
 
-  #addKey(key: string, from: number, until: number): void {
-    const intervals = this.#keys.get(key) ?? [];
-    this.#keys.set(key, intervals);
-    intervals.push({ from, until });
+  #addKey(key: string, excuse: Excuse): void {
+    const excuses = this.#keys.get(key) ?? [];
+    this.#keys.set(key, excuses);
+    excuses.push(excuse);
   }
 
   #stallsOf(process: string): Interval[] {
@@ -187,9 +240,9 @@ export class Disturbances {
   }
 }
 
-function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: Trouble['keys']): boolean {
+function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: 'all' | readonly string[]): boolean {
   if (keys === 'all' || wanted === 'all') return true;
-  return wanted.some((key) => keys.includes(key));
+  return wanted.some((key) => keys.has(key));
 }
 
 function groupByProcess(calls: Iterable<Call>): Map<string, Call[]> {

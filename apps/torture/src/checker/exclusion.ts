@@ -5,12 +5,14 @@ import type { Section } from './section.js';
 export interface Excused {
   /** Sections that, because of a fault, were allowed to be beside another holder or out of order. */
   readonly excused: Set<Section>;
+  /** For how long, in milliseconds, by key. */
+  readonly overlaps: Record<string, number>;
 }
 
 /** Two holds of a key are never valid at the same time, up to their own deadlines. */
 export function exclusionViolations(
   { sections, forgotten }: Facts,
-  { excused }: Excused,
+  { excused, overlaps }: Excused,
 ): string[] {
   const violations: string[] = [];
   const present = new Map<string, Section[]>();
@@ -23,6 +25,7 @@ export function exclusionViolations(
       const end = Math.min(other.until, section.until);
       if (forgotten.excuses([other, section], { from: section.from, until: end })) {
         excused.add(other).add(section);
+        overlaps[section.key] = (overlaps[section.key] ?? 0) + Math.round(end - section.from);
       } else {
         violations.push(
           `two holders of ${section.key} for ${(end - section.from).toFixed(1)} ms: ${other.id} until ${other.until.toFixed(1)}, ${section.id} from ${section.from.toFixed(1)}`,

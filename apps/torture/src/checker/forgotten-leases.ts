@@ -1,3 +1,4 @@
+import { SLOW_ANSWERS } from '../faults/connection-faults.js';
 import type { Fault, Promoted } from '../history/entry.js';
 import { isSeveral } from './call.js';
 import type { Disturbances } from './disturbances.js';
@@ -14,9 +15,8 @@ const ANSWER_MS = 80;
 const ROUNDING_MS = 5;
 /** A key that an operator took away stays taken for this long. */
 const REVOKED_MS = 1_000;
-
-/** The fault during which answers arrive up to a quarter of a second later. */
-export const SLOW = 'slow answers';
+/** Within this time, a process that was suspended notices it. */
+const WAKING_MS = 1_000;
 
 /**
  * Leases that Redis forgot or gave up before their holders could know it. Only these may overlap with others, and only
@@ -63,7 +63,9 @@ export class ForgottenLeases {
   #concerning(section: Section): Fault[] {
     return this.#disturbances.faults.filter(
       (fault) =>
-        forgets(fault, section.key) && fault.at <= section.until && this.#existedAt(section, fault),
+        forgets(fault, section.key, section.process) &&
+        fault.at <= section.until &&
+        this.#existedAt(section, fault),
     );
   }
 
@@ -73,7 +75,7 @@ export class ForgottenLeases {
     if (lease.from <= forgetsUntil) return true;
     const since = { from: forgetsUntil, until: lease.from };
     const isSlow = this.#disturbances.faults.some(
-      ({ name, at, until }) => name === SLOW && overlaps({ from: at, until }, since),
+      ({ name, at, until }) => name === SLOW_ANSWERS && overlaps({ from: at, until }, since),
     );
     const lateMs = ANSWER_MS + (isSlow ? ROUND_TRIP_MS : 0);
     return lease.from <= forgetsUntil + lateMs + this.#disturbances.stalledMs(process, since);
@@ -81,7 +83,7 @@ export class ForgottenLeases {
 
   /** Its own deadline ends every lease that cannot be renewed any more. */
   #noticedBy({ key, process, lease, isRenewed }: Section, fault: Fault, at: number): number {
-    const since = { from: fault.at, until: at };
+    const since = { from: fault.notice === 'waking' ? fault.until : fault.at, until: at };
     const hinderedMs = this.#disturbances.hinderedMs(process, since, [key]);
     // A master that was replaced goes on for a while, for a process that could not hear of it because it stood still.
     const prolongedMs = isPromotion(fault) ? hinderedMs : 0;
@@ -95,8 +97,10 @@ export class ForgottenLeases {
   }
 }
 
-function forgets({ forgets: what }: Fault, key: string): boolean {
+/** @param process if it is undefined, the leases of all processes are meant */
+function forgets({ forgets: what }: Fault, key: string, process?: string): boolean {
   if (what === undefined || what === 'all') return what === 'all';
+  if ('process' in what) return process === undefined || what.process === process;
   return 'key' in what ? what.key === key : key in what.unknownTo.leases;
 }
 
@@ -124,6 +128,8 @@ function noticeMs({ notice = 'renewal' }: Fault, leaseMs: number): number {
       return REVOKED_MS;
     case 'reconnect':
       return RECONNECT_MS + ROUND_TRIP_MS;
+    case 'waking':
+      return WAKING_MS + ROUND_TRIP_MS;
     case 'renewal':
       return leaseMs / 3 + ROUND_TRIP_MS;
   }

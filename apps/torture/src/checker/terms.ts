@@ -87,7 +87,9 @@ function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts):
   const [section] = hold as readonly [OwnSection];
   const { call, from, process, id } = section;
   const violations: string[] = [];
-  const heldMs = section.until - from;
+  // The clock of a process that was suspended stood still.
+  const suspendedMs = disturbances.suspendedMs(process, { from, until: section.until });
+  const heldMs = section.until - from - suspendedMs;
   if (heldMs > call.maxHoldMs + SLACK_MS) {
     violations.push(
       `${id} had ${named(call)} for ${heldMs.toFixed(0)} ms, its maxHoldMs is ${call.maxHoldMs}`,
@@ -145,9 +147,9 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
         return (
           (!call.renew && lost.at >= from + call.leaseMs / 2 - SLACK_MS) ||
           forgotten.mayBeForgotten(section, lost.at) ||
-          disturbances.couldNotRenew(recently, key) ||
-          // It is renewed when a third of it is over, and from then on again and again.
-          disturbances.stalledMs(process, recently) > lease.lengthMs / 4
+          disturbances.couldNotRenew(recently, key, lease.lengthMs) ||
+          // It is renewed when a third of it is over, and an answer that has come counts, however late it is read.
+          disturbances.stalledMs(process, recently) > lease.lengthMs / 2
         );
       default:
         return false;

@@ -1,4 +1,3 @@
-import type { Excused } from './exclusion.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import type { Section } from './section.js';
@@ -8,7 +7,7 @@ import type { Section } from './section.js';
  * tokens of a lease that Redis has forgotten, and whose process does not know it yet, may come after a newer one, and
  * these the database must refuse. No two holds ever have the same token.
  */
-export function tokenViolations({ sections, forgotten }: Facts, { excused }: Excused): string[] {
+export function tokenViolations({ sections, forgotten }: Facts, excused: Set<Section>): string[] {
   const behind = new Map<Section, Section[]>();
   const highest = new Map<string, Section>();
   for (const section of sections) {

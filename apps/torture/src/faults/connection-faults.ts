@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LatencyProxy } from '../servers/latency-proxy.js';
-import type { ProxiedStage } from '../servers/stage.js';
+import type { Master, ProxiedStage } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
 import { onMaster } from './redis-faults.js';
 
+/** The name of the fault during which answers arrive up to a quarter of a second later. */
+export const SLOW_ANSWERS = 'slow answers';
+
 /** What can happen to the connections between workers and a server. */
 export const CONNECTION_FAULTS = {
-  'inboxes cut': onMaster('inboxes cut', ({ admin }) =>
-    admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
-  ),
   'command connections cut': onMaster('command connections cut', ({ admin }) =>
     admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
   ),
@@ -20,6 +20,42 @@ export const CONNECTION_FAULTS = {
   ),
 } satisfies Record<string, Fault>;
 
+/** Leases can be renewed; only those who wait are not told. */
+const INBOX_ONLY = { keepsLeasesFromMs: 0 } as const;
+
+/** What happens to the connections on which processes hear of their turn, while commands go on as always. */
+export const INBOX_FAULTS = {
+  'inboxes cut': onMaster('inboxes cut', cutInboxes, INBOX_ONLY),
+  'inboxes cut again and again': onMaster(
+    'inboxes cut again and again',
+    async (master, random) => {
+      for (let n = random.between(3, 15); n > 0; n--) {
+        await cutInboxes(master);
+        await sleep(random.between(50, 300));
+      }
+    },
+    INBOX_ONLY,
+  ),
+  'inboxes refused': onMaster(
+    'inboxes refused',
+    async (master, random) => {
+      const { admin } = master;
+      await admin.call('ACL', 'SETUSER', 'default', '-subscribe', '-ssubscribe');
+      try {
+        await cutInboxes(master);
+        await sleep(random.between(500, 4_000));
+      } finally {
+        await admin.call('ACL', 'SETUSER', 'default', '+subscribe', '+ssubscribe');
+      }
+    },
+    INBOX_ONLY,
+  ),
+} satisfies Record<string, Fault>;
+
+function cutInboxes({ admin }: Master): Promise<unknown> {
+  return admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+}
+
 /** What can happen to a proxy between workers and the server. */
 export const PROXY_FAULTS = {
   'proxy cut': onProxy('proxy cut', async (proxy) => {
@@ -30,13 +66,30 @@ export const PROXY_FAULTS = {
     await sleep(random.between(0, 600));
     await proxy.reopen();
   }),
-  'slow answers': onProxy('slow answers', async (proxy, random) => {
-    const longest = random.pick([30, 100, 250]);
+  'slow answers': (scene) => slowAnswers(scene, scene.random.pick([30, 100, 250])),
+  /** As a NAT does with connections that it has forgotten: they stay open, and nothing comes through. */
+  'sockets dead': onProxy('sockets dead', async (proxy) => {
+    proxy.swallow();
+    await sleep(SOCKET_FOUND_DEAD_MS);
+  }),
+} satisfies Record<string, Fault>;
+
+/** Who meets a dead connection notices it by the time limit of a command. */
+const SOCKET_FOUND_DEAD_MS = 1_500;
+
+/** A lease of this many round trips can be renewed. */
+const ROUND_TRIPS_OF_A_LEASE = 4;
+
+async function slowAnswers(scene: Scene, longest: number): Promise<void> {
+  const { random } = scene;
+  const keepsLeasesFromMs = longest * ROUND_TRIPS_OF_A_LEASE;
+  await noted(scene, SLOW_ANSWERS, { disturbs: 'all', keepsLeasesFromMs }, async () => {
+    const { proxy } = scene.stage as ProxiedStage;
     proxy.slowDown(() => random.between(0, longest));
     await sleep(random.between(800, 2_000));
     proxy.slowDown(() => 0);
-  }),
-} satisfies Record<string, Fault>;
+  });
+}
 
 function onProxy(
   name: string,

@@ -19,7 +19,8 @@ export interface Scene {
 /** Does something bad, and ends when everything is put right again. */
 export type Fault = (scene: Scene) => Promise<void>;
 
-type Effects = Omit<FaultEntry, 'kind' | 'at' | 'until' | 'name'>;
+/** What a fault does, apart from when. */
+export type Effects = Omit<FaultEntry, 'kind' | 'at' | 'until' | 'name'>;
 
 /**
  * Writes down what a fault did, from before its beginning until after its end.

@@ -1,7 +1,9 @@
 import type { StageKind } from '../servers/stage.js';
+import { CLOCK_FAULTS } from './clock-faults.js';
 import { CLOCK_STEPS } from './clock-steps.js';
 import { CLUSTER_FAULTS } from './cluster-faults.js';
-import { CONNECTION_FAULTS, PROXY_FAULTS } from './connection-faults.js';
+import { CONNECTION_FAULTS, INBOX_FAULTS, PROXY_FAULTS } from './connection-faults.js';
+import { CROWDS, FAR_CROWDS } from './crowd-faults.js';
 import { FAILOVERS } from './failovers.js';
 import type { Fault } from './fault.js';
 import { KEY_FAULTS } from './key-faults.js';
@@ -11,10 +13,12 @@ import { WORKER_FAULTS } from './worker-faults.js';
 
 type Faults = Readonly<Record<string, Fault>>;
 
+const OF_PROXY = { ...PROXY_FAULTS, ...FAR_CROWDS };
+
 const OF_STAGE: Readonly<Record<StageKind, Faults>> = {
-  single: { ...PROXY_FAULTS, ...RESTARTS },
-  replicated: { ...PROXY_FAULTS, ...FAILOVERS },
-  'stepped-clock': { ...PROXY_FAULTS, ...CLOCK_STEPS },
+  single: { ...OF_PROXY, ...RESTARTS },
+  replicated: { ...OF_PROXY, ...FAILOVERS },
+  'stepped-clock': { ...OF_PROXY, ...CLOCK_STEPS },
   sentinel: SENTINEL_FAULTS,
   cluster: CLUSTER_FAULTS,
 };
@@ -24,8 +28,13 @@ const OF_STAGE: Readonly<Record<StageKind, Faults>> = {
  * come at the same time.
  */
 export function faultsOf(stage: StageKind): readonly Faults[] {
-  const ofRedis = { ...REDIS_FAULTS, ...CONNECTION_FAULTS, ...OF_STAGE[stage] };
-  return [ofRedis, WORKER_FAULTS, KEY_FAULTS];
+  const ofRedis = {
+    ...REDIS_FAULTS,
+    ...CONNECTION_FAULTS,
+    ...INBOX_FAULTS,
+    ...OF_STAGE[stage],
+  };
+  return [ofRedis, { ...WORKER_FAULTS, ...CLOCK_FAULTS }, { ...KEY_FAULTS, ...CROWDS }];
 }
 
 export const FAULT_NAMES: readonly string[] = [

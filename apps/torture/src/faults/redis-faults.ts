@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SingleStage } from '../servers/single-stage.js';
 import { type Master, serverOf } from '../servers/stage.js';
-import { type Fault, noted, type Scene } from './fault.js';
+import { type Effects, type Fault, noted, type Scene } from './fault.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 
@@ -43,10 +43,14 @@ export const RESTARTS = {
 export function onMaster(
   name: string,
   act: (master: Master, random: Scene['random']) => Promise<unknown>,
+  effects: Partial<Effects> = {},
 ): Fault {
   return (scene) => {
     const master = scene.random.pick(scene.stage.masters);
-    return noted(scene, name, { disturbs: serverOf(master.keys) }, () => act(master, scene.random));
+    const { keys } = master;
+    return noted(scene, name, { disturbs: serverOf(keys), ...effects }, () =>
+      act(master, scene.random),
+    );
   };
 }
 

@@ -16,6 +16,12 @@ export const WORKER_FAULTS = {
     await sleep(random.chance(0.5) ? random.between(50, 400) : random.between(400, 2_500));
     victim?.resume();
   },
+  /** Shorter or longer than the pause between two renewals, and longer than the lease. */
+  'worker blocked': async (scene) => {
+    const ms = scene.random.pick([300, 450, 700, 1_200, 3_000]);
+    someWorker(scene)?.tell({ do: 'block', ms });
+    await sleep(ms);
+  },
   'application closed': async (scene) => {
     someWorker(scene)?.tell({ do: 'restart the application' });
     await sleep(500); // do not take the same worker again at once

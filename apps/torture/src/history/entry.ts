@@ -191,13 +191,24 @@ export interface Fault extends At {
     | { readonly key: string };
   /**
    * Whose leases may be gone from Redis although their holders cannot know it yet: everybody's, those of one key, or
-   * those that a replica did not know when it became master. This concerns only leases of that time.
+   * those that a replica did not know when it became master, or those of one process. This concerns only leases of that
+   * time.
    */
-  readonly forgets?: 'all' | { readonly key: string } | { readonly unknownTo: Promoted };
+  readonly forgets?:
+    | 'all'
+    | { readonly key: string }
+    | { readonly unknownTo: Promoted }
+    /** Those of one process, whose clock stood still while Redis' clock went on. */
+    | { readonly process: string };
+  /** Leases at least this long can be renewed during the fault. @default none */
+  readonly keepsLeasesFromMs?: number;
   /** Leases that were granted after this were not forgotten. @default until */
   readonly forgetsUntil?: number;
-  /** How a holder learns of it: after it has connected again, at its next renewal, or from a message. */
-  readonly notice?: 'reconnect' | 'renewal' | 'message';
+  /**
+   * How a holder learns of it: after it has connected again, at its next renewal, from a message, or by comparing its
+   * clocks after it was suspended.
+   */
+  readonly notice?: 'reconnect' | 'renewal' | 'message' | 'waking';
   /** How long its effects may last after `until`. @default 3,500 ms */
   readonly healingMs?: number;
 }

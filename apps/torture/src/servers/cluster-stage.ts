@@ -1,7 +1,7 @@
 import { RedisCluster, type RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
-import { ALL_KEYS } from '../keys.js';
+import { EVERY_KEY } from '../keys.js';
 import type { SeededRandom } from '../seeded-random.js';
 import { type Look, type Member, memberOf, roleOf } from './member.js';
 import { Promotions } from './promotions.js';
@@ -22,6 +22,8 @@ export class ClusterStage implements Stage {
   readonly isAllOrNothing: boolean;
   readonly #members: readonly Member[];
   readonly #slots: ReadonlyMap<string, number>;
+  /** The keys of ranges of slots, which are looked for many times a second. */
+  readonly #keys = new Map<string, readonly string[]>();
   readonly #promotions: Promotions;
 
   private constructor(
@@ -51,7 +53,11 @@ export class ClusterStage implements Stage {
     });
     const members = await Promise.all(cluster.nodes.map(memberOf));
     const slots = new Map<string, number>();
-    for (const key of ALL_KEYS) slots.set(key, await cluster.slotOf(`lock:{${key}}`));
+    const [{ admin }] = members as [Member];
+    const asked = EVERY_KEY.map(async (key) => {
+      slots.set(key, Number(await admin.cluster('KEYSLOT', `lock:{${key}}`)));
+    });
+    await Promise.all(asked);
     const stage = new ClusterStage(cluster, isAllOrNothing, members, slots, history);
     await stage.#promotions.start();
     return stage;
@@ -132,11 +138,20 @@ export class ClusterStage implements Stage {
     ]);
     const self = view.find(({ isMyself }) => isMyself) as NodeLine;
     const leader = self.masterId === '-' ? self : view.find(({ id }) => id === self.masterId);
-    const slots = leader?.slots ?? [];
-    const has = (slot: number): boolean =>
-      slots.some(([first, last]) => first <= slot && slot <= last);
-    const keys = ALL_KEYS.filter((key) => has(this.#slots.get(key) as number));
+    const keys = this.#keysIn(leader?.slots ?? []);
     return { ...role, isMaster: self.isMaster, keys, epoch: self.epoch, isServing };
+  }
+
+  #keysIn(ranges: NodeLine['slots']): readonly string[] {
+    const name = JSON.stringify(ranges);
+    let keys = this.#keys.get(name);
+    if (keys === undefined) {
+      const has = (slot: number): boolean =>
+        ranges.some(([first, last]) => first <= slot && slot <= last);
+      keys = EVERY_KEY.filter((key) => has(this.#slots.get(key) as number));
+      this.#keys.set(name, keys);
+    }
+    return keys;
   }
 
   /** Resolves when every node that answers knows that it is a master with slots. */

@@ -37,6 +37,11 @@ export class LatencyProxy {
     for (const link of this.#links) link.cut();
   }
 
+  /** From now on, present connections pass nothing on, and nobody is told. New ones are not affected. */
+  swallow(): void {
+    for (const link of this.#links) link.isDead = true;
+  }
+
   /** Lets what the server says arrive later, by a different time on each connection. */
   slowDown(delayMs: () => number): void {
     this.#delayMs = delayMs;
@@ -73,6 +78,8 @@ export class LatencyProxy {
 /** The connection of one client, and the one to the server behind it. */
 class Link {
   delayMs: number;
+  /** Accepts everything and passes nothing on, as the way through a NAT that has forgotten the connection. */
+  isDead = false;
   readonly #client: Socket;
   readonly #target: Socket;
   /** The data on its way, in order: nothing overtakes what was sent before it on the same connection. */
@@ -82,8 +89,12 @@ class Link {
     this.#client = client;
     this.#target = target;
     this.delayMs = delayMs;
-    client.on('data', (data) => target.write(data));
-    target.on('data', (data) => this.#pass(data));
+    client.on('data', (data) => {
+      if (!this.isDead) target.write(data);
+    });
+    target.on('data', (data) => {
+      if (!this.isDead) this.#pass(data);
+    });
     for (const socket of [client, target]) {
       socket.setNoDelay(true);
       socket.on('error', () => this.cut());
@@ -111,7 +122,7 @@ class Link {
     setTimeout(
       () => {
         this.#late.shift();
-        this.#client.write(next.data);
+        if (!this.isDead) this.#client.write(next.data);
         this.#passLater();
       },
       Math.max(0, next.at - performance.now()),

@@ -1,7 +1,7 @@
 import { RedisReplicaSet, type RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
-import { ALL_KEYS } from '../keys.js';
+import { EVERY_KEY } from '../keys.js';
 import { type Member, memberOf, roleOf } from './member.js';
 import { Promotions } from './promotions.js';
 import type { RedisAddress } from './redis-address.js';
@@ -25,7 +25,7 @@ export class SentinelStage implements Stage {
       members,
       history,
       look: async (member) => {
-        return { ...(await roleOf(member)), keys: ALL_KEYS, epoch: 0, isServing: true };
+        return { ...(await roleOf(member)), keys: EVERY_KEY, epoch: 0, isServing: true };
       },
       isNamed: async ({ server }) => {
         const other = set.servers.find((one) => one !== server) as RedisServer;

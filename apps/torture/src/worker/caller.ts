@@ -268,7 +268,7 @@ export class Caller {
 }
 
 /** A handler that blocks the event loop. */
-function block(ms: number): void {
+export function block(ms: number): void {
   const end = monotonicMs() + ms;
   while (monotonicMs() < end);
 }

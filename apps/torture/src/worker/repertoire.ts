@@ -1,5 +1,5 @@
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
-import { ALL_KEYS, anyKey, COLD_KEYS, HOT_KEYS, LONG_KEYS } from '../keys.js';
+import { ALL_KEYS, anyKey, COLD_KEYS, HOT_KEYS, LONE_KEYS, LONG_KEYS } from '../keys.js';
 import type { Caller, CallOptions } from './caller.js';
 import type { RecordedCall } from './recorder.js';
 
@@ -39,6 +39,7 @@ const REPERTOIRE = {
   'fixed-lease': { weight: 7, play: fixedLease },
   'max-hold': { weight: 6, play: maxHold },
   'hold-at-least': { weight: 5, play: holdAtLeast },
+  lone: { weight: 8, play: lone },
   'not-reentrant': { weight: 2, play: notReentrant },
 } satisfies Record<string, { weight: number; play: Play }>;
 
@@ -79,6 +80,19 @@ function withLock(caller: Caller): Promise<unknown> {
   const options = label(caller);
   return caller.withLock('with-lock', [anyKey(caller.random)], options, (call, lock) =>
     caller.work(call, lock),
+  );
+}
+
+/** A key that nobody combines with others. Whatever happens to other keys must not be noticed here. */
+function lone(caller: Caller): Promise<unknown> {
+  const { random } = caller;
+  const enter = random.pick(['acquire', 'withLock', 'tryAcquire'] as const);
+  return caller[enter]('lone', [random.pick(LONE_KEYS)], {}, (call, lock) =>
+    caller.work(
+      call,
+      lock,
+      random.chance(0.1) ? random.between(300, 1_200) : random.between(0, 12),
+    ),
   );
 }
 

@@ -1,4 +1,5 @@
 import type { RedisAddress } from '../servers/redis-address.js';
+import type { GivesUp } from './crowd.js';
 import type { Feature, KindOfCall } from './repertoire.js';
 import type { Break } from './sabotage.js';
 
@@ -40,6 +41,12 @@ export type Order =
   | { readonly do: 'finish' }
   /** Close the application in the middle of its work, and start another one. */
   | { readonly do: 'restart the application' }
+  /** Do nothing else for so long, as a handler does that computes. */
+  | { readonly do: 'block'; readonly ms: number }
+  | { readonly do: 'step the wall clock'; readonly ms: number }
+  /** The process will be stopped for at least so long, and its monotonic clock with it. */
+  | { readonly do: 'expect to be suspended'; readonly ms: number }
+  | { readonly do: 'send a crowd'; readonly keys: readonly string[]; readonly gives: GivesUp }
   /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };
 

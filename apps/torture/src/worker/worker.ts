@@ -2,15 +2,20 @@ import { LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
-import { ALL_KEYS } from '../keys.js';
+import { EVERY_KEY } from '../keys.js';
 import { SeededRandom } from '../seeded-random.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
-import { Caller } from './caller.js';
+import { block, Caller } from './caller.js';
+import { crowd, type GivesUp } from './crowd.js';
 import { watchHeartbeat } from './heartbeat.js';
+import { OwnClock } from './own-clock.js';
 import { Recorder } from './recorder.js';
 import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
+
+/** After its clocks were set or stood still, a process asks Redis which leases it still has. */
+const DOUBT_MS = 3_000;
 
 /** What is still open this long after everything was closed keeps the process alive, and is named. */
 const STILL_OPEN_MS = 2_500;
@@ -24,6 +29,7 @@ class Worker {
   readonly #history: HistoryFile;
   readonly #recorder: Recorder;
   readonly #clients = new SharedClients();
+  readonly #clock = new OwnClock();
   #application: LockApplication | undefined;
   #generation = 0;
   #isFinishing = false;
@@ -35,10 +41,13 @@ class Worker {
     this.#task = task;
     this.#random = new SeededRandom(task.seed);
     this.#history = new HistoryFile(task.history);
-    this.#recorder = new Recorder(task.name, this.#history);
+    this.#recorder = new Recorder(task.name, this.#history, () =>
+      this.#clock.wasDisturbedWithin(DOUBT_MS),
+    );
   }
 
   async run(): Promise<void> {
+    this.#clock.install();
     this.#watchProcess();
     const stopHeartbeat = watchHeartbeat(
       (since, at) =>
@@ -81,6 +90,14 @@ class Worker {
       case 'restart the application':
         this.#restarting = this.#restarting.then(() => this.#restart());
         return;
+      case 'block':
+        return block(order.ms);
+      case 'step the wall clock':
+        return this.#clock.stepWall(order.ms);
+      case 'expect to be suspended':
+        return this.#clock.expectSuspend(order.ms);
+      case 'send a crowd':
+        return this.#sendCrowd(order.keys, order.gives);
       case 'force release':
         void this.#forceRelease(order.key);
         return;
@@ -115,7 +132,7 @@ class Worker {
     if (service === undefined) return;
     const { locks, terms } = service;
     const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
-    await Promise.all(ALL_KEYS.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
+    await Promise.all(EVERY_KEY.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
   }
 
   #addCaller(application: LockApplication, { locks, terms }: OpenService): void {
@@ -123,6 +140,15 @@ class Worker {
     const caller = new Caller(random, this.#recorder, locks, terms, this.#task.without);
     const loop = this.#callOnAndOn(caller, application).finally(() => this.#callers.delete(loop));
     this.#callers.add(loop);
+  }
+
+  #sendCrowd(keys: readonly string[], gives: GivesUp): void {
+    const [service] = this.#application?.services ?? [];
+    if (service === undefined || this.#isFinishing) return;
+    const { locks, terms } = service;
+    const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
+    const sent = crowd(caller, keys, gives).finally(() => this.#callers.delete(sent));
+    this.#callers.add(sent);
   }
 
   async #callOnAndOn(caller: Caller, application: LockApplication): Promise<void> {
