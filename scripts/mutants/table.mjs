@@ -1670,6 +1670,14 @@ export const TABLE = [
     specs: ['test/redis/labels.spec.ts'],
   },
   {
+    name: 'each key of a call waits for answers of its own',
+    file: `${SOURCES}core/calls/acquisition.ts`,
+    from: 'return this.#until + ANSWER_GRACE_MS;',
+    to: 'return Infinity;',
+    breaks: 'a call takes no longer than waitMs and the time for one answer',
+    specs: ['test/core/longest-wait.spec.ts'],
+  },
+  {
     name: 'a wrong object is shown as a text',
     file: `${SOURCES}core/runtime/shown-value.ts`,
     from: 'return describeValue(value);\n    case',

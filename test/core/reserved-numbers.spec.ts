@@ -184,7 +184,12 @@ describe('a number that the database wants raised', () => {
     const supplies = { store, options, clock, report: () => {}, random: () => 0 };
     const parts: EngineParts = assembleParts(supplies, () => queues);
     const queues = new QueuesByKey(parts);
-    const entering = queues.enter(KEY, resolveLockOptions(undefined, options), false);
+    const entering = queues.enter({
+      key: KEY,
+      options: resolveLockOptions(undefined, options),
+      isPart: false,
+      answerBy: Infinity,
+    });
     const ask = await store.next('acquire');
     ask.reply(one(ask.command.token));
     const hold = await entering;

@@ -2,6 +2,7 @@ import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Hold } from '../lease/hold.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
+import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
 import {
   LockAbortedError,
   LockConfigError,
@@ -10,6 +11,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { RETRY_MS } from '../store/retry-pause.js';
+import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { Section } from './section.js';
 
@@ -98,7 +100,7 @@ export class Acquisition {
       }
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
-        const holds = await this.#queues.takeTogether(others, this.#options);
+        const holds = await this.#queues.takeTogether(others, this.#options, this.#answerBy);
         this.#sections.push(...holds.map((hold) => new Section(hold)));
       }
     } catch (error) {
@@ -136,12 +138,14 @@ export class Acquisition {
 
   /**
    * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all
-   * its keys.
+   * its keys. An answer is awaited for no longer than that to any other command at the end of the wait.
    */
   async #renewWhole(): Promise<void> {
     const own = this.#sections.filter(({ isRoot }) => isRoot);
     for (;;) {
-      const causes = await Promise.all(own.map(({ hold }) => hold.renewWhole()));
+      const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole()));
+      const limitMs = Math.max(0, this.#answerBy - this.#parts.clock.now());
+      const causes = (await atMost(this.#parts.clock, limitMs, renewing)) ?? [this.#unanswered];
       const cause = causes.find((failed) => failed !== undefined);
       if (cause === undefined || this.#firstLost !== -1) return;
       if (this.#remainingWaitMs() === 0) throw cause;
@@ -154,7 +158,8 @@ export class Acquisition {
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    const entered = this.#queues.enter(key, options, this.#isSeveral);
+    const terms = { key, options, isPart: this.#isSeveral, answerBy: this.#answerBy };
+    const entered = this.#queues.enter(terms);
     if (later === undefined) return entered;
     return entered.catch((error: unknown) => {
       throw perhapsDeadlock(error, later);
@@ -227,6 +232,18 @@ export class Acquisition {
     throw new LockConfigError(
       `Cannot wait for lock '${key}' without limit while holding '${later}': calls that take both in the other order would wait for each other for ever; take them in one call, or in the order '${key}', '${later}', or set waitMs`,
       key,
+    );
+  }
+
+  /** When the answers to all commands of this call must have come: `waitMs` is for all its keys together. */
+  get #answerBy(): number {
+    return this.#until + ANSWER_GRACE_MS;
+  }
+
+  get #unanswered(): LockStoreError {
+    return new LockStoreError(
+      `Cannot lock '${this.#firstKey}': Redis has not answered the renewal of a fixed lease yet`,
+      this.#firstKey,
     );
   }
 

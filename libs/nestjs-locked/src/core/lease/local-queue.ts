@@ -77,7 +77,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
-  enter({ options, isPart }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
+  enter({ options, isPart, answerBy }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
     const { signal } = options;
     if (signal?.aborted === true) {
       this.#proceed(); // this call does not stay, so the queue may be empty
@@ -88,7 +88,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#proceed();
       return Promise.reject(refusal);
     }
-    const terms = { key: this.key, options, isPart };
+    const terms = { key: this.key, options, isPart, answerBy };
     const call = new WaitingCall(terms, this.#parts.clock.now(), this);
     if (call.atEnd && this.isTaken) {
       this.#refuse(call);

@@ -6,6 +6,7 @@ import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
 import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
+import type { CallTerms } from './waiting-call.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
 export class QueuesByKey {
@@ -27,10 +28,10 @@ export class QueuesByKey {
 
   /**
    * Waits for one key.
-   * @param isPart true if the call wants other keys, too: the hold does not begin before `Hold.begin`
+   * @param terms `isPart` is true if the call wants other keys, too: the hold does not begin before `Hold.begin`
    */
-  enter(key: string, options: ResolvedLockOptions, isPart: boolean): Promise<Hold> {
-    return inNeutralContext(() => this.#queueOf(key).enter({ options, isPart }));
+  enter({ key, ...terms }: CallTerms): Promise<Hold> {
+    return inNeutralContext(() => this.#queueOf(key).enter(terms));
   }
 
   /**
@@ -38,17 +39,22 @@ export class QueuesByKey {
    * The holds do not begin before `Hold.begin`.
    * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
    */
-  takeTogether(keys: readonly string[], options: ResolvedLockOptions): Promise<Hold[]> {
-    return inNeutralContext(() => this.#takeTogether(keys, { ...options, waitMs: 0 }));
+  takeTogether(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    answerBy: number,
+  ): Promise<Hold[]> {
+    const terms = { options: { ...options, waitMs: 0 }, isPart: true, answerBy };
+    return inNeutralContext(() => this.#takeTogether(keys, terms));
   }
 
-  async #takeTogether(keys: readonly string[], once: ResolvedLockOptions): Promise<Hold[]> {
+  async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
     for (const key of keys) this.#assertFreeHere(key);
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
       this.#queues.get(key)?.lease?.giveUp();
-      return this.#queueOf(key).enter({ options: once, isPart: true }, together);
+      return this.#queueOf(key).enter(terms, together);
     });
     // Handles every rejection from the start: a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);

@@ -7,8 +7,8 @@ import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
-/** How much longer than its `waitMs` a call may take while an answer is on its way. */
-const ANSWER_GRACE_MS = 1_000;
+/** How much longer than its `waitMs` a call may take while an answer is on its way, however many keys it wants. */
+export const ANSWER_GRACE_MS = 1_000;
 
 /** The queue in which the call stands. */
 export interface CallUser {
@@ -25,6 +25,8 @@ export interface CallTerms {
   readonly options: ResolvedLockOptions;
   /** The call wants other keys as well: its hold begins when the call has all of them. */
   readonly isPart: boolean;
+  /** When the answer must have come at the latest, on the monotonic clock: the call may have waited for other keys. */
+  readonly answerBy: number;
 }
 
 /** One call that waits for its hold. */
@@ -47,13 +49,15 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   dueAt: number;
   #isExtended = false;
   readonly #key: string;
+  readonly #answerBy: number;
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  constructor({ key, options, isPart }: CallTerms, since: number, user: CallUser) {
+  constructor({ key, options, isPart, answerBy }: CallTerms, since: number, user: CallUser) {
     this.#key = key;
+    this.#answerBy = answerBy;
     this.options = options;
     this.isPart = isPart;
     this.since = since;
@@ -72,7 +76,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   /** The wait is over at `now`; the answer on its way may still come. */
   startGrace(now: number): void {
     this.atEnd = true;
-    this.dueAt = now + ANSWER_GRACE_MS;
+    this.dueAt = Math.max(now, Math.min(now + ANSWER_GRACE_MS, this.#answerBy));
   }
 
   /** @returns true once if our own event loop was blocked: the command may have been sent only now */
