@@ -99,7 +99,15 @@ export const ROOMS = [
   { name: 'transactions', rooms: ['transactions/sql', 'transactions/orm'], packages: [] },
   {
     name: 'adapters/nestjs-cls',
-    rooms: ['core', 'core/calls', 'transactions/sql', 'transactions/scope', 'transactions/orm'],
+    // Of TypeORM, that room imports the types alone.
+    rooms: [
+      'adapters/typeorm',
+      'core',
+      'core/calls',
+      'transactions/sql',
+      'transactions/scope',
+      'transactions/orm',
+    ],
     packages: ['nestjs-cls'],
   },
   {

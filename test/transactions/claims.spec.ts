@@ -1,13 +1,16 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import {
   LockConfigError,
   LockInTransactionError,
   LockNotAcquiredError,
   type LockService,
 } from 'nestjs-locked';
+import { fenceTableSql, unfenced } from 'nestjs-locked/fence';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { type DataSource, EntitySchema } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
@@ -20,6 +23,9 @@ import { useStock } from './stock.js';
 const redis = useRedis();
 const postgres = usePostgres();
 const stock = useStock(postgres);
+/** With a fence table of its own. */
+const second = usePostgres();
+beforeAll(async () => void (await second.query(fenceTableSql({ dialect: 'postgres' }))));
 
 const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promise<DataSource> =>
   lockAware(await openDataSource('postgres', postgres.settings, 5, more));
@@ -28,6 +34,13 @@ const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<St
   startLocks(redis.url, { fence: true, ...options });
 
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
+
+/** @returns what was logged as a warning since then */
+function spyOnWarnings(): () => unknown[] {
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+  afterTest(() => warn.mockRestore());
+  return () => warn.mock.calls.map(([message]) => message as unknown);
+}
 
 /** The pool of node-postgres that TypeORM has for it. */
 const poolOf = ({ driver }: DataSource): unknown => (driver as { master?: unknown }).master;
@@ -310,6 +323,187 @@ describe('the rights of the database user', () => {
     expect(await stock.fence()).toBeGreaterThan(0);
     await postgres.query(`DROP OWNED BY ${user}`);
     await postgres.query(`DROP ROLE ${user}`);
+  });
+});
+
+describe('two databases whose transactions are nested', () => {
+  const openTwo = async (): Promise<readonly [DataSource, DataSource]> => [
+    lockAware(await openDataSource('postgres', postgres.settings), { connectionName: 'one' }),
+    lockAware(await openDataSource('postgres', second.settings), { connectionName: 'two' }),
+  ];
+  /** Opens both, the inner one when the other branch has its outer one. @returns how many have ended well */
+  const nest = (
+    outer: DataSource,
+    inner: DataSource,
+    opened: () => void,
+    both: Promise<unknown>,
+  ): Promise<void> =>
+    outer.transaction(async () => {
+      opened();
+      await both;
+      await inner.transaction(async () => {});
+    });
+
+  it('in opposite branches are told so, and do not wait out the lease', async () => {
+    const [one, two] = await openTwo();
+    const { locks } = await startFenced();
+    const [inOne, inTwo] = [makeGate(), makeGate()];
+    const both = Promise.all([inOne.opened, inTwo.opened]);
+    const startedAt = performance.now();
+    const outcomes = await locks.withLock(stock.key, () =>
+      Promise.allSettled([nest(one, two, inOne.open, both), nest(two, one, inTwo.open, both)]),
+    );
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    const [failed, ...more] = outcomes.filter(({ status }) => status === 'rejected');
+    expect([more.length, outcomes.length]).toEqual([0, 2]);
+    const reason: unknown = failed?.status === 'rejected' ? failed.reason : undefined;
+    expect(reason).toBeInstanceOf(LockInTransactionError);
+    expect((reason as Error).message).toMatch(
+      /^A transaction on connection .* the other way round/,
+    );
+  });
+
+  it('in one order take turns, however many branches there are', async () => {
+    const [one, two] = await openTwo();
+    const { locks } = await startFenced();
+    let inside = 0;
+    const branch = (): Promise<void> =>
+      one.transaction(() =>
+        two.transaction(async () => {
+          expect(++inside).toBe(1);
+          await sleep(5);
+          inside--;
+        }),
+      );
+    await locks.withLock(stock.key, () => Promise.all(Array.from({ length: 6 }, branch)));
+  });
+
+  it('are not refused because of a branch that has left its transaction', async () => {
+    const [one, two] = await openTwo();
+    const { locks } = await startFenced();
+    await locks.withLock(stock.key, async () => {
+      const [twoIsOpen, oneIsOver] = [makeGate(), makeGate()];
+      const holder = two.transaction(async () => {
+        twoIsOpen.open();
+        await oneIsOver.opened;
+        await one.transaction(async () => {});
+      });
+      await twoIsOpen.opened;
+      let late: Promise<unknown> = Promise.resolve();
+      await one.transaction(async () => {
+        late = two.transaction(async () => {}); // waits for the holder, and is not awaited
+        await sleep(20);
+      });
+      oneIsOver.open();
+      await holder;
+      await late;
+    });
+  });
+});
+
+describe('a second transaction inside the first', () => {
+  it('is refused by what it is, and goes without the fence where it says so', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    await locks.withLock(stock.key, async () => {
+      const audit = (): Promise<unknown> =>
+        dataSource.transaction((manager) =>
+          manager.query('INSERT INTO stock VALUES ($1, 1)', [`audit-${stock.product}`]),
+        );
+      await dataSource.transaction(async (manager) => {
+        const refused = expect(audit()).rejects;
+        await refused.toThrow(
+          new RegExp(`^A second transaction under lock '${stock.key}' was refused inside an open`),
+        );
+        await unfenced(audit);
+        await stock.takeOne(manager);
+      });
+    });
+    const rows = await postgres.query('SELECT 1 FROM stock WHERE id = $1', [
+      `audit-${stock.product}`,
+    ]);
+    expect([rows.length, await stock.quantity()]).toEqual([1, 99]);
+  });
+
+  it('is still guarded by the gate', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const sale = locks.withLock(stock.key, () =>
+      unfenced(() =>
+        dataSource.transaction(async (manager) => {
+          await stock.takeOne(manager);
+          await locks.forceRelease(stock.key);
+          await sleep(50);
+        }),
+      ),
+    );
+    await expect(sale).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
+  });
+
+  it('may be read-only', async () => {
+    const dataSource = await openAware({
+      extra: { options: '-c default_transaction_read_only=on' } as never,
+    });
+    const { locks } = await startFenced();
+    await locks.withLock(stock.key, () =>
+      unfenced(() => dataSource.transaction((manager) => manager.query('SELECT 1'))),
+    );
+    expect(await stock.fence()).toBeNaN();
+  });
+});
+
+describe('with the fence on, nothing is unfenced in silence', () => {
+  it('a misspelt connection is refused where its transaction is opened', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced({ fence: { connections: ['defualt'] } });
+    let ran = false;
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async () => void (ran = true)),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockConfigError);
+    await expect(sale).rejects.toThrow(/fence\.connections names 'defualt', but lockAware knows/);
+    expect(ran).toBe(false);
+    await dataSource.transaction(async () => {}); // without a lock there is nothing to fence
+  });
+
+  it('a statement that writes outside of a transaction is warned of once', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const update = 'UPDATE stock SET quantity = quantity - 1 WHERE id = $1';
+    await dataSource.query(update, [stock.product]); // under no lock
+    await locks.withLock(stock.key, async () => {
+      await dataSource.query('SELECT 1 FROM stock');
+      await dataSource.transaction((manager) => manager.query(update, [stock.product]));
+      await unfenced(() => dataSource.query(update, [stock.product]));
+      expect(warnings()).toEqual([]);
+      await dataSource.query(update, [stock.product]);
+      await dataSource.query(`WITH one AS (SELECT 1) ${update}`, [stock.product]);
+    });
+    expect(warnings()).toEqual([
+      expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/),
+    ]);
+    expect(await stock.quantity()).toBe(95);
+  });
+
+  it('a data source that is not lock-aware is warned of at start, and no other', async () => {
+    const wrapped = await openAware();
+    const plain = await openDataSource('postgres', postgres.settings);
+    const providers = [
+      { provide: 'wrapped', useValue: wrapped },
+      { provide: 'plain', useValue: plain },
+      { provide: 'again', useValue: plain },
+    ];
+    const warnings = spyOnWarnings();
+    await startLocks(redis.url, { fence: { connections: ['default'] } }, providers);
+    await startLocks(redis.url, {}, providers);
+    await startLocks(redis.url, { fence: true }, providers.slice(0, 1));
+    expect(warnings()).toEqual([]);
+    await startLocks(redis.url, { fence: true }, providers);
+    expect(warnings()).toEqual([
+      expect.stringMatching(/^A data source of TypeORM \(postgres\) is not lock-aware/),
+    ]);
   });
 });
 

@@ -18,6 +18,7 @@ import {
   RedisLockModule,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -455,6 +456,20 @@ describe('the fence', () => {
     },
   );
 
+  it('is claimed for what is opened on the data source itself, too, without another call', async () => {
+    const { host, locks, dataSource } = await start({ fence: true });
+    await locks.withLock(stock.key, async ({ fencingToken }) => {
+      await dataSource.transaction((manager) => stock.takeOne(manager));
+      expect(await stock.fence()).toBe(fencingToken);
+      await host.withTransaction(() => takeOne({ host }));
+      const beside = host.withTransaction(() => dataSource.transaction(async () => {}));
+      await expect(beside).rejects.toThrow(/^A second transaction under lock/);
+    });
+    const asking = dataSource.transaction(() => locks.withLock(stock.key, async () => {}));
+    await expect(asking).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(98);
+  });
+
   it('says what to do when its table is missing', async () => {
     const { host, locks } = await start({ fence: { table: 'nowhere' } });
     const sale = locks.withLock(stock.key, () => host.withTransaction(async () => {}));
@@ -467,6 +482,8 @@ describe('the fence', () => {
   });
 
   it('is not used where the database of a connection has no table', async () => {
+    const other = await openDataSource('postgres', postgres.settings);
+    lockAwareDataSource(other, { connectionName: 'other' });
     const { host, locks } = await start({ fence: { table: 'nowhere', connections: ['other'] } });
     await locks.withLock(stock.key, () => host.withTransaction(() => takeOne({ host })));
     expect(await stock.quantity()).toBe(99);

@@ -12,5 +12,6 @@ export {
   pruneFenceTable,
   type PruneFenceTableOptions,
 } from './transactions/fence/prune-fence-table.js';
+export { unfenced } from './transactions/fence/unfenced.js';
 export type { TransactionQuery } from './transactions/sql/database-session.js';
 export type { SqlDialect } from './transactions/sql/session-of.js';

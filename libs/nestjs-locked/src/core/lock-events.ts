@@ -21,6 +21,11 @@ export type LockEvent =
    * A time-out of the database would end the process: nothing listens to the clients of a connection. Told at start.
    */
   | { readonly type: 'unguarded-clients'; readonly connection: string }
+  /**
+   * Under a lock whose service has a fence there, something was, or may have been, written outside of a transaction.
+   * Told once for each connection.
+   */
+  | { readonly type: 'unfenced-statement'; readonly key: string; readonly connection: string }
   /** The store cannot be reached. Told once, and again if the reason is another one. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }

@@ -22,6 +22,7 @@ import { openingOn, takeOpening } from '../../transactions/orm/transaction-openi
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
+import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out on its own. */
@@ -69,15 +70,21 @@ export function lockAware<A extends TransactionalAdapter>(
   }
   assertDialect(options.dialect);
   const make = adapter.optionsFactory.bind(adapter);
+  ambientCoordinator().sees(options.connectionName);
   const unguarded = new Set<string>();
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
     const opened = connection ?? {};
     assertAsynchronous(opened);
+    const isCovered = coverDataSource(opened, options.connectionName);
     const clients = givenClients(options.pool) ?? knownClients(opened);
     if (clients.source === 'out of reach') unguarded.add(options.connectionName ?? 'default');
     else if (clients.source !== undefined) guardClients(clients.source);
     const { survivesDisconnect = clients.survivesDisconnect } = options;
-    return lockAwareMethods(make(connection, extra), opened, { ...options, survivesDisconnect });
+    return lockAwareMethods(make(connection, extra), opened, {
+      ...options,
+      survivesDisconnect,
+      isCovered,
+    });
   };
   const bootstrap = adapter.onApplicationBootstrap?.bind(adapter);
   // The lock services are open by then.
@@ -87,6 +94,20 @@ export function lockAware<A extends TransactionalAdapter>(
     return bootstrap?.();
   };
   return adapter;
+}
+
+/**
+ * What is opened on a data source of TypeORM itself, and not through the transaction host, is under the same locks.
+ * @returns false if it is something else
+ */
+function coverDataSource(connection: object, connectionName: string | undefined): boolean {
+  const { createQueryRunner, manager } = connection as Partial<DataSource>;
+  if (typeof createQueryRunner !== 'function' || typeof manager !== 'object') return false;
+  lockAwareDataSource(
+    connection as DataSource,
+    connectionName === undefined ? {} : { connectionName },
+  );
+  return true;
 }
 
 function givenClients(pool: ErrorSource | false | undefined): KnownClients | undefined {
@@ -99,10 +120,16 @@ function warnOfUnguardedClients(connection: string): void {
   timed?.report({ type: 'unguarded-clients', connection });
 }
 
+type DataSource = Parameters<typeof lockAwareDataSource>[0];
+
 function lockAwareMethods(
   methods: AdapterMethods,
   connection: object,
-  options: LockAwareOptions<never> & { readonly survivesDisconnect: boolean },
+  options: LockAwareOptions<never> & {
+    readonly survivesDisconnect: boolean;
+    /** Statements outside of transactions are seen where they are sent. */
+    readonly isCovered: boolean;
+  },
 ): AdapterMethods {
   const coordinator = ambientCoordinator(); // from now on, transactions are seen
   /** The objects that stand for savepoints, each with the transaction to which it belongs. */
@@ -145,6 +172,7 @@ function lockAwareMethods(
     // Work that goes on in a transaction that was given up or has failed must find no way into the database.
     getFallbackInstance: () => {
       coordinator.assertNotFailed();
+      if (!options.isCovered) coordinator.noteStatement(options.connectionName);
       return methods.getFallbackInstance() as unknown;
     },
   };

@@ -77,6 +77,7 @@ class LockAwareDataSource {
   }
 
   install(): void {
+    this.#coordinator.sees(this.#connection);
     this.#installCallbackForm(this.#dataSource.manager);
     this.#installRunners();
   }
@@ -180,9 +181,19 @@ class LockAwareDataSource {
             this.#coordinator.open(this.#describe(isolation, 'by-hand'), runner.manager, start),
         });
         this.#installCallbackForm(runner.manager);
+        this.#noteStatements(runner);
       }
       return runner;
     };
+  }
+
+  /** Repositories, query builders and `dataSource.query` send what is in no transaction through runners as well. */
+  #noteStatements(runner: QueryRunner): void {
+    const query = runner.query.bind(runner) as (...args: unknown[]) => Promise<unknown>;
+    runner.query = ((sql: string, ...more: unknown[]) => {
+      if (!runner.isTransactionActive) this.#coordinator.noteStatement(this.#connection, sql);
+      return query(sql, ...more);
+    }) as QueryRunner['query'];
   }
 
   #describe(

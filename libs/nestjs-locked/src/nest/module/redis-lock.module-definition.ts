@@ -5,6 +5,7 @@ import { ENGINE_FACTORY, type EngineFactory, redisEngine } from './redis-engine.
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 import { redisLocks } from './redis-locks.js';
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
+import { UnfencedDataSourcesCheck } from './unfenced-data-sources-check.js';
 
 /** Under this, Nest keeps the options of a lock module. */
 export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
@@ -27,7 +28,13 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
     return {
       ...definition,
       global: isGlobal,
-      providers: [...(definition.providers ?? []), engine, ...locks.providers, ShutdownHooksCheck],
+      providers: [
+        ...(definition.providers ?? []),
+        engine,
+        ...locks.providers,
+        ShutdownHooksCheck,
+        UnfencedDataSourcesCheck,
+      ],
       exports: locks.exports,
     };
   })

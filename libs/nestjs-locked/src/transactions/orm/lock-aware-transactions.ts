@@ -90,6 +90,7 @@ export function lockAwareTransactions<Tx extends object>(
 ): RunTransaction<Tx> {
   assertDialect(options.dialect);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
+  coordinator.sees(options.connectionName);
   const { connectionName, pool, survivesDisconnect = true } = options;
   const delaysBegin = pool !== undefined && delayBeginsOf(pool);
   if (pool !== undefined && 'on' in pool) guardClients(pool);

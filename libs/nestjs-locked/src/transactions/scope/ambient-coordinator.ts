@@ -7,13 +7,21 @@ import type { Section } from '../../core/calls/section.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { retryingConflicts } from '../fence/fence.js';
+import { isUnfenced } from '../fence/unfenced.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
 import { outcomeOfFailedCommit } from './failed-commit.js';
-import { assertNoneAcquired, fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
+import {
+  assertNamesAreKnown,
+  assertNoneAcquired,
+  fenceOn,
+  type GuardingHold,
+  holdsHere,
+} from './guarding-hold.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { claimedAround, TransactionScope } from './transaction-scope.js';
+import { UnfencedNotices } from './unfenced-notices.js';
 
 /** Runs the body of a transaction; called by the adapter when the transaction is open, with what identifies it. */
 export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promise<R>;
@@ -25,6 +33,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
   readonly #storage = new AsyncLocalStorage<TransactionScope>();
   /** The latest scope of each object that stands for a transaction. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
+  /** The names of all connections whose transactions are seen. */
+  readonly #connections = new Set<string>();
+  readonly #notices = new UnfencedNotices();
 
   current(): TransactionScope | undefined {
     let scope = this.#storage.getStore();
@@ -74,6 +85,19 @@ export class AmbientCoordinator implements TransactionCoordinator {
    */
   assertNotFailed(): void {
     this.#storage.getStore()?.assertNotFailed();
+  }
+
+  /** For adapters: to be called for each connection as soon as its transactions are seen. */
+  sees(connection = 'default'): void {
+    this.#connections.add(connection);
+  }
+
+  /**
+   * For adapters: to be called where a statement is sent outside of every transaction.
+   * @param sql its text, if it is known
+   */
+  noteStatement(connection = 'default', sql?: string): void {
+    this.#notices.statement(connection, sql);
   }
 
   isOpen(tx: object): boolean {
@@ -164,8 +188,11 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   /** What a transaction that is opened here and now has to claim. */
   #toClaim(connection: string, outer: TransactionScope | undefined): readonly GuardingHold[] {
+    if (isUnfenced()) return [];
     const holds = holdsHere();
     assertNoneAcquired(holds, connection);
+    this.#connections.add(connection);
+    for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);
     const claimed = claimedAround(outer, connection, holds);
     return holds.filter(
       (one) => fenceOn(one.locks, connection) !== undefined && !claimed.includes(one),

@@ -2,13 +2,28 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Turns } from '../../core/calls/turns.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import type { Hold } from '../../core/lease/hold.js';
-import { LockNotAcquiredError } from '../../core/lock.errors.js';
+import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
 import { systemClock } from '../../core/time/clock.js';
 import type { GuardingHold } from './guarding-hold.js';
 
 const TURNS = new WeakMap<Hold, Map<string, Turns>>();
-/** The turns that the present async context has: two adapters may see the same transaction being opened. */
-const TAKEN = new AsyncLocalStorage<readonly Turns[]>();
+/** The turns that the present async context has had. Two adapters may see the same transaction being opened. */
+const TAKEN = new AsyncLocalStorage<readonly Turn[]>();
+/** Who waits for a turn now. */
+const WAITING = new Set<Waiting>();
+
+/** A turn that a transaction has until it has ended. */
+export interface Turn {
+  readonly turns: Turns;
+  readonly connection: string;
+  isOver: boolean;
+}
+
+/** A transaction that waits for a turn before it is opened, inside of those that have the others. */
+interface Waiting {
+  readonly has: readonly Turn[];
+  readonly wants: Turns;
+}
 
 /** Runs the work in a turn. @throws as `takeTurns` */
 export function inTurn<T>(
@@ -33,8 +48,11 @@ async function workInTurn<T>(
   }
 }
 
-export function leaveTurns(taken: readonly Turns[]): void {
-  for (const turns of taken) turns.leave();
+export function leaveTurns(taken: readonly Turn[]): void {
+  for (const turn of taken) {
+    turn.isOver = true;
+    turn.turns.leave();
+  }
 }
 
 function turnsOf(hold: Hold, connection: string): Turns {
@@ -51,19 +69,34 @@ function turnsOf(hold: Hold, connection: string): Turns {
  *
  * @param holds the holds that will be claimed
  * @returns the turns, to be left at the end of the transaction
- * @throws LockNotAcquiredError if the others take longer than the lease, or than the call was willing to wait
+ * @throws LockNotAcquiredError if the others take longer than the lease, or than the call was willing to wait ·
+ * LockInTransactionError if they would wait for each other
  */
 export async function takeTurns(
   holds: readonly GuardingHold[],
   connection: string,
-): Promise<readonly Turns[]> {
-  const taken: Turns[] = [];
+): Promise<readonly Turn[]> {
+  const taken: Turn[] = [];
+  const around = (TAKEN.getStore() ?? []).filter(({ isOver }) => !isOver);
   for (const hold of inOneOrder(holds)) {
     const turns = turnsOf(hold, connection);
-    if (TAKEN.getStore()?.includes(turns) === true) continue;
-    const limitMs = Math.max(hold.options.waitMs, hold.options.leaseMs);
+    if (around.some((turn) => turn.turns === turns)) continue;
+    const waiting: Waiting = { has: [...around, ...taken], wants: turns };
+    const opposite = waitsFor(turns, waiting.has);
+    if (opposite !== undefined) {
+      leaveTurns(taken);
+      throw new LockInTransactionError(
+        `A transaction on connection '${connection}' cannot be opened inside the one on '${opposite.connection}' under lock '${hold.key}': in another branch of the call they are nested the other way round, and each would wait for the other; nest the transactions of several databases in one order, or run the branches one after the other`,
+        hold.key,
+      );
+    }
+    const limitMs = Math.max(hold.callWaitMs, hold.options.leaseMs);
     const askedAt = systemClock.now();
-    if ((await turns.enter(systemClock, limitMs)) !== 'entered') {
+    WAITING.add(waiting);
+    const outcome = await turns
+      .enter(systemClock, limitMs)
+      .finally(() => void WAITING.delete(waiting));
+    if (outcome !== 'entered') {
       leaveTurns(taken);
       throw new LockNotAcquiredError(
         `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, those under one lock run one after the other, and must not wait for each other inside`,
@@ -71,9 +104,29 @@ export async function takeTurns(
         Math.round(systemClock.now() - askedAt),
       );
     }
-    taken.push(turns);
+    taken.push({ turns, connection, isOver: false });
   }
   return taken;
+}
+
+/**
+ * Whether a transaction that has this turn waits, directly or through others, for one of those that we have.
+ * @returns ours that it waits for
+ */
+function waitsFor(
+  turns: Turns,
+  ours: readonly Turn[],
+  seen: Set<Waiting> = new Set(),
+): Turn | undefined {
+  for (const waiting of WAITING) {
+    const hasIt = waiting.has.some((turn) => !turn.isOver && turn.turns === turns);
+    if (!hasIt || seen.has(waiting)) continue;
+    seen.add(waiting);
+    const found =
+      ours.find((turn) => turn.turns === waiting.wants) ?? waitsFor(waiting.wants, ours, seen);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** One order for all transactions, so that no two of them can each have a turn for which the other one waits. */

@@ -1,7 +1,8 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import type { Hold } from '../../core/lease/hold.js';
-import { LockInTransactionError } from '../../core/lock.errors.js';
+import { LockConfigError, LockInTransactionError } from '../../core/lock.errors.js';
+import { isUnfenced } from '../fence/unfenced.js';
 
 /** A hold under which a transaction runs, and the service that knows it. */
 export interface GuardingHold {
@@ -29,7 +30,8 @@ export function fenceOn(
 export function speaksFirst(connection: string): boolean {
   return holdsHere().some(
     ({ locks }) =>
-      fenceOn(locks, connection) !== undefined || locks.transactionOptions.timeouts !== undefined,
+      (!isUnfenced() && fenceOn(locks, connection) !== undefined) ||
+      locks.transactionOptions.timeouts !== undefined,
   );
 }
 
@@ -51,4 +53,25 @@ export function assertNoneAcquired(holds: readonly GuardingHold[], connection: s
       );
     }
   }
+}
+
+/**
+ * A transaction is not fenced if its connection is not among those that the fence is for. If one of these names is not
+ * the name of anything, it may be meant for this very connection.
+ *
+ * @throws LockConfigError
+ */
+export function assertNamesAreKnown(
+  { transactionOptions: { fence } }: TransactionalLocks,
+  connection: string,
+  known: ReadonlySet<string>,
+): void {
+  const names = fence?.connections;
+  if (names === undefined || names.includes(connection)) return;
+  const unknown = names.find((name) => !known.has(name));
+  if (unknown === undefined) return;
+  const list = [...known].map((name) => `'${name}'`).join(', ');
+  throw new LockConfigError(
+    `A transaction on connection '${connection}' is not opened without the fence: fence.connections names '${unknown}', but lockAware knows ${list} only; correct the name, give it as connectionName to lockAware, or make that connection lock-aware before`,
+  );
 }

@@ -4,6 +4,7 @@ import type { Hold } from '../../core/lease/hold.js';
 import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
 import { systemClock } from '../../core/time/clock.js';
 import { claimFence } from '../fence/fence.js';
+import { isUnfenced } from '../fence/unfenced.js';
 import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
@@ -20,6 +21,8 @@ export class TransactionGuard {
   readonly #session: DatabaseSession | undefined;
   readonly #holds = new Map<Hold, TransactionalLocks>();
   readonly #claimed = new Map<TransactionalLocks, Set<string>>();
+  /** As it was opened: what is done in it later, and where, changes nothing. */
+  readonly #isFenced = !isUnfenced();
   #hasSpoken = false;
   /** What was armed before any savepoint that could take it back. */
   #armed: { readonly idleMs: number; readonly at: number } | undefined;
@@ -45,8 +48,7 @@ export class TransactionGuard {
   /** The holds among these that the transaction still has to claim. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(
-      ({ locks, hold }) =>
-        fenceOn(locks, this.#connection) !== undefined && !this.hasClaimed(locks, hold.key),
+      ({ locks, hold }) => this.#fenceOf(locks) !== undefined && !this.hasClaimed(locks, hold.key),
     );
   }
 
@@ -74,7 +76,7 @@ export class TransactionGuard {
     const bounds = this.#bounds();
     let isArmed = false;
     for (const locks of servicesOf(added)) {
-      const fence = fenceOn(locks, this.#connection);
+      const fence = this.#fenceOf(locks);
       const unclaimed = this.unclaimed(added)
         .filter((one) => one.locks === locks)
         .map(({ hold }) => hold)
@@ -98,6 +100,10 @@ export class TransactionGuard {
     const claimed = this.#claimed.get(locks) ?? new Set();
     for (const { key } of holds) claimed.add(key);
     this.#claimed.set(locks, claimed);
+  }
+
+  #fenceOf(locks: TransactionalLocks): { readonly table: string } | undefined {
+    return this.#isFenced ? fenceOn(locks, this.#connection) : undefined;
   }
 
   #noSession(): never {

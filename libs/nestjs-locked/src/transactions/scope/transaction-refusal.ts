@@ -33,11 +33,14 @@ export function refusal(why: Refusal, circumstances: Circumstances): LockInTrans
   const { callSite, key, connection, ageMs } = circumstances;
   const where = connection === 'default' ? '' : `on connection '${connection}', `;
   const which = `database transaction (${where}started ${Math.round(ageMs)} ms ago)`;
-  const what =
-    key === undefined
-      ? `${callSite} was refused in a ${which}`
-      : `${callSite}: lock '${key}' was asked for inside an open ${which}`;
-  return new LockInTransactionError(`${what}. ${reason(why, circumstances)}`, key);
+  const what = said(why, callSite, key);
+  return new LockInTransactionError(`${what} ${which}. ${reason(why, circumstances)}`, key);
+}
+
+function said(why: Refusal, callSite: string, key: string | undefined): string {
+  if (key === undefined) return `${callSite} was refused in a`;
+  if (why === 'own-claim') return `${callSite} under lock '${key}' was refused inside an open`;
+  return `${callSite}: lock '${key}' was asked for inside an open`;
 }
 
 function reason(why: Refusal, { timeoutMs }: Circumstances): string {
@@ -67,7 +70,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'endless-branch':
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':
-      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), or open the second one when the first has ended';
+      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
     case 'isolation':
       return 'The claim of the fence, or the time-outs, were sent before; give the isolation level when the transaction is opened';
   }

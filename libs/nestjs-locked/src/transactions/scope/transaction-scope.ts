@@ -6,6 +6,7 @@ import type {
 import type { Section } from '../../core/calls/section.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { systemClock } from '../../core/time/clock.js';
+import { isUnfenced } from '../fence/unfenced.js';
 import { type DatabaseSession, seesFreshData } from '../sql/database-session.js';
 import { Branches } from './branches.js';
 import { CommitGate } from './commit-gate.js';
@@ -57,6 +58,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly #session: DatabaseSession | undefined;
   readonly #gate: CommitGate;
   readonly #branches = new Branches();
+  readonly #isFenced = !isUnfenced();
   /**
    * open        the body runs
    * committing  the body is done: locks and locked calls are refused, but statements pass, because ORMs run hooks
@@ -265,8 +267,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    * LockInTransactionError
    */
   #assertNotClaimedAround(holds: readonly GuardingHold[]): void {
+    if (!this.#isFenced) return;
     for (const { hold } of claimedAround(this.outer, this.connection, holds)) {
-      throw this.refusal('own-claim', { ...A_TRANSACTION, keys: [hold.key] });
+      throw this.refusal('own-claim', { callSite: 'A second transaction', keys: [hold.key] });
     }
   }
 
