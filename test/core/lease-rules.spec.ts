@@ -7,7 +7,10 @@ import {
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
-import type { StoreListener } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import type {
+  RenewReply,
+  StoreListener,
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
@@ -384,6 +387,78 @@ describe('of leases that are renewed together', () => {
     expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, false]);
     await clock.advance(1_999);
     expect(holds.map(({ isHeld }) => isHeld)).toEqual([false, true, false]);
+  });
+});
+
+describe('when the store was silent', () => {
+  it('leases whose renewal is on its way are not renewed twice, and one event comes before theirs', async () => {
+    const { clock, store, engine, events } = await startScripted({ leaseMs: 3_000 });
+    const holds: HeldLock[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      const hold = engine.acquire(name);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      holds.push(await hold);
+    }
+    await clock.advance(1_000);
+    const renewals = [
+      await store.next('renew'),
+      await store.next('renew'),
+      await store.next('renew'),
+    ];
+    store.listener.storeLost(unknown.cause);
+    for (const renewal of renewals) renewal.reply(unknown);
+    await settled();
+    expect(events.map(({ type }) => type)).toEqual([
+      'store-lost',
+      'renewal-unknown',
+      'renewal-unknown',
+      'renewal-unknown',
+    ]);
+    await clock.advance(100);
+    const again = [await store.next('renew'), await store.next('renew'), await store.next('renew')];
+    store.listener.storeBack();
+    store.listener.reconnected();
+    await clock.advance(10);
+    expect(await store.unanswered()).toEqual([]);
+    for (const renewal of again) renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    await settled();
+    store.listener.reconnected(); // nothing is on its way now, and the server may be another one
+    await clock.advance(10);
+    expect(await store.unanswered()).toEqual(['renew', 'renew', 'renew']);
+    expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
+  });
+});
+
+describe('answers that come late', () => {
+  it('are followed by few commands for all of their leases, and so are failures', async () => {
+    const { clock, store, engine } = await startScripted({ leaseMs: 12_000 });
+    for (let i = 0; i < 50; i++) {
+      const hold = engine.acquire(`k:${i}`);
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      await hold;
+    }
+    const sizes: number[] = [];
+    const { renew } = store;
+    store.renew = (commands) => {
+      sizes.push(commands.length);
+      return renew(commands);
+    };
+    const answer = async (reply: RenewReply): Promise<void> => {
+      const renewals = await Promise.all(
+        Array.from({ length: 50 }, async () => store.next('renew')),
+      );
+      for (const renewal of renewals) renewal.reply(reply);
+      await settled();
+    };
+    await clock.advance(4_000);
+    await clock.advance(5_000); // longer than a third of the lease
+    await answer({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    await clock.advance(1);
+    await answer(unknown);
+    await clock.advance(100);
+    expect(sizes).toEqual([50, 49, 1, 50]); // the last answer is followed by no other
   });
 });
 

@@ -3,6 +3,7 @@ import {
   acceptanceLeaseMs,
   driftMarginMs,
   renewalDueAt,
+  renewalRetryAt,
   safetyIntervalMs,
 } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
 
@@ -28,5 +29,16 @@ describe('the arithmetic of leases', () => {
         expect(after).toBeGreaterThan(leaseMs / 4);
       }
     }
+  });
+
+  it('a renewal that has failed is tried again with those that failed just before it', () => {
+    const retries = new Set<number>();
+    for (let now = 10_000.3; now < 10_500; now += 0.7) {
+      const at = renewalRetryAt(now);
+      expect(at - now).toBeGreaterThan(49);
+      expect(at - now).toBeLessThanOrEqual(100);
+      retries.add(at);
+    }
+    expect(retries.size).toBe(10);
   });
 });

@@ -15,13 +15,14 @@ const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
 /**
  * @param {object} options
  * @param {'redis' | 'memory'} [store]
+ * @param {any} [logger]
  */
-async function open(options, store = 'redis') {
+async function open(options, store = 'redis', logger = ['warn', 'error']) {
   const app = await NestFactory.createApplicationContext(
     store === 'redis'
       ? RedisLockModule.forRoot({ connection: redis, ...options })
       : LockTestingModule.forRoot(options),
-    { logger: ['warn', 'error'], abortOnError: false },
+    { logger, abortOnError: false },
   );
   app.enableShutdownHooks();
   const locks = app.get(LockService);
@@ -119,6 +120,39 @@ const tasks = {
     const after = { memory: memory(), listeners: listeners() };
     await app.close();
     return { refused, waited, before, during, after, residue: left };
+  },
+
+  /** So many locks, held while the server stands still for longer than a command may take. */
+  async silence(total) {
+    const leaseMs = 12_000;
+    const lines = { warn: 0, error: 0 };
+    const count = (/** @type {'warn' | 'error'} */ level) => () => void (lines[level] += 1);
+    const logger = { log() {}, warn: count('warn'), error: count('error') };
+    const { app, locks } = await open({ leaseMs, waitMs: 60_000 }, 'redis', logger);
+    const held = [];
+    let lost = 0;
+    for (let i = 0; i < total; i += 500) {
+      const names = Array.from({ length: Math.min(500, total - i) }, (_, j) => `scale:${i + j}`);
+      for (const lock of await Promise.all(names.map((name) => locks.acquire(name)))) {
+        lock.signal.addEventListener('abort', () => (lost += 1));
+        held.push(lock);
+      }
+    }
+    await sleep(leaseMs / 2); // every lock has been renewed
+    const pid = Number(/^process_id:(\d+)/m.exec(await redis.info('server'))?.[1]);
+    const from = await server();
+    Object.assign(lines, { warn: 0, error: 0 });
+    process.kill(pid, 'SIGSTOP');
+    await sleep(5_000);
+    process.kill(pid, 'SIGCONT');
+    await sleep(leaseMs / 4); // until the next renewals are due
+    const to = await server();
+    await sleep(leaseMs / 2);
+    const kept = held.filter((lock) => lock.isHeld).length;
+    for (let i = 0; i < total; i += 500)
+      await Promise.all(held.slice(i, i + 500).map((lock) => lock.release()));
+    await app.close();
+    return { kept, lost, scripts: to.scripts - from.scripts, ...lines };
   },
 
   /** So many locks, held for three leases. */

@@ -35,6 +35,7 @@ interface Results {
     after: Size;
     residue: object;
   };
+  silence: { kept: number; lost: number; scripts: number; warn: number; error: number };
   hold: {
     kept: number;
     lost: number;
@@ -121,6 +122,25 @@ describe('many locks', () => {
       measure('with one script per lock', singleUs, 'µs');
       measure('renewals per script', held.renewals / held.scripts);
       measure('timers of the process', held.timers);
+    },
+    90_000,
+  );
+});
+
+describe('many locks while Redis stands still', () => {
+  fault(
+    '10,000 locks with a lease of 12 s, and Redis stands still for 5 s',
+    'all kept, renewed once more, and logged as one outage',
+    async (measure) => {
+      const total = 10_000;
+      const { kept, lost, scripts, warn, error } = await run('silence', total);
+      expect({ kept, lost }).toEqual({ kept: total, lost: 0 });
+      // Those that lay in the socket when it was left, and the same once more on the new connection.
+      expect(scripts).toBeGreaterThanOrEqual(total / 100);
+      expect(scripts).toBeLessThan(2.7 * (total / 100));
+      expect(error).toBe(1);
+      expect(warn).toBeLessThan(5);
+      measure('scripts', scripts);
     },
     90_000,
   );

@@ -1,9 +1,8 @@
 import { type LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { unreachable } from '../runtime/unreachable.js';
-import { renewalDueAt } from '../store/lease-timing.js';
+import { renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
 import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';
-import { RETRY_MS } from '../store/retry-pause.js';
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
@@ -55,6 +54,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #holdEnd = Infinity;
   #idleUntil = Infinity;
   #renewalFailed = false;
+  /** The watchdog has sent a renewal, and there is no answer yet. */
+  #isSent = false;
   /** A renewal is on its way for which a call waits. */
   #isRenewing = false;
   /** The label that was last written for `inspect` under this lease. */
@@ -302,6 +303,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   renewCommand(): RenewCommand | undefined {
     if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
+    this.#isSent = true;
     if (!this.#isFixed) return this.#renewal(this.#leaseMs);
     // A fixed lease is only checked: the store confirms what is left of it, and no more.
     const leftMs = Math.ceil(this.#deadline.at - this.#parts.clock.now());
@@ -317,6 +319,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {
     this.#parts.scheduler.catchUp();
     this.#isRenewing = false;
+    this.#isSent = false;
     if (this.#state === 'over' || this.#state === 'doubtful') return;
     switch (reply.kind) {
       case 'renewed':
@@ -351,7 +354,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#reportFailure(unknown.cause);
     if (isConfirming) this.#user.storeFails(unknown.cause);
     if (this.#endsByItself) return;
-    this.#renewAt = this.#parts.clock.now() + RETRY_MS;
+    this.#renewAt = renewalRetryAt(this.#parts.clock.now());
     this.#schedule();
   }
 
@@ -368,6 +371,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#renewalFailed) return;
     this.#renewalFailed = true;
     const remainingMs = this.remainingMs();
+    this.#parts.outages.tellOf(this.key); // said once, it need not be logged for every lock
     this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause });
   }
 
@@ -554,6 +558,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   lookAgain(): void {
     if (this.#state === 'idle') return this.giveUp();
     if (this.#state !== 'held' || this.#commitUnknown) return;
+    // A renewal without an answer is sent again on a new connection. One more would only keep the others waiting.
+    if (this.#isSent && !this.#deadline.isSuspect) return;
     this.#renewAt = this.#parts.clock.now();
     this.#schedule();
   }

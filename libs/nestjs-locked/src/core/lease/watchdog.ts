@@ -19,6 +19,7 @@ export class Watchdog {
   readonly #store: LockStore;
   readonly #clock: Clock;
   #due: Renewable[] = [];
+  #isFlushing = false;
 
   constructor(store: LockStore, clock: Clock) {
     this.#store = store;
@@ -30,8 +31,20 @@ export class Watchdog {
     this.#due.push(lease);
   }
 
+  /**
+   * Sends what was collected when the answers that have arrived were dealt with: those that came late make their leases
+   * due at once, one after the other.
+   */
   flush(): void {
-    if (this.#due.length === 0) return;
+    if (this.#due.length === 0 || this.#isFlushing) return;
+    this.#isFlushing = true;
+    queueMicrotask(() => {
+      this.#isFlushing = false;
+      this.#send();
+    });
+  }
+
+  #send(): void {
     const due = this.#due.sort((a, b) => a.deadline - b.deadline);
     this.#due = [];
     const pairs: [Renewable, RenewCommand][] = [];

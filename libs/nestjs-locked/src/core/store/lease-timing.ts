@@ -18,6 +18,18 @@ export function safetyIntervalMs(leaseMs: number): number {
   return Math.min(Math.ceil(leaseMs / 3), 5_000);
 }
 
+/** How soon a renewal that has failed is tried again at the latest, in milliseconds. */
+const RETRY_MS = 100;
+
+/**
+ * When to try a renewal again that has failed at `now`: after 50 to 100 ms, rounded so that leases whose renewals failed
+ * one after the other share a script the next time. A script for each of ten thousand leases would take too long.
+ */
+export function renewalRetryAt(now: number): number {
+  const grid = RETRY_MS / 2;
+  return (Math.floor(now / grid) + 2) * grid;
+}
+
 /** When to renew a lease counted from `sentAt`: after a third, rounded so that many leases share one script. */
 export function renewalDueAt(sentAt: number, leaseMs: number): number {
   const grid = Math.max(10, leaseMs / 60);

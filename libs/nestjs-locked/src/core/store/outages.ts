@@ -29,6 +29,11 @@ export class Outages {
     this.#byPart.get(part)?.tell();
   }
 
+  /** Reports now the outage that concerns this key, if there is one, unless that was done. */
+  tellOf(key: string): void {
+    if (this.#byPart.size > 0) this.#of(key)?.tell();
+  }
+
   ends(part = WHOLE): void {
     this.#byPart.get(part)?.ends();
     this.#byPart.delete(part);
