@@ -1742,6 +1742,14 @@ export const TABLE = [
     specs: ['test/core/longest-wait.spec.ts'],
   },
   {
+    name: 'a fixed lease is renewed without a limit',
+    file: `${SOURCES}core/calls/acquisition.ts`,
+    from: 'const limitMs = Math.max(0, this.#answerBy - this.#parts.clock.now());',
+    to: 'const limitMs = Infinity;',
+    breaks: 'a call takes no longer than waitMs and the time for one answer',
+    specs: ['test/core/longest-wait.spec.ts'],
+  },
+  {
     name: 'a wrong object is shown as a text',
     file: `${SOURCES}core/runtime/shown-value.ts`,
     from: 'return describeValue(value);\n    case',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { LockError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { Unknown } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
@@ -11,6 +11,8 @@ const WAIT_MS = 1_500;
 /** What a call may take longer, while an answer is on its way. */
 const GRACE_MS = 1_000;
 const LIMIT_MS = 5_000;
+
+const UNANSWERED: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
 
 type Command = 'acquire' | 'acquireTogether' | 'recheck' | 'leave' | 'renew' | 'release';
 const COMMANDS: readonly Command[] = [
@@ -28,14 +30,21 @@ class SlowStore extends InMemoryLockStore {
     used: Set<string>,
   ) {
     super(locks, 30_000);
+    const delay = <T>(name: Command, run: () => Promise<T> | T): Promise<T | Unknown> => {
+      used.add(name);
+      return new Promise((resolve) => {
+        const answer = (): void => resolve(delayMs < LIMIT_MS ? run() : UNANSWERED);
+        clock.after(delayMs, answer);
+      });
+    };
     for (const name of slow) {
-      const run = (this[name] as (command: unknown) => Promise<unknown>).bind(this);
-      const delayed = async (command: unknown): Promise<unknown> => {
-        used.add(name);
-        await new Promise<void>((resolve) => void clock.after(delayMs, resolve));
-        if (delayMs < LIMIT_MS) return run(command);
-        const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
-        return Array.isArray(command) ? command.map(() => unknown) : unknown;
+      const run = (this[name] as (command: unknown) => never).bind(this);
+      const delayed = (command: unknown): unknown => {
+        if (name === 'renew')
+          return (command as unknown[]).map((one) => delay(name, () => run([one])[0]));
+        const reply = delay(name, () => run(command));
+        if (name !== 'acquireTogether' || delayMs < LIMIT_MS) return reply;
+        return reply.then((unknown) => (command as unknown[]).map(() => unknown));
       };
       Object.assign(this, { [name]: delayed });
     }
@@ -96,11 +105,16 @@ async function lengthOf(
   const begin = clock.now();
   let end = Infinity;
   const ended = (): void => void (end = clock.now());
-  void call(engine, waitMs).then(ended, ended);
+  let broken: unknown;
+  void call(engine, waitMs).then(ended, (error: unknown) => {
+    ended();
+    if (!(error instanceof LockError)) broken = error;
+  });
   for (let i = 0; i < 200 && end === Infinity; i++) {
     await clock.advance(50);
     await settled();
   }
+  if (broken !== undefined) throw broken as Error;
   return end - begin;
 }
 
