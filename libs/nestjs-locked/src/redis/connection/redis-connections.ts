@@ -143,6 +143,7 @@ export class RedisConnections implements LockServers {
     const info = await handshake.step('connect', handshake.isConnected);
     await handshake.step('subscribe to the inbox', handshake.isSubscribed);
     await handshake.step('receive a message in the inbox', handshake.isProved);
+    await handshake.step('use the rights that are needed later', this.#tryRights(handshake));
     // A master that comes later may have none yet. No lease counts there, but what is held must be released.
     if (replicas !== undefined && limitMs < Infinity)
       await this.#proveReplicas(handshake, replicas);
@@ -160,6 +161,28 @@ export class RedisConnections implements LockServers {
     this.commands.close(reason);
     this.#inbox?.close();
     this.#inbox = undefined;
+  }
+
+  /**
+   * Sends what nothing else at the start sends: a right that is missing is to be found now, and not when a slot moves or
+   * the scripts are forgotten.
+   */
+  async #tryRights(handshake: RedisHandshake): Promise<void> {
+    const prefix = this.#options.keys.prefix;
+    const command: RedisCommand = {
+      action: 'use the rights that are needed later',
+      keys: [],
+      send: (redis) => {
+        // ASKING holds for the next command, so it must not be the last one.
+        const asking = this.#node === undefined ? [] : [redis.asking()];
+        const others = [redis.ping(), redis.eval('return 1', 0)];
+        const scan = redis.scan('0', 'MATCH', prefix, 'COUNT', 1);
+        return Promise.all([...asking, ...others, scan]);
+      },
+    };
+    const outcome = await this.commands.run(command, (ended) => ended);
+    // Whatever else went wrong may pass: all that is needed now has been proved.
+    if (outcome.kind === 'failed') handshake.failed(outcome.cause.cause ?? outcome.cause);
   }
 
   #proveReplicas(handshake: RedisHandshake, replicas: RequiredReplicas): Promise<void> {
