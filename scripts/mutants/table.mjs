@@ -1768,9 +1768,34 @@ export const TABLE = [
   {
     name: 'moved is not believed',
     file: `${SOURCES}redis/cluster/cluster-nodes.ts`,
-    from: 'this.#slots[slot] = this.at(named).address;',
-    to: 'this.at(named);',
+    from: 'this.#slots[slot] = this.at(named, from).address;',
+    to: 'this.at(named, from);',
     breaks: 'a command follows its slot at once',
     specs: ['test/cluster/moving-slot.spec.ts'],
+  },
+  {
+    name: 'nodes that name no host are passed over',
+    file: `${SOURCES}redis/cluster/cluster-view.ts`,
+    from: 'if (!eyes.slots.every(isNamed)) {',
+    to: 'if (eyes.slots.length < 0) {',
+    breaks:
+      'a node alone in its cluster, which knows no address of its own, is reached where we asked it',
+    specs: ['test/cluster/addresses.spec.ts'],
+  },
+  {
+    name: 'a redirection to a port has no host',
+    file: `${SOURCES}redis/cluster/cluster-address.ts`,
+    from: 'if (port === undefined) return named;',
+    to: 'if (port === undefined || named === port) return named;',
+    breaks: 'a port that is named alone is one of the host that has named it',
+    specs: ['test/cluster/addresses.spec.ts'],
+  },
+  {
+    name: 'rights that are needed later are not tried at the start',
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
+    from: "await handshake.step('use the rights that are needed later', this.#tryRights(handshake));",
+    to: '',
+    breaks: 'an application whose user lacks a right does not start',
+    specs: ['test/redis/rights.spec.ts'],
   },
 ];

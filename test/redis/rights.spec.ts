@@ -1,6 +1,6 @@
 /** The rights of a Redis user that docs/installation.md lists: enough on every topology, and none of them too many. */
 import { describe, expect, it } from '@jest/globals';
-import { RedisReplicaSet, type RedisServer } from 'dev-servers';
+import { RedisReplicaSet } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -25,6 +25,8 @@ interface Detour {
   form: RedisCommand;
   /** How often a node has said that it belongs elsewhere. */
   sentOn: number;
+  /** The node to which it was sent last. */
+  from: ClusterNode | undefined;
 }
 
 interface Next {
@@ -75,8 +77,11 @@ export class ClusterCommands implements CommandRunner {
     const slot = this.#nodes.slotOf(command.redisKey ?? '');
     const startedAt = this.#clock.now();
     const dueAt = startedAt + this.#timeLimitMs;
-    const detour = (): Detour => ({ command, slot, startedAt, dueAt, form: command, sentOn: 0 });
     const node = this.#mustWait(command) ? undefined : this.#nodes.ofSlot(slot);
+    const detour = (): Detour => ({
+      ...{ command, slot, startedAt, dueAt, from: node },
+      ...{ form: command, sentOn: 0 },
+    });
     if (node === undefined) return this.#inTurn(detour(), undefined);
     const outcome = await node.connections.run(command, unchanged);
     const isOver = outcome.kind === 'answered' || !this.#goesOn(outcome, node, command);
@@ -118,6 +123,7 @@ export class ClusterCommands implements CommandRunner {
       if (this.#nodes.isClosed || this.#clock.now() >= dueAt)
         return { ...last, neverRan: !mayHaveRun };
       if (next === undefined) continue;
+      detour.from = next.node;
       const outcome = await next.node.connections.commands.run(next.command, unchanged, dueAt);
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
@@ -132,13 +138,17 @@ export class ClusterCommands implements CommandRunner {
   async #next(detour: Detour, failure: CommandFailure): Promise<Next | undefined> {
     const { command, slot, dueAt } = detour;
     const redirection = redirectionOf(failure);
+    const from = detour.from as ClusterNode; // somebody has redirected the command
     switch (redirection?.kind) {
       case 'moved':
-        this.#nodes.moved(redirection.slot, redirection.address);
+        this.#nodes.moved(redirection.slot, redirection.address, from);
         if (++detour.sentOn > MOST_AT_ONCE) await this.#pause(dueAt);
         break;
       case 'ask':
-        return { node: this.#nodes.at(redirection.address), command: afterAsking(detour.form) };
+        return {
+          node: this.#nodes.at(redirection.address, from),
+          command: afterAsking(detour.form),
+        };
       case 'again': {
         const { form } = detour;
         const { whileMoving } = command;

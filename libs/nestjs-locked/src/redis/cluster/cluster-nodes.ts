@@ -4,7 +4,7 @@ import type { RedisCluster } from '../connection/redis-cluster.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
 import type { RedisHandshake } from '../connection/redis-handshake.js';
 import type { ServerInfo } from '../connection/server-info.js';
-import { hostAndPort, reachableAddress, slotIn } from './cluster-address.js';
+import { clientAt, namedAddress, reachableAddress, slotIn } from './cluster-address.js';
 import { ClusterNode } from './cluster-node.js';
 import { ClusterOutages } from './cluster-outages.js';
 import { type ClusterView, lookAtCluster } from './cluster-view.js';
@@ -122,16 +122,18 @@ export class ClusterNodes {
   // ---- corrections ------------------------------------------------------------------------------------------
 
   /** A node has said that this slot belongs to another one. */
-  moved(slot: number, named: string): void {
-    this.#slots[slot] = this.at(named).address;
+  moved(slot: number, named: string, from: ClusterNode): void {
+    this.#slots[slot] = this.at(named, from).address;
     this.#outages.review();
     this.lookSoon();
   }
 
-  /** The node at an address that another node has named. */
-  at(named: string): ClusterNode {
-    const address = reachableAddress(this.#client, named);
-    const node = this.#nodes.get(address) ?? this.#add(address, this.#clientAt(address));
+  /** The node at an address that another node has named. It may have no slots, and so be in no view of the cluster. */
+  at(named: string, from: ClusterNode): ClusterNode {
+    const known = namedAddress(named, from.address, [...this.#nodes.keys()]);
+    const address = reachableAddress(this.#client, known);
+    const like = this.#template as RedisClient; // somebody has named the address, so there is a node
+    const node = this.#nodes.get(address) ?? this.#add(address, clientAt(like, address));
     node.guestUntil = this.#options.clock.now() + GUEST_MS;
     return node;
   }
@@ -249,16 +251,6 @@ export class ClusterNodes {
         return { ...node.options, ...user, keyPrefix };
       },
       duplicate: (override) => node.duplicate({ keyPrefix, ...override }),
-    };
-  }
-
-  /** A node without slots is not in the view of the cluster. */
-  #clientAt(address: string): RedisClient {
-    const like = this.#template as RedisClient; // somebody has named the address, so there is a node
-    const there = hostAndPort(address);
-    return {
-      options: { ...like.options, ...there },
-      duplicate: (override) => like.duplicate({ ...there, ...override }),
     };
   }
 }

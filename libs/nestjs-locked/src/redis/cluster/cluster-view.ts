@@ -3,6 +3,7 @@ import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
 import { withinLimit } from '../connection/time-limit.js';
 import { hostAndPort } from './cluster-address.js';
+import { viewFrom } from './origin-view.js';
 
 /** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */
 export interface ClusterView {
@@ -20,7 +21,8 @@ const DISCONNECT_MS = 500;
 
 /**
  * Asks the cluster who serves what, through a duplicate of the user's client that is closed again: so the addresses,
- * their names and their translation are ioredis' affair.
+ * their names and their translation are ioredis' affair. It passes over nodes that do not say at which host they are;
+ * for these, the node that was asked is asked once more.
  *
  * @param from addresses to ask; if there are none, those that the client was made with
  * @param signal nobody wants to know any more; without it, a look at nodes that are silent would keep the process alive
@@ -48,21 +50,31 @@ export async function lookAtCluster(
     redisOptions: { ...client.options.redisOptions, disconnectTimeout: DISCONNECT_MS },
   });
   let reason: unknown;
+  const asked: RedisClient[] = [];
   const end = (): void => eyes.disconnect();
   signal.addEventListener('abort', end);
   eyes.on('error', () => {}); // it says only that all nodes have failed
   eyes.on('node error', (cause, address) => {
     reason = new Error(`${address}: ${cause.message}`, { cause });
   });
+  eyes.on('+node', (node) => void asked.push(node));
   try {
     await withinLimit(clock, limitMs, 'find the masters of the cluster', () => eyes.connect());
-    const masters = eyes.nodes('master').map((node) => [addressOf(node), node] as const);
-    if (masters.length === 0) {
+    const masters = new Map(eyes.nodes('master').map((node) => [addressOf(node), node] as const));
+    const isNamed = ([master]: readonly string[]): boolean =>
+      master !== undefined && masters.has(master) && !master.startsWith('?:');
+    if (!eyes.slots.every(isNamed)) {
+      const view = withinLimit(clock, limitMs, 'find the masters of the cluster', () =>
+        viewFrom(asked, client, clock, NODE_LIMIT_MS),
+      );
+      return await view;
+    }
+    if (masters.size === 0) {
       // It has not joined the cluster yet, or has left it.
       reason = new Error('the node that was asked knows no master with slots');
       throw reason;
     }
-    return { masters: new Map(masters), slots: eyes.slots.map(([master]) => master) };
+    return { masters, slots: eyes.slots.map(([master]) => master) };
   } catch (error) {
     throw reason ?? error;
   } finally {

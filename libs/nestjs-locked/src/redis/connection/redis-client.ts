@@ -54,8 +54,8 @@ export interface RedisConnection extends ScriptClient {
     size: number,
   ): Promise<[cursor: string, keys: string[]]>;
   subscribe(channel: string): Promise<unknown>;
-  /** Which node of a Redis Cluster the connection has reached. */
-  cluster(subcommand: 'MYID'): Promise<unknown>;
+  /** Which node of a Redis Cluster the connection has reached, or who serves what. */
+  cluster(subcommand: 'MYID' | 'SLOTS'): Promise<unknown>;
   /** The next command on this connection is about a slot that is on its way to this server. */
   asking(): Promise<unknown>;
   ping(): Promise<unknown>;

@@ -38,6 +38,8 @@ export interface RedisCluster {
   disconnect(): void;
   /** Tells that no node has answered. */
   on(event: 'error', listener: (error: Error) => void): unknown;
+  /** Tells of a node that it may ask, first of all of those that it was made with. */
+  on(event: '+node', listener: (node: RedisClient) => void): unknown;
   /** Tells that a node has not answered. */
   on(event: 'node error', listener: (error: Error, address: string) => void): unknown;
 }

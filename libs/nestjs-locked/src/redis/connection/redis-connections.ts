@@ -164,8 +164,8 @@ export class RedisConnections implements LockServers {
   }
 
   /**
-   * Sends what nothing else at the start sends: a right that is missing is to be found now, and not when a slot moves or
-   * the scripts are forgotten.
+   * Sends what nothing else at the start sends: a right that is missing is to be found now, and not when a slot moves
+   * or the scripts are forgotten.
    */
   async #tryRights(handshake: RedisHandshake): Promise<void> {
     const prefix = this.#options.keys.prefix;
