@@ -1774,6 +1774,22 @@ export const TABLE = [
     specs: ['test/cluster/moving-slot.spec.ts'],
   },
   {
+    name: "a slot that is refused is nobody's concern",
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: "if (outcome.kind === 'failed' && !this.#nodes.isClosed) this.#onFailure(command, outcome);",
+    to: '',
+    breaks: 'a slot that stays open is an outage until it is closed',
+    specs: ['test/cluster/outages.spec.ts'],
+  },
+  {
+    name: 'a strange server on the port of a node is used',
+    file: `${SOURCES}redis/connection/server-info.ts`,
+    from: 'if (inCluster && /^cluster_enabled:0/m.test(info)) throw noClusterError();',
+    to: '',
+    breaks: 'a server that is no node of the cluster is sent no command',
+    specs: ['test/faults/cluster.spec.ts'],
+  },
+  {
     name: 'nodes that name no host are passed over',
     file: `${SOURCES}redis/cluster/cluster-view.ts`,
     from: 'if (!eyes.slots.every(isNamed)) {',

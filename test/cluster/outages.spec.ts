@@ -1,6 +1,7 @@
 /** Which outages of a cluster are reported, and that they end. */
-import { describe, expect } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { RedisServer } from 'dev-servers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
@@ -11,7 +12,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { openAdmin, openLocksOn } from '../support/open-locks.js';
-import { startRedisCluster } from '../support/own-cluster.js';
+import { startRedisCluster, useRedisCluster } from '../support/own-cluster.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
@@ -104,3 +105,61 @@ describe('a start that fails', () => {
     60_000,
   );
 });
+
+describe('a slot that is refused while every master answers', () => {
+  const cluster = useRedisCluster({ replicasPerMaster: 0, requireFullCoverage: false });
+
+  it.each([
+    ['a key that was locked before', true],
+    ['a key that nobody has locked yet', false],
+  ])(
+    'an interrupted move, %s: an outage of the slot until it is closed, and no other keys are concerned',
+    async (_what, isUsed) => {
+      const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
+      const key = uniqueKey();
+      const [elsewhere, slot] = [uniqueKey(), await cluster.slotOf(key)];
+      if (isUsed) await (await engine.acquire(key)).release();
+      await cluster.servers.beginMove(slot, await cluster.otherMaster(key));
+      await expect(engine.acquire(key, { waitMs: 0 })).rejects.toMatchObject({
+        code: 'LOCK_STORE_FAILED',
+      });
+      await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'store-lost' }));
+      expect(messages(events)).toMatch(
+        new RegExp(`^Cannot use slot ${slot} of the cluster: (TRYAGAIN|ASK) .*--cluster fix`),
+      );
+      await expect(engine.ping()).rejects.toThrow(`Cannot use slot ${slot} of the cluster`);
+      await (await engine.acquire(elsewhere)).release();
+      await expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow();
+      await sleep(3_000); // it is tried again meanwhile, and told once
+      expect(events.map(({ type }) => type)).toEqual(['store-lost']);
+
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      await eventually(() => expect(events.at(-1)?.type).toBe('store-back'));
+      expect(await engine.ping()).toBeGreaterThan(0);
+      await (await engine.acquire(key)).release();
+      expect(events.map(({ type }) => type)).toEqual(['store-lost', 'store-back']);
+    },
+  );
+
+  it('nobody serves it: an outage of the slot until somebody does', async () => {
+    const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
+    const key = uniqueKey();
+    const slot = await cluster.slotOf(key);
+    const owner = await cluster.masterOf(key);
+    const admins = cluster.servers.nodes.map(({ url }) => openAdmin(url));
+    for (const admin of admins) await admin.call('CLUSTER', 'DELSLOTS', slot);
+    await expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow();
+    await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'store-lost' }));
+    expect(messages(events)).toMatch(new RegExp(`^Cannot use slot ${slot} of the cluster: `));
+    await expect(engine.ping()).rejects.toThrow(`Cannot use slot ${slot} of the cluster`);
+    await openAdmin(owner.url).call('CLUSTER', 'ADDSLOTS', slot);
+    await eventually(() => expect(events.at(-1)?.type).toBe('store-back'));
+    await (await engine.acquire(key)).release();
+    expect(await engine.ping()).toBeGreaterThan(0);
+  });
+});
+
+function messages(events: readonly LockEvent[]): string {
+  return events.map((event) => ('cause' in event ? event.cause.message : '')).join('\n');
+}

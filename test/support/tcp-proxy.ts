@@ -42,6 +42,13 @@ export class TcpProxy {
     [...this.#links].at(-1)?.silence();
   }
 
+  /** Nothing passes any more, nor on connections to come. @returns how many connections there are */
+  silenceAll(): number {
+    this.#newAreSilent = true;
+    for (const link of this.#links) link.silence();
+    return this.#links.size;
+  }
+
   /** The next connection on which the client says `word` falls silent before it passes on; resolves then. */
   silenceAt(word: string): Promise<void> {
     this.#silentAt = word.toLowerCase();

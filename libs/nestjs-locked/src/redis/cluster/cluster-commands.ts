@@ -49,8 +49,16 @@ export class ClusterCommands implements CommandRunner {
   readonly #detours = new Map<string, Promise<unknown>>();
   #running = 0;
   #onIdle: (() => void)[] = [];
+  readonly #onFailure: (command: RedisCommand, failure: CommandFailure) => void;
 
-  constructor(nodes: ClusterNodes, clock: Clock, timeLimitMs: number) {
+  /** @param onFailure is told of every command that has failed */
+  constructor(
+    nodes: ClusterNodes,
+    clock: Clock,
+    timeLimitMs: number,
+    onFailure: (command: RedisCommand, failure: CommandFailure) => void = () => {},
+  ) {
+    this.#onFailure = onFailure;
     this.#nodes = nodes;
     this.#clock = clock;
     this.#timeLimitMs = timeLimitMs;
@@ -58,8 +66,9 @@ export class ClusterCommands implements CommandRunner {
 
   async run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
     this.#running++;
-    const outcome = await this.#run(command);
+    const outcome = await this.attempt(command);
     this.#running--;
+    if (outcome.kind === 'failed' && !this.#nodes.isClosed) this.#onFailure(command, outcome);
     if (this.#running === 0) for (const tell of this.#onIdle.splice(0)) tell();
     return read(outcome);
   }
@@ -72,8 +81,11 @@ export class ClusterCommands implements CommandRunner {
     }
   }
 
-  /** The first sending is synchronous: so the order of the calls is kept. */
-  async #run(command: RedisCommand): Promise<CommandOutcome> {
+  /**
+   * What `run` does, but nobody waits for it when the locks are closed, and nobody is told if it fails. The first
+   * sending is synchronous: so the order of the calls is kept.
+   */
+  async attempt(command: RedisCommand): Promise<CommandOutcome> {
     const slot = this.#nodes.slotOf(command.redisKey ?? '');
     const startedAt = this.#clock.now();
     const dueAt = startedAt + this.#timeLimitMs;

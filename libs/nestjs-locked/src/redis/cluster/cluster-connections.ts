@@ -14,6 +14,7 @@ import type { ServerInfo } from '../connection/server-info.js';
 import { slotIn } from './cluster-address.js';
 import { ClusterCommands } from './cluster-commands.js';
 import { ClusterNodes } from './cluster-nodes.js';
+import { RefusedSlots } from './refused-slots.js';
 
 /** The masters of a Redis Cluster as the servers of a lock service: two connections of our own to each of them. */
 export class ClusterConnections implements LockServers {
@@ -21,6 +22,7 @@ export class ClusterConnections implements LockServers {
   readonly #options: RedisConnectionsOptions;
   #nodes: ClusterNodes | undefined;
   #commands: ClusterCommands | undefined;
+  #refused: RefusedSlots | undefined;
   #handshake: RedisHandshake | undefined;
 
   constructor(client: RedisCluster, options: RedisConnectionsOptions) {
@@ -45,7 +47,14 @@ export class ClusterConnections implements LockServers {
     });
     this.#handshake = handshake;
     this.#nodes = nodes;
-    this.#commands = new ClusterCommands(nodes, clock, timeLimitMs);
+    const commands = new ClusterCommands(nodes, clock, timeLimitMs, (command, failure) =>
+      refused.failed(command, failure),
+    );
+    const send = (command: RedisCommand): Promise<CommandOutcome> => commands.attempt(command);
+    const redisKeysOf = (key: string): readonly string[] => keys.of(key);
+    const refused = new RefusedSlots({ nodes, redisKeysOf, clock, listener, send });
+    this.#refused = refused;
+    this.#commands = commands;
     return nodes.open(handshake, limitMs);
   }
 
@@ -84,6 +93,7 @@ export class ClusterConnections implements LockServers {
 
   close(): void {
     this.#handshake?.closed();
+    this.#refused?.close();
     this.#nodes?.close();
   }
 }

@@ -9,7 +9,11 @@ export type Redirection =
   /** The slot is on its way to another master, and so are some of these keys. */
   | { readonly kind: 'again' }
   /** The cluster is not complete, or does not know it yet. */
-  | { readonly kind: 'down' };
+  | {
+      readonly kind: 'down';
+      /** False if it is about one slot only. */
+      readonly isWhole: boolean;
+    };
 
 /** @returns undefined if the command failed for a reason that has nothing to do with the cluster */
 export function redirectionOf({ cause: { cause } }: CommandFailure): Redirection | undefined {
@@ -23,7 +27,7 @@ export function redirectionOf({ cause: { cause } }: CommandFailure): Redirection
     case 'TRYAGAIN':
       return { kind: 'again' };
     case 'CLUSTERDOWN':
-      return { kind: 'down' };
+      return { kind: 'down', isWhole: slot !== 'Hash' };
     case undefined:
     default:
       return undefined;

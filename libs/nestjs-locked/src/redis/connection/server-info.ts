@@ -18,6 +18,8 @@ export interface ServerInfo {
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
+  // Another server may have taken the port of a node that is gone. It would grant what others hold.
+  if (inCluster && /^cluster_enabled:0/m.test(info)) throw noClusterError();
   if (/^role:active-replica/m.test(info)) throw activeReplicaError();
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
@@ -36,11 +38,11 @@ export function clusterError(cause?: unknown): LockConfigError {
   );
 }
 
-export function noClusterError(cause: unknown): LockConfigError {
+export function noClusterError(cause?: unknown): LockConfigError {
   return new LockConfigError(
     `The server in 'connection' is not a node of a Redis Cluster (cluster-enabled no): pass its URL, or a Redis client instead of a Cluster`,
     undefined,
-    { cause },
+    cause === undefined ? undefined : { cause },
   );
 }
 

@@ -1,0 +1,89 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { LockServersListener } from '../connection/lock-servers.js';
+import { reasonOf } from '../connection/reason-of.js';
+import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import type { ClusterNodes } from './cluster-nodes.js';
+import { redirectionOf } from './redirection.js';
+
+/** How long after a refusal its keys are tried again. */
+const TRY_AFTER_MS = 1_000;
+
+/** All slots, while the cluster as a whole is down. */
+const WHOLE = 'all slots';
+
+export interface RefusedSlotsOptions {
+  readonly nodes: ClusterNodes;
+  /** The keys in Redis that belong to a lock. */
+  readonly redisKeysOf: (key: string) => readonly string[];
+  readonly clock: Clock;
+  readonly listener: Pick<LockServersListener, 'lost' | 'back'>;
+  /** Sends a command to where its key is. */
+  readonly send: (command: RedisCommand) => Promise<CommandOutcome>;
+}
+
+/**
+ * Slots whose keys are refused for longer than a command may take, although every master answers. Such a slot is on its
+ * way to another master and does not arrive, or nobody serves it. No connection is lost then, so it is an outage of
+ * its own. It ends when the keys that were refused are not refused any more.
+ */
+export class RefusedSlots {
+  readonly #options: RefusedSlotsOptions;
+  /** For each outage what ends its next try. */
+  readonly #cancelTry = new Map<string, () => void>();
+  #isClosed = false;
+
+  constructor(options: RefusedSlotsOptions) {
+    this.#options = options;
+  }
+
+  /** A command has failed when its time was over. */
+  failed({ keys, redisKey }: RedisCommand, failure: CommandFailure): void {
+    if (redisKey === undefined || keys.length === 0) return; // no lock is concerned
+    const { nodes } = this.#options;
+    const slot = nodes.slotOf(redisKey);
+    const redirection = redirectionOf(failure);
+    const isKnown = nodes.ofSlot(slot) !== undefined;
+    if (redirection === undefined && isKnown) return;
+    // While a master is lost, that is the outage, and the cluster is down or incomplete because of it.
+    const hasMoved = redirection !== undefined && redirection.kind !== 'down';
+    if (!hasMoved && !nodes.all.every(({ connections }) => connections.isReady)) return;
+    const isWhole = redirection?.kind === 'down' && redirection.isWhole;
+    this.#begin(isWhole ? WHOLE : `slot ${slot}`, keys, redisKey, failure);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const cancel of this.#cancelTry.values()) cancel();
+  }
+
+  #begin(part: string, keys: readonly string[], redisKey: string, failure: CommandFailure): void {
+    if (this.#isClosed || this.#cancelTry.has(part)) return;
+    const { cause } = failure;
+    const message = `Cannot use ${part} of the cluster: ${reasonOf(cause.cause ?? cause)}; unless slots are being moved right now, 'redis-cli --cluster check' tells what is wrong, and 'redis-cli --cluster fix' repairs it`;
+    this.#options.listener.lost(new LockStoreError(message, undefined, { cause }), part);
+    const redisKeys = keys.flatMap(this.#options.redisKeysOf);
+    const again: RedisCommand = {
+      action: `try ${part} of the cluster again`,
+      keys: [],
+      redisKey,
+      send: (redis) => redis.eval('return 1', redisKeys.length, ...redisKeys),
+    };
+    this.#tryLater(part, again);
+  }
+
+  #tryLater(part: string, command: RedisCommand): void {
+    const { clock } = this.#options;
+    const cancel = clock.after(TRY_AFTER_MS, () => void this.#try(part, command));
+    this.#cancelTry.set(part, cancel);
+  }
+
+  /** Never rejects. If the slot is refused no more, but its master is lost, that is another outage. */
+  async #try(part: string, command: RedisCommand): Promise<void> {
+    const outcome = await this.#options.send(command);
+    if (this.#isClosed) return;
+    if (outcome.kind === 'failed') return this.#tryLater(part, command);
+    this.#cancelTry.delete(part);
+    this.#options.listener.back(part);
+  }
+}
