@@ -1,0 +1,47 @@
+/** The trouble of one master is no concern of the keys that others have. */
+import { expect, it } from '@jest/globals';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { openLocksOn } from '../support/open-locks.js';
+import { startRedisCluster } from '../support/own-cluster.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+it('leases that are shorter than the time limit of a command outlive the silence of another master, and so does clean-up', async () => {
+  const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
+  // A command may take five seconds here, which is longer than the leases of the test.
+  const { engine } = await openLocksOn(cluster.connection, { leaseMs: 30_000 });
+  const silent = await cluster.masterOf(uniqueKey());
+  const onSilent: string[] = [];
+  const onOthers: string[] = [];
+  while (onSilent.length < 20 || onOthers.length < 20) {
+    const key = uniqueKey();
+    const keys = (await cluster.masterOf(key)) === silent ? onSilent : onOthers;
+    if (keys.length < 20) keys.push(key);
+  }
+  const hold = (keys: readonly string[]) =>
+    Promise.all(keys.map((key) => engine.acquire(key, { leaseMs: 3_000 })));
+  const [away, held] = [await hold(onSilent.slice(0, 3)), await hold(onOthers.slice(0, 3))];
+
+  silent.pause();
+  afterTest(() => silent.resume());
+  // What these leave on the silent master is taken back when it answers again.
+  const failed = onSilent.slice(3).map((key) => engine.acquire(key, { waitMs: 0 }));
+  for (const call of failed) call.catch(() => {}); // looked at below
+  for (const call of failed)
+    await expect(call).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+  await eventually(() => expect(away.every(({ signal }) => signal.aborted)).toBe(true));
+
+  expect(held.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
+  for (const key of onOthers.slice(3)) {
+    const lock = await engine.acquire(key, { waitMs: 0 });
+    expect(await lock.release()).toBe(true);
+  }
+  silent.resume();
+  await eventually(async () => {
+    for (const key of onSilent.slice(3)) {
+      const lock = await engine.acquire(key, { waitMs: 1_000 });
+      expect(await lock.release()).toBe(true);
+    }
+  }, 20_000);
+  for (const lock of held) expect(await lock.release()).toBe(true);
+}, 60_000);
