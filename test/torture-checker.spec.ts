@@ -2,7 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { check } from '../apps/torture/src/checker/check.js';
 import type { Asked, Entry, Fault, KnownLease } from '../apps/torture/src/history/entry.js';
 
-const LIMITS = { gapMs: 500, fairMs: 3_000, excusedShare: 1, exitMs: 2_000 };
+const LIMITS = {
+  gapMs: 500,
+  fairMs: 3_000,
+  excusedShare: 1,
+  excusedTimeShare: Infinity,
+  exitMs: 2_000,
+};
 
 const ASKED: Omit<Asked, 'kind' | 'at' | 'call'> = {
   what: 'test',
@@ -471,6 +477,15 @@ describe('the checker of torture: the time that is excused', () => {
       byCause: { paused: { a: 3_600 }, deleted: { b: 1_000 } },
       byKey: { a: 3_600, b: 1_000, w1: 0 },
     });
+  });
+
+  it('leaves a share of the run to be judged', () => {
+    const paused = fault(100, 200, { disturbs: 'all' });
+    const history = [paused, ...hold('a/1', 10, 4_010, { tokens: { a: 1 } })];
+    const texts = (excusedTimeShare: number): string[] =>
+      check(history, { ...LIMITS, excusedTimeShare }).violations.map(({ text }) => text);
+    expect(texts(0.95)).toEqual([]);
+    expect(texts(0.8)).toContain('waits for a were excused for 90 % of the time, more than 80 %');
   });
 
   it('is told of holders that were beside each other, as well', () => {

@@ -112,7 +112,7 @@ class Scene {
         if (error instanceof LockError) return error.code;
         throw error;
       });
-      this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1;
+      this.#count(outcome);
       const waited = this.clock.now() - startedAt;
       if (outcome !== 'done' && waited > (options.waitMs ?? 0) + 30_000)
         this.violations.push(`${name}/${n} took ${waited} ms to fail with ${outcome}`);
@@ -157,7 +157,9 @@ class Scene {
         return engine.withLock(keys, options, async (lock) => {
           await this.#work(lock, who);
           const branches = [1, 2, 3].map((n) => this.#branch(engine, `${who}b${n}`, keys, lock));
-          await Promise.allSettled(branches);
+          for (const { status } of await Promise.allSettled(branches)) {
+            this.#count(status === 'fulfilled' ? 'branch done' : 'branch refused');
+          }
           return 'done';
         });
     }
@@ -195,6 +197,10 @@ class Scene {
     for (const key of lock.keys) this.#of(key).delete(occupant);
     await end?.().catch(() => {});
     return 'done';
+  }
+
+  #count(outcome: string): void {
+    this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1;
   }
 
   #lookAround(lock: Lock, who: string): void {
@@ -236,6 +242,7 @@ describe('calls of all kinds on a bad line', () => {
       await scene.play(60);
       expect(scene.violations.slice(0, 5)).toEqual([]);
       expect(scene.outcomes['done']).toBeGreaterThan(100);
+      expect(scene.outcomes['branch done']).toBeGreaterThan(20);
       if (process.env['COMBINATIONS'] !== undefined) console.log(seed, scene.outcomes);
     },
     60_000,

@@ -373,7 +373,8 @@ describe('Lease, held', () => {
     const hold = await first;
     wanted(ask.command.token);
     controller.abort();
-    await Promise.allSettled(gone);
+    const outcomes = await Promise.allSettled(gone);
+    expect(outcomes.map(({ status }) => status)).toEqual(gone.map(() => 'rejected'));
     await clock.advance(1);
     void engine.acquire(KEY);
     await clock.advance(59);

@@ -96,7 +96,8 @@ describe('the work', () => {
     const key = uniqueKey();
     await engine.withLock(key, {}, () => 'sold');
     expect(await redis.exists(`lock:{${key}}`)).toBe(0);
-    await engine.withLock(key, {}, () => Promise.reject(new Error('no'))).catch(() => {});
+    const failing = engine.withLock(key, {}, () => Promise.reject(new Error('no')));
+    await expect(failing).rejects.toThrow('no');
     expect(await redis.exists(`lock:{${key}}`)).toBe(0);
   });
 

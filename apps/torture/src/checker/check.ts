@@ -1,4 +1,5 @@
 import type { Entry } from '../history/entry.js';
+import { STEADY_KEYS } from '../keys.js';
 import { answerViolations } from './answers.js';
 import { settledAt } from './call.js';
 import { exclusionViolations, sharingViolations } from './exclusion.js';
@@ -13,6 +14,8 @@ import { type WaitLimits, waitViolations } from './waits.js';
 export interface CheckLimits extends WaitLimits, ProcessLimits {
   /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */
   readonly excusedShare: number;
+  /** The share of the time for which faults may excuse the waits for one key, from 0 to 1. */
+  readonly excusedTimeShare: number;
 }
 
 export interface Violation {
@@ -63,6 +66,13 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
     const text = `${excused.size} of ${holds} holds were excused by faults, more than ${limits.excusedShare * 100} %`;
     violations.push({ rule: 'excuses', text });
   }
+  const time = excusedTime(facts);
+  for (const key of STEADY_KEYS) {
+    const share = (time.byKey[key] ?? 0) / time.runMs;
+    if (share <= limits.excusedTimeShare) continue;
+    const text = `waits for ${key} were excused for ${(share * 100).toFixed(0)} % of the time, more than ${limits.excusedTimeShare * 100} %`;
+    violations.push({ rule: 'excuses', text });
+  }
   return {
     violations,
     attempts: calls.length,
@@ -72,7 +82,7 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
     refused: countBy(calls.flatMap(({ refused }) => refused?.code ?? [])),
     kinds: countBy(calls.flatMap(({ held, what }) => (held === undefined ? [] : what))),
     excusedOverlaps: overlaps,
-    excusedTime: excusedTime(facts),
+    excusedTime: time,
     longestWaitMs: Math.round(
       Math.max(0, ...calls.map((call) => (settledAt(call) ?? call.askedAt) - call.askedAt)),
     ),

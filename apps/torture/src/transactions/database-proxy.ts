@@ -5,10 +5,14 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 export const COMMIT_FAULTS = [
   'COMMIT lost',
   'answer to COMMIT lost',
+  'COMMIT comes late',
   'COMMIT never arrives',
   'answer to COMMIT never comes',
 ] as const;
 export type CommitFault = (typeof COMMIT_FAULTS)[number];
+
+/** How much later a COMMIT comes whose client has gone: sooner than the lease ends that nobody releases. */
+const LATE_MS = 1_500;
 
 /** A statement that is COMMIT, and not the name of an isolation level. */
 const COMMIT = /\bCOMMIT\b/;
@@ -82,6 +86,10 @@ export class DatabaseProxy {
         this.#next = undefined;
         this.happened[fault] = (this.happened[fault] ?? 0) + 1;
         if (fault === 'COMMIT lost') cut();
+        if (fault === 'COMMIT comes late') {
+          setTimeout(() => target.write(data), LATE_MS).unref();
+          client.destroy();
+        }
         setTimeout(() => target.destroy(), this.#deadMs.server).unref();
         setTimeout(cut, this.#deadMs.client).unref();
       }

@@ -171,6 +171,7 @@ async function disturb(
         break;
       case 'COMMIT lost':
       case 'answer to COMMIT lost':
+      case 'COMMIT comes late':
       case 'COMMIT never arrives':
       case 'answer to COMMIT never comes':
         proxy.disturbNextCommit(kind);
