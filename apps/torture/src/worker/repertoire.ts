@@ -5,6 +5,9 @@ import type { RecordedCall } from './recorder.js';
 
 type Play = (caller: Caller) => Promise<unknown>;
 
+/** Of the calls that hold a key for long. */
+export const LONG_LEASE_MS = 6_000;
+
 /** How long branches of one call wait: for each other, not for strangers. */
 const BRANCH_WAIT_MS = 5_000;
 /** How long a call waits against the order of keys: only for a moment, because the others may wait for it. */
@@ -113,8 +116,11 @@ function several(caller: Caller): Promise<unknown> {
 /** A lease that is renewed only every two seconds. What Redis forgets must be noticed sooner. */
 function longLease(caller: Caller): Promise<unknown> {
   const { random } = caller;
-  return caller.withLock('long-lease', [random.pick(LONG_KEYS)], { leaseMs: 6_000 }, (call, lock) =>
-    caller.work(call, lock, random.between(500, 2_500)),
+  return caller.withLock(
+    'long-lease',
+    [random.pick(LONG_KEYS)],
+    { leaseMs: LONG_LEASE_MS },
+    (call, lock) => caller.work(call, lock, random.between(500, 2_500)),
   );
 }
 

@@ -46,6 +46,8 @@ export type Order =
   | { readonly do: 'step the wall clock'; readonly ms: number }
   /** The process will be stopped for at least so long, and its monotonic clock with it. */
   | { readonly do: 'expect to be suspended'; readonly ms: number }
+  /** Hold a key for so long, with a lease that is renewed seldom. */
+  | { readonly do: 'hold'; readonly key: string; readonly ms: number }
   | { readonly do: 'send a crowd'; readonly keys: readonly string[]; readonly gives: GivesUp }
   /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };

@@ -6,11 +6,11 @@ import { EVERY_KEY } from '../keys.js';
 import { SeededRandom } from '../seeded-random.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
 import { block, Caller } from './caller.js';
-import { crowd, type GivesUp } from './crowd.js';
+import { crowd } from './crowd.js';
 import { watchHeartbeat } from './heartbeat.js';
 import { OwnClock } from './own-clock.js';
 import { Recorder } from './recorder.js';
-import { playOne } from './repertoire.js';
+import { LONG_LEASE_MS, playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
@@ -96,8 +96,10 @@ class Worker {
         return this.#clock.stepWall(order.ms);
       case 'expect to be suspended':
         return this.#clock.expectSuspend(order.ms);
+      case 'hold':
+        return this.#hold(order.key, order.ms);
       case 'send a crowd':
-        return this.#sendCrowd(order.keys, order.gives);
+        return this.#also((caller) => crowd(caller, order.keys, order.gives));
       case 'force release':
         void this.#forceRelease(order.key);
         return;
@@ -142,13 +144,21 @@ class Worker {
     this.#callers.add(loop);
   }
 
-  #sendCrowd(keys: readonly string[], gives: GivesUp): void {
+  #hold(key: string, ms: number): void {
+    const options = { leaseMs: LONG_LEASE_MS };
+    this.#also((caller) =>
+      caller.withLock('long-lease', [key], options, (call, lock) => caller.work(call, lock, ms)),
+    );
+  }
+
+  /** Calls beside those that it makes by itself. */
+  #also(calls: (caller: Caller) => Promise<unknown>): void {
     const [service] = this.#application?.services ?? [];
     if (service === undefined || this.#isFinishing) return;
     const { locks, terms } = service;
     const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
-    const sent = crowd(caller, keys, gives).finally(() => this.#callers.delete(sent));
-    this.#callers.add(sent);
+    const made = calls(caller).then(() => void this.#callers.delete(made));
+    this.#callers.add(made);
   }
 
   async #callOnAndOn(caller: Caller, application: LockApplication): Promise<void> {
