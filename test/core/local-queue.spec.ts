@@ -149,17 +149,22 @@ describe('a fixed lease', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('is looked at once after a suspend, and never renewed, whatever the answer', async () => {
+  it('is looked at after a suspend until the store answers, and never renewed', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held({ renew: false });
-    for (const answer of [unknown, renewed]) {
-      clock.stepWall(2_000);
-      expect(hold.isHeld).toBe(true);
-      await clock.advance(0);
+    const leftMs = hold.remainingMs();
+    clock.stepWall(2_000);
+    expect(hold.isHeld).toBe(true);
+    await clock.advance(0);
+    for (const answer of [unknown, unknown, renewed]) {
+      await clock.advance(1_000);
       (await store.next('renew')).reply(answer);
-      await clock.advance(12_000);
-      expect(await store.unanswered()).toEqual([]);
+      await settled();
     }
+    expect(hold.remainingMs()).toBeGreaterThan(leftMs - 3_000 - 3);
+    expect(hold.remainingMs()).toBeLessThanOrEqual(leftMs - 3_000);
+    await clock.advance(12_000);
+    expect(await store.unanswered()).toEqual([]);
   });
 });
 

@@ -135,10 +135,15 @@ describe('holdAtLeastMs', () => {
     expect(await outcome(b.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
     expect(await outcome(a.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
     expect(await a.inspect('job')).toMatchObject({ holder: undefined });
-    const later = b.acquire('job');
+    let entered = '';
+    const later = b.acquire('job').then(() => (entered += 'b'));
+    const here = outcome(a.acquire('job', { waitMs: 4_950 }));
     await clock.advance(4_900);
+    expect(entered).toBe('');
     await clock.advance(200);
-    expect((await later).isHeld).toBe(true);
+    expect(entered).toBe('b');
+    await later;
+    expect(await here).toBeInstanceOf(LockNotAcquiredError);
   });
 
   it('changes nothing for work that takes longer', async () => {

@@ -152,6 +152,28 @@ describe('a fencing number', () => {
 });
 
 describe('a key that is kept after short work', () => {
+  it.each(['in this process', 'in another process'])(
+    'is kept for the whole of holdAtLeastMs, whoever waits %s',
+    async (where) => {
+      const [a, b] = [newLocks(), newLocks()];
+      await Promise.all([a.engine.open(), b.engine.open()]);
+      const key = uniqueKey();
+      const keptMs = 2_000;
+      const waiter = where === 'in this process' ? a : b;
+      const from = performance.now();
+      const enteredAfter: number[] = [];
+      const work = (): void => void enteredAfter.push(performance.now() - from);
+      const first = a.engine.withLock(key, { holdAtLeastMs: keptMs }, work);
+      await eventually(() => expect(enteredAfter).toHaveLength(1));
+      const waiting = waiter.engine.withLock(key, { waitMs: 20_000 }, work);
+      await Promise.all([first, waiting]);
+      // It began after `from`; Redis counts in whole milliseconds.
+      expect((enteredAfter[1] as number) - (enteredAfter[0] as number)).toBeGreaterThan(
+        keptMs - 20,
+      );
+    },
+  );
+
   it('is told to the head of the queue, which enters as soon as that is over', async () => {
     const [a, b] = [newLocks(), newLocks()];
     await Promise.all([a.engine.open(), b.engine.open()]);

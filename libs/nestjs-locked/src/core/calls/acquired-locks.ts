@@ -21,7 +21,7 @@ export class AcquiredPlace {
   }
 
   get isInUse(): boolean {
-    return !this.#isLeft && this.#lock?.isHeld !== false;
+    return !this.#isLeft && this.#lock?.isOver !== true;
   }
 }
 

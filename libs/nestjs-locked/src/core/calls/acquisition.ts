@@ -14,6 +14,7 @@ import { RETRY_MS } from '../store/retry-pause.js';
 import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { Section } from './section.js';
+import { isInDoubt, settleDoubts } from './settle-doubts.js';
 
 /** A wait that could be one half of a deadlock lasts no longer than this. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
@@ -103,6 +104,7 @@ export class Acquisition {
         const holds = await this.#queues.takeTogether(others, this.#options, this.#answerBy);
         this.#sections.push(...holds.map((hold) => new Section(hold)));
       }
+      if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
     } catch (error) {
       const mayWait = error instanceof LockNotAcquiredError || error instanceof LockStoreError;
       if (this.#options.waitMs === 0 || !mayWait) throw error;
@@ -129,6 +131,7 @@ export class Acquisition {
         this.#sections.push(joined ?? new Section(await this.#enter(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
+      if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
       const lost = this.#firstLost;
       if (lost === -1) return;
       if (this.#remainingWaitMs() === 0) this.#sections[lost]?.hold.assertHeld();
@@ -254,8 +257,12 @@ export class Acquisition {
 
   // ---- the end ----------------------------------------------------------------------------------------------
 
+  #settleDoubts(): Promise<void> {
+    return settleDoubts(this.#sections, this.#parts.clock, this.#answerBy, this.#options.signal);
+  }
+
   get #firstLost(): number {
-    return this.#sections.findIndex(isLost);
+    return this.#sections.findIndex(({ hold }) => hold.isOver);
   }
 
   /** The last step before the work. */
@@ -278,10 +285,6 @@ export class Acquisition {
     const cause: unknown = this.#options.signal?.reason;
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
-}
-
-function isLost({ hold }: Section): boolean {
-  return !hold.isHeld;
 }
 
 function perhapsDeadlock(error: unknown, later: string | undefined): unknown {

@@ -3,23 +3,29 @@ import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
 import type { Section } from './section.js';
 
+/** A lock that may be the current one of a context. */
+export interface CurrentLock extends Lock {
+  /** Whether it is known to be held no longer. */
+  readonly isOver: boolean;
+}
+
 interface Scope {
   readonly depth: number;
   /** By key. */
   readonly held: ReadonlyMap<string, HeldHere>;
-  readonly innermost: Lock;
+  readonly innermost: CurrentLock;
 }
 
 interface HeldHere {
   readonly section: Section;
   /** What the call was given that holds the key. */
-  readonly lock: Lock;
+  readonly lock: CurrentLock;
 }
 
 const NONE: readonly string[] = [];
 
 function isUsable(section: Section): boolean {
-  return section.isOpen && section.hold.isHeld;
+  return section.isOpen && !section.hold.isOver;
 }
 
 /** Which holds the present async context has. It inherits them along the await chain; `acquire()` adds none. */
@@ -89,10 +95,10 @@ export class AmbientHolds {
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();
     const lock = key === undefined ? scope?.innermost : scope?.held.get(key)?.lock;
-    return lock?.isHeld === true ? lock : undefined;
+    return lock?.isOver === false ? lock : undefined;
   }
 
-  run<T>(lock: Lock, sections: readonly Section[], work: () => T): T {
+  run<T>(lock: CurrentLock, sections: readonly Section[], work: () => T): T {
     const outer = this.#storage.getStore();
     const depth = (outer?.depth ?? 0) + 1;
     const held = new Map(outer?.held);

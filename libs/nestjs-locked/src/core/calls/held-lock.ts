@@ -78,6 +78,11 @@ export class HeldLock implements Lock {
     return this.remainingMs() > 0;
   }
 
+  /** Whether it is known to be held no longer. */
+  get isOver(): boolean {
+    return this.#released !== undefined || this.#sections.some(({ hold }) => hold.isOver);
+  }
+
   remainingMs(): number {
     if (this.#released !== undefined) return 0;
     return Math.min(...this.#sections.map(({ hold }) => hold.remainingMs()));
@@ -101,6 +106,8 @@ export class HeldLock implements Lock {
   }
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
+    if (!this.isHeld && !this.isOver)
+      await Promise.all(this.holds.map((hold) => hold.whenCertain()));
     this.assertHeld();
     return this.#runInTransaction(this.holds, async () =>
       this.#ambient.run(this, this.#sections, work),
@@ -116,7 +123,7 @@ export class HeldLock implements Lock {
     this.#released ??= this.#release();
     if (!this.#isKeptByThisCode) return this.#released;
     this.#released.catch(() => {}); // already reported
-    return Promise.resolve(this.#sections.every(({ hold }) => hold.isHeld));
+    return Promise.resolve(this.#sections.every(({ hold }) => !hold.isOver));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

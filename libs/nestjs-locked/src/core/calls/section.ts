@@ -43,7 +43,7 @@ export class Section {
 
   #close(): Promise<boolean> {
     if (this.#parent === undefined) return this.hold.drop();
-    const { isHeld } = this.hold;
+    const isHeld = !this.hold.isOver;
     // Branches of this section that it has not awaited may still work under the key: the next sibling waits for them.
     const { turns } = this.#parent;
     this.turns.whenFree(() => turns.leave());

@@ -28,8 +28,8 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   const report = reportSafely(supplies.report);
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
-    const sleptMs = suspends.sleptMs();
-    if (sleptMs > 0) for (const lease of queues().leases()) lease.suspect(sleptMs);
+    const step = suspends.look();
+    if (step !== undefined) for (const lease of queues().leases()) lease.suspect(step);
   };
   const watchdog = new Watchdog(store, clock);
   const scheduler = new Scheduler(clock, {
@@ -50,6 +50,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     tokens: new TokenRegistry(store.processId),
     jitter: (ms) => random() * ms,
     noticeSuspend,
+    stepsAfter: (moment) => suspends.stepsAfter(moment),
   };
 }
 

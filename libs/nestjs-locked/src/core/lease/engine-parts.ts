@@ -7,6 +7,7 @@ import type { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
 import type { LoopTurn } from '../time/loop-turn.js';
 import type { Scheduler } from '../time/scheduler.js';
+import type { ClockStep } from '../time/suspend-detector.js';
 import type { Watchdog } from './watchdog.js';
 
 /** What the parts of one lock service share. */
@@ -23,6 +24,8 @@ export interface EngineParts {
   readonly report: ReportLockEvent;
   /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;
+  /** When the machine may have slept, of what was noticed after this moment of the monotonic clock. */
+  stepsAfter(moment: number): readonly ClockStep[];
   /** A random number below `ms`: spreads the timers of many processes. */
   jitter(ms: number): number;
 }

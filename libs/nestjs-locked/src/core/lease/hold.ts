@@ -20,8 +20,12 @@ export interface HoldKeeper {
   readonly isSuspect: boolean;
   /** How long the lease is certainly ours and the present hold may last: the shorter of the two. */
   remainingMs(): number;
+  /** The same, if the machine has not slept since the store last confirmed the lease. */
+  leftMs(): number;
   /** How long the present hold may last, whatever becomes of the lease. */
   holdLeftMs(): number;
+  /** Settles when the store has confirmed the lease, or when it is over: at once, unless it is suspect. */
+  whenCertain(): Promise<void>;
   /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
   noticeDeadline(): void;
   noticeSuspend(): void;
@@ -118,14 +122,43 @@ export class Hold {
     return this.#lease.remainingMs();
   }
 
+  /** Whether it is known to have ended. While its lease is suspect, it is neither held nor over. */
+  get isOver(): boolean {
+    return this.#users === 0 || this.#lost !== undefined || this.#lease.leftMs() === 0;
+  }
+
+  /** Settles when it is certain whether it is held: at once, unless its lease is suspect. */
+  async whenCertain(): Promise<void> {
+    while (!this.isHeld && !this.isOver) await this.#lease.whenCertain();
+  }
+
+  /** How long it lasts if the machine has not slept. */
+  leftMs(): number {
+    return this.isOver ? 0 : this.#lease.leftMs();
+  }
+
   /** How long it may last, whatever becomes of the lease. */
   holdLeftMs(): number {
     return this.#lease.holdLeftMs();
   }
 
-  /** @throws LockLostError */
+  /** @throws LockLostError if it is over · LockStoreError while its lease is suspect */
   assertHeld(): void {
     if (this.isHeld) return;
+    if (!this.isOver) throw this.#unconfirmed();
+    this.#assertNotOver();
+  }
+
+  #unconfirmed(cause?: LockStoreError): LockStoreError {
+    return new LockStoreError(
+      `Cannot tell whether lock '${this.key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensure(0)' to wait for that`,
+      this.key,
+      { cause },
+    );
+  }
+
+  #assertNotOver(): void {
+    if (!this.isOver) return;
     this.#lease.noticeDeadline();
     if (this.#lost !== undefined) {
       throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
@@ -153,7 +186,7 @@ export class Hold {
   #assertMayLast(ms: number): void {
     const leftMs = this.holdLeftMs();
     if (leftMs >= ms) return;
-    if (!this.#lease.isSuspect) this.assertHeld();
+    this.#assertNotOver();
     throw new LockLostError(
       `Cannot ensure lock '${this.key}' for ${ms} ms: maxHoldMs ends it in ${Math.floor(leftMs)} ms; ask for less, or set a longer maxHoldMs`,
       this.key,
@@ -164,10 +197,14 @@ export class Hold {
   /** @param wanted gives what must be left; called again after the round trip, when the hold may have less time left */
   async #prolong(wanted: () => number): Promise<void> {
     const isEnough = (): boolean => !this.#lease.isSuspect && this.remainingMs() >= wanted();
-    if (!this.#lease.isSuspect) this.assertHeld();
-    if (isEnough()) return;
-    const cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
-    this.assertHeld();
+    this.#assertNotOver();
+    let cause: LockStoreError | undefined;
+    do {
+      if (isEnough()) return;
+      cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
+      this.#assertNotOver();
+    } while (this.#lease.isSuspect && cause === undefined); // the clock was stepped while it was confirmed
+    if (!this.isHeld) throw this.#unconfirmed(cause);
     if (isEnough() || this.holdLeftMs() < wanted()) return;
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,

@@ -1,24 +1,35 @@
 import { driftMarginMs } from '../store/lease-timing.js';
+import type { ClockStep } from '../time/suspend-detector.js';
 import type { LeaseGrant } from './lease-grant.js';
+
+/** A sleep that may have been longer than this, or than a tenth of the lease, makes a lease suspect. */
+const LONG_SLEEP_MS = 1_000;
 
 /**
  * Until when a lease is certainly ours, on this process's monotonic clock.
  *
  * It counts from the *sending* of the command that introduced the token, or of the last renewal that was answered,
  * because the store began to count later than that; a margin covers clocks that drift. When the machine may have slept,
- * our clock stood still while the store's went on: what it slept is taken off until a renewal sent later is answered.
+ * our clock stood still while the store's went on: what it may have slept is taken off until a renewal sent later is
+ * answered.
  */
 export class LeaseDeadline {
   #at: number;
+  /** When it has ended in the store at the latest, if every command is carried out as soon as it is sent. */
+  #latest: number;
+  #lengthMs: number;
   /** For how long the store last promised the lease in answer to a command, in milliseconds. */
   #promisedMs: number;
-  /** When the machine may have slept. Nothing is handed out before a renewal that was sent later is answered. */
-  #suspectSince: number | undefined;
-  #sleptMs = 0;
+  /** When the machine may have slept since the last command that was answered was sent. */
+  #steps: readonly ClockStep[];
 
-  constructor({ introducedAt, lengthMs, cameByMessage }: LeaseGrant) {
+  /** @param steps that were noticed since the token was introduced */
+  constructor({ introducedAt, lengthMs, cameByMessage }: LeaseGrant, steps: readonly ClockStep[]) {
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
+    this.#latest = introducedAt + lengthMs;
+    this.#lengthMs = lengthMs;
     this.#promisedMs = cameByMessage ? 0 : lengthMs;
+    this.#steps = steps;
   }
 
   get at(): number {
@@ -27,21 +38,45 @@ export class LeaseDeadline {
 
   /** The same, if the machine has slept for as long as it may have. */
   get atWorst(): number {
-    return this.#at - this.#sleptMs;
+    return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
-  /** The machine may have slept since the store last confirmed the lease. */
+  /**
+   * When it has ended in the store at the latest. Renewals count that were not answered, and a command may be carried
+   * out late.
+   */
+  get latest(): number {
+    return Math.max(this.#latest, this.#at + this.#lengthMs);
+  }
+
+  /**
+   * The machine may have slept since the store last confirmed the lease: it is neither held nor lost, and nothing is
+   * handed out before a renewal that was sent later is answered.
+   */
   get isSuspect(): boolean {
-    return this.#suspectSince !== undefined;
+    if (this.#steps.length === 0) return false;
+    return sum(this.#steps) > Math.min(LONG_SLEEP_MS, this.#lengthMs / 10);
   }
 
-  /** A renewal for this long, sent at `sentAt`, was answered. It never brings the deadline forward. */
+  /** The length to ask the store for, so that the deadline stays where it is. */
+  lengthLeftMs(now: number): number {
+    const leftMs = Math.max(0, this.#at - now);
+    return Math.max(1, Math.floor(Math.max(leftMs + driftMarginMs(0), leftMs / 0.99)));
+  }
+
+  /** A renewal for this long is sent. */
+  asked(now: number, leaseMs: number): void {
+    this.#latest = Math.max(this.#latest, now + leaseMs);
+  }
+
+  /** A renewal for this long, sent at `sentAt`, was answered. It never brings the deadline forward, but a sleep may. */
   renewed(sentAt: number, leaseMs: number): void {
-    this.#at = Math.max(this.#at, sentAt + leaseMs - driftMarginMs(leaseMs));
+    const isSettled = ({ noticedAt }: ClockStep): boolean => noticedAt <= sentAt;
+    const certain = this.#at - sum(this.#steps.filter(isSettled));
+    this.#at = Math.max(certain, sentAt + leaseMs - driftMarginMs(leaseMs));
+    this.#lengthMs = leaseMs;
     this.#promisedMs = leaseMs;
-    if (sentAt < (this.#suspectSince ?? -Infinity)) return;
-    this.#suspectSince = undefined;
-    this.#sleptMs = 0;
+    this.#steps = this.#steps.filter((step) => !isSettled(step));
   }
 
   /** The work of a fixed lease begins at `now`, and the lease lasts no longer than its length from then on. */
@@ -49,10 +84,9 @@ export class LeaseDeadline {
     this.#at = Math.min(this.#at, now + leaseMs - driftMarginMs(leaseMs));
   }
 
-  /** The machine may have slept for this long. */
-  suspect(now: number, sleptMs: number): void {
-    this.#suspectSince = now;
-    this.#sleptMs += sleptMs;
+  /** The machine may have slept. */
+  suspect(step: ClockStep): void {
+    this.#steps = [...this.#steps, step];
   }
 
   /**
@@ -68,4 +102,8 @@ export class LeaseDeadline {
   isWholeFor(leaseMs: number, now: number): boolean {
     return this.#promisedMs >= leaseMs || this.atWorst - now >= leaseMs - driftMarginMs(leaseMs);
   }
+}
+
+function sum(steps: readonly ClockStep[]): number {
+  return steps.reduce((total, { ms }) => total + ms, 0);
 }

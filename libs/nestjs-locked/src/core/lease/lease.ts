@@ -5,6 +5,7 @@ import { renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
 import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
+import type { ClockStep } from '../time/suspend-detector.js';
 import type { EngineParts } from './engine-parts.js';
 import { FencingNumbers } from './fencing-numbers.js';
 import { HandoverBudget } from './handover-budget.js';
@@ -65,6 +66,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #before: ResolvedLockOptions | undefined;
   /** Nobody knows whether the transaction under the present hold was committed. */
   #commitUnknown = false;
+  /** Called when the store has confirmed the suspect lease, or when it is over. */
+  #onCertain: (() => void)[] = [];
 
   constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
     this.#parts = parts;
@@ -72,7 +75,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#user = user;
     this.#grant = grant;
     this.#leaseMs = grant.leaseMs;
-    this.#deadline = new LeaseDeadline(grant);
+    this.#deadline = new LeaseDeadline(grant, parts.stepsAfter(grant.introducedAt));
     this.#renewAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
     this.#numbers = new FencingNumbers(grant);
     this.#handovers = new HandoverBudget(parts.clock, parts.options.localHandovers);
@@ -97,6 +100,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   remainingMs(): number {
     const end = Math.min(this.#deadline.atWorst, this.#holdEnd);
     return Math.max(0, end - this.#parts.clock.now());
+  }
+
+  leftMs(): number {
+    return Math.max(0, Math.min(this.#deadline.at, this.#holdEnd) - this.#parts.clock.now());
   }
 
   holdLeftMs(): number {
@@ -257,6 +264,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Doubt ends sharing: the transaction may yet be committed, so nobody gets the key before the lease has ended. */
   #runOut(wasHeld: boolean): Promise<boolean> {
     this.#state = 'doubtful';
+    this.#tellCertain();
     this.#schedule();
     this.#user.over(this);
     return Promise.resolve(wasHeld);
@@ -281,7 +289,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   release(keepMs = 0): Promise<boolean> {
     this.#end();
     this.#removeLabel();
-    const released = this.#ending.release(this.#numbers.toReport, this.#longestEnd, keepMs);
+    const released = this.#ending.release(this.#numbers.toReport, this.#deadline.latest, keepMs);
     this.#user.over(this); // calls that came meanwhile ask again, behind the release
     return released;
   }
@@ -291,7 +299,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#end();
     this.#removeLabel();
     const next = this.#user.askAgain(this, leaseMs);
-    return this.#ending.requeue(next, this.#numbers.toReport, this.#longestEnd);
+    return this.#ending.requeue(next, this.#numbers.toReport, this.#deadline.latest);
   }
 
   /** Releases an idle lease: another process wants the key, or the time for which it is kept is over. */
@@ -304,13 +312,16 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   renewCommand(): RenewCommand | undefined {
     if (this.#state === 'over' || this.#state === 'doubtful') return undefined;
     this.#isSent = true;
-    if (!this.#isFixed) return this.#renewal(this.#leaseMs);
+    const now = this.#parts.clock.now();
+    const suspectMs = this.#deadline.isSuspect ? this.#deadline.lengthLeftMs(now) : 0;
+    if (!this.#isFixed) return this.#renewal(Math.max(this.#leaseMs, suspectMs));
     // A fixed lease is only checked: the store confirms what is left of it, and no more.
-    const leftMs = Math.ceil(this.#deadline.at - this.#parts.clock.now());
-    return this.#renewal(Math.max(1, leftMs));
+    const leftMs = Math.max(1, Math.ceil(this.#deadline.at - now));
+    return this.#renewal(suspectMs === 0 ? leftMs : suspectMs);
   }
 
   #renewal(leaseMs: number): RenewCommand {
+    this.#deadline.asked(this.#parts.clock.now(), leaseMs);
     const { areLow, areSpent, used } = this.#numbers;
     const reserves = areLow || (areSpent && this.#isRenewing);
     return { key: this.key, token: this.#grant.token, leaseMs, used, reserves };
@@ -341,6 +352,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key was stolen.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;
+    // It was sent before the machine may have slept: the next one tells.
+    if (this.#deadline.isSuspect && !this.#commitUnknown) this.#renewAt = this.#retryAt;
+    if (this.remainingMs() > 0) this.#tellCertain();
     this.#noteWaiters(waiters);
     if (this.#state === 'confirming') this.#offer();
     else this.#schedule();
@@ -349,13 +363,17 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Nobody knows whether it was renewed. A held lease stays ours until its deadline, and the renewal is repeated. */
   #notRenewed(unknown: Unknown): void {
     const isConfirming = this.#state === 'confirming';
-    if (isConfirming && (this.remainingMs() === 0 || this.#user.isEmpty))
-      return this.#failToConfirm(unknown);
+    const isOver = this.#deadline.at <= this.#parts.clock.now();
+    if (isConfirming && (isOver || this.#user.isEmpty)) return this.#failToConfirm(unknown);
     this.#reportFailure(unknown.cause);
     if (isConfirming) this.#user.storeFails(unknown.cause);
-    if (this.#endsByItself) return;
-    this.#renewAt = renewalRetryAt(this.#parts.clock.now());
+    if (this.#commitUnknown || (this.#isFixed && !this.#deadline.isSuspect)) return;
+    this.#renewAt = this.#retryAt;
     this.#schedule();
+  }
+
+  get #retryAt(): number {
+    return renewalRetryAt(this.#parts.clock.now());
   }
 
   get #endsByItself(): boolean {
@@ -370,7 +388,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #reportFailure(cause: LockStoreError): void {
     if (this.#renewalFailed) return;
     this.#renewalFailed = true;
-    const remainingMs = this.remainingMs();
+    const remainingMs = this.leftMs(); // so long it is tried again
     this.#parts.outages.tellOf(this.key); // said once, it need not be logged for every lock
     this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause });
   }
@@ -412,6 +430,15 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   noticeSuspend(): void {
     this.#parts.noticeSuspend();
+  }
+
+  whenCertain(): Promise<void> {
+    if (this.#state !== 'held' || this.remainingMs() > 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onCertain.push(resolve));
+  }
+
+  #tellCertain(): void {
+    for (const tell of this.#onCertain.splice(0)) tell();
   }
 
   commitUnknown(hold: Hold): void {
@@ -462,7 +489,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'confirming':
         return this.#renewAt;
       case 'doubtful':
-        return this.#deadline.at;
+        // A token that nobody knows is released when others want the key; a renewal may be carried out late.
+        return this.#deadline.latest + this.#leaseMs;
       case 'idle':
         return Math.min(this.#idleUntil, this.#deadline.at);
       case 'over':
@@ -495,13 +523,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#user.storeFailed(this, unknown, this.#grant.score);
   }
 
-  /** When it has ended in the store at the latest: a renewal may have been carried out without being answered. */
-  get #longestEnd(): number {
-    return this.#deadline.at + this.#leaseMs;
-  }
-
   #releaseLost(): void {
-    this.#ending.afterLoss(this.#numbers.toReport, this.#longestEnd);
+    this.#ending.afterLoss(this.#numbers.toReport, this.#deadline.latest);
   }
 
   /** Ends it without a command: the store does not have it any more. */
@@ -513,6 +536,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #end(): void {
     this.#state = 'over';
     this.#parts.scheduler.cancel(this);
+    this.#tellCertain();
   }
 
   // ---- what comes from outside ------------------------------------------------------------------------------
@@ -564,10 +588,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#schedule();
   }
 
-  /** The machine may have slept for this long: our clock stood still while the lease ran on in the store. */
-  suspect(sleptMs: number): void {
-    this.#deadline.suspect(this.#parts.clock.now(), sleptMs);
-    this.lookAgain();
+  /** The machine may have slept: our clock stood still while the lease ran on in the store. */
+  suspect(step: ClockStep): void {
+    this.#deadline.suspect(step);
+    if (this.#deadline.isSuspect) this.lookAgain();
   }
 
   /** The application closes: the signal of the hold aborts, and the lease is left to run out. */

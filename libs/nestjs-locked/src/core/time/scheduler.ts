@@ -11,10 +11,14 @@ export interface Scheduled {
 
 /** What is done with every round of due items. */
 export interface RoundHooks {
+  /** Called at least once a second while anything is scheduled, even if nothing is due. */
   before(): void;
   /** The watchdog sends what it collected. */
   after(): void;
 }
+
+/** The longest time between two rounds: a suspend of the machine is noticed within it. */
+const LONGEST_PAUSE_MS = 1_000;
 
 interface Place {
   dueAt: number;
@@ -124,10 +128,12 @@ export class Scheduler {
     if (first === undefined || this.#running || this.#closed) return;
     if (this.#timerAt <= first.dueAt) return this.#wake();
     this.#disarm();
-    this.#timerAt = first.dueAt;
-    this.#cancelTimer = this.#clock.after(Math.max(0, first.dueAt - this.#clock.now()), () => {
+    const now = this.#clock.now();
+    this.#timerAt = Math.min(first.dueAt, now + LONGEST_PAUSE_MS);
+    this.#cancelTimer = this.#clock.after(Math.max(0, this.#timerAt - now), () => {
       this.#cancelTimer = undefined;
       this.#disarm();
+      this.#round.before();
       this.catchUp();
       this.#arm();
     });

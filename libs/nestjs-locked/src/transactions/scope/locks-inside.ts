@@ -90,7 +90,7 @@ export class LocksInside {
   #missing(locks: TransactionalLocks, asked: AskedLocks): AskedLocks {
     const held = new Set(locks.heldHere().map(({ key }) => key));
     for (const level of this.#level.levels) {
-      for (const { hold } of level.keptSections(locks)) if (hold.isHeld) held.add(hold.key);
+      for (const { hold } of level.keptSections(locks)) if (!hold.isOver) held.add(hold.key);
     }
     return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
   }

@@ -132,7 +132,10 @@ export class TransactionGuard {
     if (this.#holds.size === 0) return;
     for (const hold of this.#holds.keys()) await assertLasts(hold);
     await this.#session?.beforeCommit(this.#commitIdleMs());
-    for (const hold of this.#holds.keys()) hold.assertHeld();
+    for (const hold of this.#holds.keys()) {
+      await hold.whenCertain();
+      hold.assertHeld();
+    }
   }
 
   /**
@@ -156,7 +159,7 @@ export class TransactionGuard {
   commitUnknown(): void {
     for (const [hold, { report }] of this.#holds) {
       hold.commitUnknown();
-      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.remainingMs() });
+      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.leftMs() });
     }
   }
 
@@ -181,7 +184,8 @@ async function assertLasts(hold: Hold): Promise<void> {
   try {
     await hold.ensure(Math.ceil(hold.options.leaseMs * COMMIT_SHARE));
   } catch (cause) {
-    if (!(cause instanceof LockStoreError)) throw cause;
+    // While the lease is suspect, nobody knows whether it is held: that is what the error says.
+    if (!(cause instanceof LockStoreError) || !hold.isHeld) throw cause;
     throw new LockLostError(
       `The transaction is rolled back: lock '${hold.key}' is about to end and Redis does not confirm it`,
       hold.key,
