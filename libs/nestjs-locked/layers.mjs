@@ -98,6 +98,17 @@ export const ROOMS = [
   },
   { name: 'transactions', rooms: ['transactions/sql', 'transactions/orm'], packages: [] },
   {
+    name: 'adapters/typeorm',
+    rooms: [
+      'core',
+      'transactions/sql',
+      'transactions/fence',
+      'transactions/scope',
+      'transactions/orm',
+    ],
+    packages: ['typeorm'],
+  },
+  {
     name: 'adapters/nestjs-cls',
     // Of TypeORM, that room imports the types alone.
     rooms: [
@@ -109,17 +120,6 @@ export const ROOMS = [
       'transactions/orm',
     ],
     packages: ['nestjs-cls'],
-  },
-  {
-    name: 'adapters/typeorm',
-    rooms: [
-      'core',
-      'transactions/sql',
-      'transactions/fence',
-      'transactions/scope',
-      'transactions/orm',
-    ],
-    packages: ['typeorm'],
   },
 
   // Nest.
