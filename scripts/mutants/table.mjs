@@ -1250,7 +1250,15 @@ export const TABLE = [
     specs: ['test/transactions/claims.spec.ts'],
   },
   {
-    name: 'transaction: a second one that claims although it is to do without',
+    name: 'transaction: a claim of what is to do without',
+    file: `${SOURCES}transactions/scope/transaction-guard.ts`,
+    from: 'readonly #isFenced = !isUnfenced();',
+    to: 'readonly #isFenced = true;',
+    breaks: 'what is unfenced by name claims nothing',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: an unfenced one that waits for its turn',
     file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
     from: 'if (isUnfenced()) return [];',
     to: '',

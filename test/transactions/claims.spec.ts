@@ -441,6 +441,21 @@ describe('a second transaction inside the first', () => {
     expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
   });
 
+  it('waits for no turn where it goes without the fence', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    await locks.withLock(stock.key, { leaseMs: 3_000, waitMs: 3_000 }, async () => {
+      const [opened, seen] = [makeGate(), makeGate()];
+      const first = dataSource.transaction(async () => {
+        opened.open();
+        await seen.opened;
+      });
+      await opened.opened;
+      await unfenced(() => dataSource.transaction(async () => seen.open()));
+      await first;
+    });
+  });
+
   it('may be read-only', async () => {
     const dataSource = await openAware({
       extra: { options: '-c default_transaction_read_only=on' } as never,
