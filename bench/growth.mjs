@@ -3,6 +3,7 @@
  *
  *     npm run bench:growth                                    the tables
  *     npm run bench:growth -- --rate 250000 --contended 0.02  one load; also --skew, --keys, --replicas, --headroom
+ *     npm run bench:growth -- --starts                        measures what starts and TLS cost a server, in a minute
  *     npm run bench:growth -- --measure                       measures again what it is calculated from, in two minutes
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,6 +16,7 @@ const MEASURED = fileURLToPath(new URL('growth/measured.json', import.meta.url))
 const { values } = parseArgs({
   options: {
     measure: { type: 'boolean', default: false },
+    starts: { type: 'boolean', default: false },
     rate: { type: 'string' },
     contended: { type: 'string', default: '0' },
     skew: { type: 'string', default: '0' },
@@ -29,6 +31,9 @@ if (values.measure) {
   const measured = await measure();
   writeFileSync(MEASURED, `${JSON.stringify(measured, null, 2)}\n`);
   console.log(measured);
+} else if (values.starts) {
+  const { measureStarts } = await import('./growth/measure-starts.mjs');
+  console.log(await measureStarts());
 } else {
   const costs = JSON.parse(readFileSync(MEASURED, 'utf8'));
   if (values.rate === undefined) console.log(growthTables(costs));
@@ -36,7 +41,7 @@ if (values.measure) {
 }
 
 function loadOf(options) {
-  const texts = { ...options, measure: 0 };
+  const texts = { ...options, measure: 0, starts: 0 };
   const load = Object.fromEntries(
     Object.entries(texts).map(([name, text]) => [name, Number(text)]),
   );

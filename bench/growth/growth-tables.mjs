@@ -5,6 +5,10 @@ import { busiestCore, mastersNeeded } from './masters-needed.mjs';
 /** What is assumed wherever nothing else is said. */
 export const ASSUMED = { keys: 1_000_000, replicas: 1, headroom: 0.4, locksPerProcess: 500 };
 
+/** What the fencing number of a lock with a key of 36 bytes takes (docs/operations.md), and for how long it is kept. */
+const FENCE_BYTES = 200;
+const FENCE_KEPT_S = 600;
+
 const RATES = [10_000, 30_000, 100_000, 300_000, 1_000_000];
 
 /** How the keys are asked for, from the best to the worst. */
@@ -40,6 +44,7 @@ export function growthTables(costs) {
       processes,
       2 * needed,
       2 * processes,
+      Math.round((rate / needed) * FENCE_KEPT_S * FENCE_BYTES * 1e-8) / 10,
     ];
   });
   return [
@@ -61,6 +66,7 @@ export function growthTables(costs) {
         'processes',
         'connections of a process',
         'connections of a master',
+        'memory of a master, GB',
       ],
       connections.map((row) => row.map(count)),
     ),
