@@ -547,7 +547,7 @@ export const TABLE = [
     from: 'local isDone, result = pcall(takeBack, ',
     to: 'local isDone, result = true, takeBack(',
     breaks: 'each key is taken back on its own',
-    specs: LUA,
+    specs: ['test/redis/redis-lock-store/many-keys.spec.ts'],
   },
   {
     name: 'key without rights that spoils the answers for others',
