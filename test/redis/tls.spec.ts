@@ -1,13 +1,21 @@
-/** What docs/redis.md says about TLS and Unix sockets, on a real server. */
+/** What docs/redis.md says about TLS and Unix sockets, on a real server; and how a start says what is wrong. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
-import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import {
+  LockService,
+  LockStoreError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../libs/dev-servers/src/free-port.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
+import { newRedisStore } from '../support/open-redis-store.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls/', import.meta.url));
@@ -56,5 +64,49 @@ describe('connection', () => {
       expect(await locks.tryAcquire(key, { reentrant: false })).toBeNull();
     });
     expect(await locks.inspect(key)).toBeNull();
+  });
+});
+
+describe('a start that cannot connect says what the socket says', () => {
+  /** One server, a cluster, or the master of sentinels, all at this port. */
+  const kinds: readonly (readonly [
+    string,
+    (at: { host: string; port: number; tls?: object }) => RedisLockModuleOptions['connection'],
+  ])[] = [
+    ['one server', (at) => at],
+    ['a cluster', ({ tls, ...node }) => ({ cluster: [node], redisOptions: { tls } })],
+    [
+      'sentinels',
+      ({ tls, ...sentinel }) =>
+        ({
+          sentinels: [sentinel],
+          name: 'main',
+          sentinelTLS: tls,
+          enableTLSForSentinelMode: tls !== undefined,
+          tls,
+        }),
+    ],
+  ];
+
+  async function reasonOf(connection: RedisLockModuleOptions['connection']): Promise<Error> {
+    const redis = openRedis(connection);
+    const { store, events } = newRedisStore(redis.client, { leaseMs: 1_500, startMs: 1_500 });
+    afterTest(() => redis.close());
+    const error: unknown = await store.open(events).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockStoreError);
+    return error as Error;
+  }
+
+  it.each(kinds)('%s: a port that nobody listens on', async (_, connection) => {
+    const refused = await freePort();
+    const error = await reasonOf(connection({ host: '127.0.0.1', port: refused }));
+    expect(error.message).toContain(`ECONNREFUSED 127.0.0.1:${refused}`);
+    expect(error.cause).toMatchObject({ message: expect.stringContaining('ECONNREFUSED') });
+  });
+
+  it.each(kinds)('%s: an authority that is not known', async (_, connection) => {
+    const error = await reasonOf(connection({ host: 'localhost', port, tls: {} }));
+    expect(error.message).toMatch(/self-signed certificate/i);
+    expect(error.cause).toMatchObject({ message: expect.stringMatching(/self-signed/i) });
   });
 });

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/time/clock.js';
+import { CLOSED, reasonOf } from '../connection/reason-of.js';
 import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
 import { withinLimit } from '../connection/time-limit.js';
@@ -51,13 +52,18 @@ export async function lookAtCluster(
   });
   let reason: unknown;
   const asked: RedisClient[] = [];
+  const broken = new Map<string, Error>();
   const end = (): void => eyes.disconnect();
   signal.addEventListener('abort', end);
   eyes.on('error', () => {}); // it says only that all nodes have failed
-  eyes.on('node error', (cause, address) => {
-    reason = new Error(`${address}: ${cause.message}`, { cause });
+  eyes.on('node error', (told, address) => {
+    const cause = told.message === CLOSED ? (broken.get(address) ?? told) : told;
+    reason = new Error(`${address}: ${reasonOf(cause)}`, { cause });
   });
-  eyes.on('+node', (node) => void asked.push(node));
+  eyes.on('+node', (node) => {
+    asked.push(node);
+    watchConnections(node, (error) => broken.set(addressOf(node), error));
+  });
   try {
     await withinLimit(clock, limitMs, 'find the masters of the cluster', () => eyes.connect());
     const masters = new Map(eyes.nodes('master').map((node) => [addressOf(node), node] as const));
@@ -81,6 +87,19 @@ export async function lookAtCluster(
     signal.removeEventListener('abort', end);
     eyes.disconnect();
   }
+}
+
+/**
+ * ioredis asks a node on a duplicate of its client, and does not listen to that one's errors. All that it tells is that
+ * the connection is closed.
+ */
+function watchConnections(node: RedisClient, onError: (error: Error) => void): void {
+  const duplicate = node.duplicate.bind(node);
+  node.duplicate = (override) => {
+    const connection = duplicate(override);
+    connection.on('error', onError);
+    return connection;
+  };
 }
 
 function addressOf({ options: { host, port } }: RedisClient): string {

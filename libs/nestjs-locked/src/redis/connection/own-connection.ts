@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/time/clock.js';
+import { CLOSED, reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
-import { attendToSentinels, sentinelDelay } from './sentinel-listeners.js';
+import { attendToSentinels, sentinelDelay, watchSentinels } from './sentinel-listeners.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -37,6 +38,8 @@ export class OwnConnection {
   /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
+  /** The present connection was given up, and the next one is made at once. */
+  #isAbandoned = false;
   /** It was closed while a connection was being made. */
   #wasConnecting = false;
   /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
@@ -76,9 +79,11 @@ export class OwnConnection {
       socketTimeout: Math.ceil(timeLimitMs * 1.2),
       disconnectTimeout: DISCONNECT_MS,
     });
+    let sentinelError: Error | undefined;
     this.redis.on('error', (error) => {
-      if (!this.#closed) listener.failed(error);
+      if (!this.#closed) listener.failed(explained(error, sentinelError));
     });
+    watchSentinels(this.redis, (error) => (sentinelError = error));
     attendToSentinels(this.redis);
     this.redis.on('ready', () => {
       if (!this.#closed) listener.ready();
@@ -125,6 +130,12 @@ export class OwnConnection {
     if (status === 'connect' || status === 'ready') this.redis.disconnect(true);
   }
 
+  /** The same for a connection that is dead: it is not closed in good order, because nobody would answer. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.redis.stream?.destroy();
+  }
+
   close(): void {
     this.#closed = true;
     this.#wasConnecting = this.redis.status === 'connecting';
@@ -136,6 +147,10 @@ export class OwnConnection {
     // A password that was changed on the client is meant for us as well.
     const { username, password } = this.#client.options;
     Object.assign(this.redis.options, { username, password });
+    if (this.#isAbandoned) {
+      this.#isAbandoned = false;
+      return 0;
+    }
     return reconnectDelay(++this.#attempts);
   }
 
@@ -150,6 +165,12 @@ export class OwnConnection {
   #connect(): void {
     this.redis.connect().catch(() => {}); // reported as `error`
   }
+}
+
+/** @param cause what the socket has said */
+function explained(error: Error, cause: Error | undefined): Error {
+  if (cause === undefined || !error.message.includes(CLOSED)) return error;
+  return new Error(error.message.replace(CLOSED, reasonOf(cause)), { cause });
 }
 
 /** How long to wait before the next attempt, in milliseconds. */

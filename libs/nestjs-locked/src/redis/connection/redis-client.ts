@@ -35,7 +35,7 @@ export interface RedisConnection extends ScriptClient {
   readonly status: string;
   readonly options: object;
   /** The socket; undefined before the first attempt to connect. */
-  readonly stream?: { cork(): void; uncork(): void };
+  readonly stream?: { cork(): void; uncork(): void; destroy(): void };
   connect(): Promise<unknown>;
   /** @param reconnect true: drop the connection and make a new one */
   disconnect(reconnect?: boolean): void;

@@ -2,6 +2,8 @@
 interface ListeningToSentinels {
   on(event: 'connect', listener: () => void): unknown;
   readonly connector?: {
+    /** Makes a connection to ask a sentinel where the master is, or to listen to it. */
+    connectToSentinel?(endpoint: object, options?: object): SentinelClient;
     readonly failoverDetector?: {
       readonly sentinels?: readonly { readonly client?: SentinelClient }[];
     } | null;
@@ -10,7 +12,8 @@ interface ListeningToSentinels {
 
 interface SentinelClient {
   readonly options: { autoResubscribe?: boolean | undefined };
-  on(event: 'error' | 'ready', listener: () => void): unknown;
+  on(event: 'ready', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
 }
 
@@ -34,6 +37,21 @@ export function attendToSentinels(connection: object): void {
       client.on('ready', () => void client.subscribe(FAILOVERS).catch(() => {}));
     }
   });
+}
+
+/**
+ * Tells what breaks the connections on which ioredis asks the sentinels for the master. All that ioredis tells of them
+ * is that they are closed.
+ */
+export function watchSentinels(connection: object, onError: (error: Error) => void): void {
+  const { connector } = connection as ListeningToSentinels;
+  const connect = connector?.connectToSentinel?.bind(connector);
+  if (connector === undefined || connect === undefined) return;
+  connector.connectToSentinel = (endpoint, options) => {
+    const client = connect(endpoint, options);
+    client.on('error', onError);
+    return client;
+  };
 }
 
 /**
