@@ -29,6 +29,11 @@ export type LockEvent =
   /** The store cannot be reached. Told once, and again if the reason is another one. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }
+  /** No message reaches this process, although the store can be reached. Told as `store-lost` is. */
+  | { readonly type: 'inbox-lost'; readonly cause: LockStoreError }
+  | { readonly type: 'inbox-back'; readonly awayMs: number }
+  /** A connection that had been idle was dead, and is made anew. No call fails because of that. */
+  | { readonly type: 'connection-replaced'; readonly cause: LockStoreError }
   /** The store may drop leases: it is set to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };
 

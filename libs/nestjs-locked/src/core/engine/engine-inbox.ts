@@ -1,6 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
-import type { LockStoreError } from '../lock.errors.js';
+import { LockStoreError } from '../lock.errors.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener } from '../store/lock-store.js';
 
@@ -38,8 +38,19 @@ export class EngineInbox implements StoreListener {
     });
   }
 
-  inboxLost(part?: string): void {
-    inNeutralContext(() => this.#queues.lookAgain(part));
+  inboxLost(part?: string, cause = new LockStoreError('the subscription is lost')): void {
+    inNeutralContext(() => {
+      this.#parts.silences.begins(cause, part);
+      this.#queues.lookAgain(part);
+    });
+  }
+
+  inboxFails(cause: LockStoreError, part?: string): void {
+    inNeutralContext(() => this.#parts.silences.begins(cause, part));
+  }
+
+  inboxBack(part?: string): void {
+    inNeutralContext(() => this.#parts.silences.ends(part));
   }
 
   storeLost(cause: LockStoreError, part?: string): void {
@@ -51,6 +62,10 @@ export class EngineInbox implements StoreListener {
       this.#parts.outages.ends(part);
       this.#parts.cleanUp.lookAgain();
     });
+  }
+
+  connectionReplaced(cause: LockStoreError): void {
+    this.#parts.report({ type: 'connection-replaced', cause });
   }
 
   mayEvict(policy: string): void {

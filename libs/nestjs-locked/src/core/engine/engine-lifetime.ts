@@ -109,7 +109,7 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, outages, store, scheduler } = this.#parts;
+    const { clock, cleanUp, outages, silences, store, scheduler } = this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
@@ -121,6 +121,7 @@ export class EngineLifetime {
     await atMost(clock, leftMs(), cleanUp.close());
     await store.close(leftMs());
     outages.close();
+    silences.close();
     scheduler.close();
   }
 }

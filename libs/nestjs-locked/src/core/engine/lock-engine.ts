@@ -211,15 +211,17 @@ export class LockEngine implements LockRunner {
   // ---- looking ----------------------------------------------------------------------------------------------
 
   /**
-   * How long the store takes to answer, in milliseconds. If it is known to be away, it is not asked.
+   * How long the store takes to answer, in milliseconds. If it is known to be away, it is not asked. That messages do
+   * not arrive is a failure as well, once it was reported.
    * @throws LockStoreError
    */
   async ping(): Promise<number> {
-    const { outages, store, clock } = this.#calls.parts;
+    const { outages, silences, store, clock } = this.#calls.parts;
     outages.assertNone();
     await this.#opened();
     const askedAt = clock.now();
     await store.directory.ping();
+    silences.assertNoneTold();
     return clock.now() - askedAt;
   }
 

@@ -21,6 +21,8 @@ export interface EngineParts {
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
   readonly outages: Outages;
+  /** Parts of the store from which no message arrives, although they can be reached. */
+  readonly silences: Outages;
   readonly report: ReportLockEvent;
   /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;

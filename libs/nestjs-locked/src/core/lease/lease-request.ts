@@ -91,7 +91,8 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   }
 
   #introduce(): Introduced {
-    return { token: this.#parts.tokens.introduce(this), at: this.#parts.clock.now() };
+    const { tokens, store, clock } = this.#parts;
+    return { token: tokens.introduce(this, !store.listensFor(this.#key)), at: clock.now() };
   }
 
   onFirstReply(reply: AcquireReply): void {

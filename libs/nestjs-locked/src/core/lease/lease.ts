@@ -135,6 +135,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    */
   mayServe({ renew, leaseMs }: ResolvedLockOptions, waitsSince: number): boolean {
     const before = this.#before;
+    this.#suspectWaiters();
     if (before !== undefined && (!before.renew || this.#handovers.isSpentFor(waitsSince)))
       return false;
     return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
@@ -276,6 +277,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   rest(): Promise<boolean> {
     const before = this.#before;
     this.#before = undefined;
+    this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
     const mayLinger = before?.linger === true && before.renew && !this.#handovers.isLimited;
     if (lingerMs === 0 || !mayLinger) return this.release();
@@ -572,6 +574,11 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       default:
         return unreachable(this.#state);
     }
+  }
+
+  /** While no message arrives, nobody can tell us that another process wants the key. */
+  #suspectWaiters(): void {
+    if (this.#parts.silences.concern([this.key])) this.#handovers.limit();
   }
 
   #noteWaiters(waiters: number): void {

@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 export const PROCESS_ID_DIGITS = 32;
 
 /**
- * The token of one tenure: the id of the process that asks, then a colon and a count. In
+ * The token of one tenure: the id of the process that asks, then a colon and a count. The count begins with a zero if
+ * no message reached the process when it introduced the token, so that it looks for itself whether it is its turn. In
  * Redis, the key of a lock that is ours has no other value, so the format also tells our holders from foreign ones.
  */
 const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+$`);
@@ -14,8 +15,9 @@ export function newProcessId(): string {
   return randomBytes(PROCESS_ID_DIGITS / 2).toString('hex');
 }
 
-export function leaseToken(processId: string, count: number): string {
-  return `${processId}:${count}`;
+/** @param looksItself no message reaches the process now */
+export function leaseToken(processId: string, count: number, looksItself = false): string {
+  return `${processId}:${looksItself ? '0' : ''}${count}`;
 }
 
 /** Whether this process has made the token, or may have. */

@@ -192,8 +192,14 @@ export interface StoreListener {
   message(message: InboxMessage): void;
   /** The inbox was subscribed (again), or the command connection is ready (again): messages may have been lost. */
   reconnected(part?: string): void;
-  /** The inbox is down: no message will arrive until `reconnected`. */
-  inboxLost(part?: string): void;
+  /** The inbox is down: no message will arrive until `inboxBack`. */
+  inboxLost(part?: string, cause?: LockStoreError): void;
+  /** It could not be restored. */
+  inboxFails?(cause: LockStoreError, part?: string): void;
+  /** Messages arrive again, or none are expected from there any more. @default `reconnected` means it */
+  inboxBack?(part?: string): void;
+  /** A connection that had been idle was dead, and is made anew. No call fails because of that. */
+  connectionReplaced?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */
   storeLost(cause: LockStoreError, part?: string): void;
   /** It answers again, or its keys are elsewhere now. */

@@ -1,10 +1,32 @@
 import { LockStoreError } from '../lock.errors.js';
-import type { ReportLockEvent } from '../lock-events.js';
+import type { LockEvent, ReportLockEvent } from '../lock-events.js';
 import { afterSilence } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /** A connection that is made anew within this time was no outage that anybody should look at. */
 const REPORT_AFTER_MS = 500;
+
+/** What it is that is away, and how that is told. */
+export interface OutageKind {
+  /** `The lock store has been away` */
+  readonly statement: string;
+  lost(cause: LockStoreError): LockEvent;
+  back(awayMs: number): LockEvent;
+}
+
+/** The store cannot be reached. */
+export const STORE_AWAY: OutageKind = {
+  statement: 'The lock store has been away',
+  lost: (cause) => ({ type: 'store-lost', cause }),
+  back: (awayMs) => ({ type: 'store-back', awayMs }),
+};
+
+/** It can be reached, but no message arrives. */
+export const STORE_SILENT: OutageKind = {
+  statement: 'No message has arrived from the lock store',
+  lost: (cause) => ({ type: 'inbox-lost', cause }),
+  back: (awayMs) => ({ type: 'inbox-back', awayMs }),
+};
 
 /**
  * A time during which a part of the store cannot be reached, as far as is known. It is reported once when it begins,
@@ -14,6 +36,9 @@ export class Outage {
   readonly #clock: Clock;
   readonly #failFastAfterMs: number;
   readonly #report: ReportLockEvent;
+  readonly #kind: OutageKind;
+  /** Something that is told already explains it. */
+  readonly #isExplained: () => boolean;
   #since = 0;
   /** The reason that was reported last, without its numbers. */
   #reported: string | undefined;
@@ -23,7 +48,15 @@ export class Outage {
   #cancelLong: () => void = () => {};
   #cause: LockStoreError | undefined;
 
-  constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
+  constructor(
+    clock: Clock,
+    failFastAfterMs: number,
+    report: ReportLockEvent,
+    kind = STORE_AWAY,
+    isExplained = (): boolean => false,
+  ) {
+    this.#kind = kind;
+    this.#isExplained = isExplained;
     this.#clock = clock;
     this.#failFastAfterMs = failFastAfterMs;
     this.#report = report;
@@ -37,7 +70,7 @@ export class Outage {
       return;
     }
     this.#since = this.#clock.now();
-    this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());
+    this.#tellLater();
     this.#isLong = this.#failFastAfterMs === 0;
     if (this.#isLong) return;
     this.#cancelLong = afterSilence(
@@ -47,6 +80,16 @@ export class Outage {
     );
   }
 
+  #tellLater(): void {
+    this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () =>
+      this.#isExplained() ? this.#tellLater() : this.tell(),
+    );
+  }
+
+  get isTold(): boolean {
+    return this.#reported !== undefined;
+  }
+
   /** Reports it now, unless that was done. */
   tell(): void {
     this.#cancelReport();
@@ -54,13 +97,13 @@ export class Outage {
     const reason = cause.message.replace(/\d+/g, '');
     if (reason === this.#reported) return;
     this.#reported = reason;
-    this.#report({ type: 'store-lost', cause });
+    this.#report(this.#kind.lost(cause));
   }
 
   ends(): void {
     this.close();
     if (this.#reported === undefined) return;
-    this.#report({ type: 'store-back', awayMs: this.#clock.now() - this.#since });
+    this.#report(this.#kind.back(this.#clock.now() - this.#since));
   }
 
   /** What is not reported yet is not reported any more. */
@@ -81,7 +124,7 @@ export class Outage {
 
   /** @throws LockStoreError however short the time is */
   assertGone(): never {
-    throw this.#error('The lock store has been away for', this.#clock.now() - this.#since);
+    throw this.#error(`${this.#kind.statement} for`, this.#clock.now() - this.#since);
   }
 
   #error(begin: string, awayMs: number, key?: string): LockStoreError {

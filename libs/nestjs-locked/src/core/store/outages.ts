@@ -2,7 +2,7 @@ import type { LockStoreError } from '../lock.errors.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { Clock } from '../time/clock.js';
 import type { LockStore } from './lock-store.js';
-import { Outage } from './outage.js';
+import { Outage, type OutageKind, STORE_AWAY } from './outage.js';
 
 /** The name of the only part of most stores. */
 const WHOLE = '';
@@ -10,16 +10,25 @@ const WHOLE = '';
 /** Which parts of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
 export class Outages {
   readonly #store: LockStore;
-  readonly #makeOutage: () => Outage;
+  readonly #makeOutage: (part: string) => Outage;
   readonly #byPart = new Map<string, Outage>();
 
-  constructor(store: LockStore, clock: Clock, failFastAfterMs: number, report: ReportLockEvent) {
+  /** @param behind outages that explain those here: while one is told, it need not be told that the other one exists */
+  constructor(
+    store: LockStore,
+    clock: Clock,
+    failFastAfterMs: number,
+    report: ReportLockEvent,
+    kind: OutageKind = STORE_AWAY,
+    behind?: Outages,
+  ) {
     this.#store = store;
-    this.#makeOutage = () => new Outage(clock, failFastAfterMs, report);
+    this.#makeOutage = (part) =>
+      new Outage(clock, failFastAfterMs, report, kind, () => behind?.has(part) ?? false);
   }
 
   begins(cause: LockStoreError, part = WHOLE): void {
-    const outage = this.#byPart.get(part) ?? this.#makeOutage();
+    const outage = this.#byPart.get(part) ?? this.#makeOutage(part);
     this.#byPart.set(part, outage);
     outage.begins(cause);
   }
@@ -37,6 +46,15 @@ export class Outages {
   ends(part = WHOLE): void {
     this.#byPart.get(part)?.ends();
     this.#byPart.delete(part);
+  }
+
+  has(part: string): boolean {
+    return this.#byPart.has(part);
+  }
+
+  /** @throws LockStoreError if there is one that was reported */
+  assertNoneTold(): void {
+    for (const outage of this.#byPart.values()) if (outage.isTold) outage.assertGone();
   }
 
   /** Whether one of these keys cannot be reached. */

@@ -20,8 +20,9 @@ export class TokenRegistry {
     this.#processId = processId;
   }
 
-  introduce(owner: TokenOwner): string {
-    const token = leaseToken(this.#processId, ++this.#count);
+  /** @param looksItself no message about it can arrive now */
+  introduce(owner: TokenOwner, looksItself = false): string {
+    const token = leaseToken(this.#processId, ++this.#count, looksItself);
     this.#owners.set(token, { owner });
     return token;
   }

@@ -10,6 +10,8 @@ export class LockLog {
   readonly #logger = new Logger(LOG_CONTEXT);
   /** Redis is away, and that was said. */
   #isAway = false;
+  /** A connection was replaced, and that was said. */
+  #isReplaced = false;
 
   report(event: LockEvent): void {
     switch (event.type) {
@@ -62,6 +64,16 @@ export class LockLog {
         this.#isAway = false;
         this.#logger.log(`Redis is back after ${Math.round(event.awayMs)} ms`);
         return;
+      case 'inbox-lost':
+        this.#logger.error(
+          `Messages from Redis do not arrive: ${event.cause.message}. Calls that wait look for themselves meanwhile, so locks change hands more slowly`,
+        );
+        return;
+      case 'inbox-back':
+        this.#logger.log(`Messages from Redis arrive again after ${Math.round(event.awayMs)} ms`);
+        return;
+      case 'connection-replaced':
+        return this.#replaced(event.cause.message);
       case 'eviction':
         this.#logger.warn(
           `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), locks as well as others; set it to noeviction`,
@@ -70,5 +82,13 @@ export class LockLog {
       default:
         return event satisfies never;
     }
+  }
+
+  /** What forgets idle connections does so again and again, which is worth one warning. */
+  #replaced(reason: string): void {
+    const message = `${reason}; it is made anew, and no call fails. Something between this process and Redis forgets idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
+    if (this.#isReplaced) this.#logger.debug(message);
+    else this.#logger.warn(message);
+    this.#isReplaced = true;
   }
 }

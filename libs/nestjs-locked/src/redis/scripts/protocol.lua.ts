@@ -30,8 +30,10 @@ export interface ScriptSettings {
  *
  * - Redis does not undo a script that fails half-way. So whatever may be refused is read before anything is written.
  *   PUBLISH comes last; it goes through pcall, and a grant that cannot be published is undone by hand.
- * - A waiter is given the key only after PUBSUB NUMSUB has shown that its process listens. Otherwise the key could go
- *   to a dead process, and stay with it until its lease ends.
+ * - A waiter is given the key only after PUBSUB NUMSUB has shown that its process listens, or if its token says that it
+ *   looks for itself, many times a second, because it cannot listen. Otherwise the key could go to a dead process, and
+ *   stay with it until its lease ends. A waiter that looks finds the grant when it looks next; if it has died, it keeps
+ *   the others waiting for no longer than LOOK_LEASE_MS, once, because it leaves the queue with its grant.
  * - The lock never exists without an end: it is always written with PX.
  * - A script examines a bounded number of dead waiters when it looks for a live one. If there are more, it drops those
  *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been on its way
@@ -40,6 +42,7 @@ export interface ScriptSettings {
 export const protocolLua = (settings: ScriptSettings): string => `
 local BLOCK, QUEUE_TTL_MS, LAPSED_MS = ${FENCE_BLOCK}, 60000, 60000
 local FIRST_LOOK, LOOK, MOST_DROPPED = 4, 250, 1000
+local LOOK_AGAIN_MS, LOOK_LEASE_MS = 50, 1000
 local inboxPrefix = ${luaString(settings.inboxPrefix)}
 local acceptMs, fenceKeepMs = '${settings.acceptMs}', '${settings.fenceKeepMs}'
 
@@ -92,6 +95,9 @@ ${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
 local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS})${settings.inCluster ? ' .. node' : ''} end
 
 local function isOurs(value) return string.find(value, '^%x+:%d+$') ~= nil and string.find(value, ':', 1, true) == 33 end
+
+-- No message reached the process of this token when it introduced it, so it looks again and again.
+local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS + 2}, ${PROCESS_ID_DIGITS + 2}) == '0' end
 
 local function foreign(value)
   return (isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:')) and 0 or 1
@@ -185,7 +191,7 @@ local function living(mine, alsoMine)
     for i = 1, #entries, 2 do
       local token = entries[i]
       if #live == 2 then break end
-      if listeners[i + 1] == 0 and token ~= mine and token ~= alsoMine then
+      if listeners[i + 1] == 0 and token ~= mine and token ~= alsoMine and not looksItself(token) then
         dead[#dead + 1] = token
       else
         from = from + 1
@@ -209,17 +215,19 @@ local function heirs()
   return {}
 end
 
--- Gives the free lock to a waiter that listens, and informs the waiter after it. False means that the grant could not
--- be published, so the lock stays free.
+-- Gives the free lock to a waiter, and informs the waiter after it. Returns for how long it has it, unless it accepts
+-- the grant; false means that the grant could not be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
-  local first, last = give(waiter.token, acceptMs, above)
-  if not tell(waiter.token, 'g', first, last, waiters() - 1, acceptMs) then
+  local looks = looksItself(waiter.token)
+  local ms = looks and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
+  local first, last = give(waiter.token, ms, above)
+  if not looks and not tell(waiter.token, 'g', first, last, waiters() - 1, ms) then
     redis.call('DEL', lock)
     return false
   end
   redis.call('ZREM', queue, waiter.token)
-  tellNext(nextWaiter, acceptMs)
-  return true
+  tellNext(nextWaiter, ms)
+  return tonumber(ms)
 end
 
 -- The holder gives the lock up: the next waiter gets it, or nobody for so long.
@@ -234,7 +242,7 @@ end
 -- Hands the free lock to the waiters before the sender, which stands in the queue with this score. If that fails, the
 -- sender looks again after 25 ms.
 local function yield(me, score, live, above)
-  local ms = handTo(live[1], live[2], above) and tonumber(acceptMs) or 25
+  local ms = handTo(live[1], live[2], above) or 25
   return queued(me, score, ms, 0)
 end
 
@@ -267,7 +275,9 @@ local function take(old, me, leaseMs, nowait, keptScore)
     redis.call('ZREM', queue, old)
     score = join(me, score)
     askFor(value)
-    return queued(me, score, redis.call('PTTL', lock), foreign(value))
+    local ms = redis.call('PTTL', lock)
+    if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
+    return queued(me, score, ms, foreign(value))
   end
   local live, isMore = living(old, me)
   if isMore then return { 'again' } end
