@@ -250,6 +250,27 @@ describe('a connection that breaks', () => {
     ]);
   });
 
+  it('what was not answered is sent again before what still waits', async () => {
+    const server = await startRedisServer();
+    const proxy = await TcpProxy.start(server.port);
+    const admin = openAdmin(server.url);
+    const peer = await openStore(proxy.url, new PatientClock());
+    const token = peer.token();
+
+    proxy.swallowAnswersOfOldest();
+    const acquired = peer.acquire('x', token);
+    const others = Array.from({ length: MOST - 1 }, (_, i) => peer.acquire(`other:${i}`));
+    const released = peer.release('x', token); // no more than a thousand may be on their way
+    await eventually(async () => expect(await wasAsked(admin, `other:${MOST - 2}`)).toBe(1));
+    expect(await admin.get('lock:{x}')).toBe(token); // carried out, but not released
+    proxy.cut();
+
+    expect(await acquired).toMatchObject({ kind: 'granted', token });
+    expect(await released).toEqual({ kind: 'released' });
+    await Promise.all(others);
+    expect(await admin.get('lock:{x}')).toBeNull();
+  });
+
   it("an operator's release that was not answered is not sent again: somebody else may have the lock", async () => {
     const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);

@@ -165,7 +165,10 @@ export class RedisLockStore implements LockStore {
         {
           message: (message) => listener.message(message),
           subscribed: (part) => listener.reconnected(part),
-          inboxLost: (part) => listener.inboxLost(part),
+          inboxBack: (part) => whenOpen(() => listener.inboxBack?.(part)),
+          inboxLost: (cause, part) => whenOpen(() => listener.inboxLost(part, cause)),
+          inboxFails: (cause, part) => whenOpen(() => listener.inboxFails?.(cause, part)),
+          replaced: (cause) => whenOpen(() => listener.connectionReplaced?.(cause)),
           lost: (cause, part) => whenOpen(() => listener.storeLost(cause, part)),
           back: (part) => whenOpen(() => listener.storeBack(part)),
           connected: (server, part) => {

@@ -60,8 +60,8 @@ export class ClusterNodes {
         this.lookSoon();
       },
       back: (part) => this.#outages.ends(part),
-      inboxLost: (part) => {
-        listener.inboxLost(part);
+      inboxLost: (cause, part) => {
+        listener.inboxLost(cause, part);
         this.lookSoon();
       },
     };
@@ -224,6 +224,7 @@ export class ClusterNodes {
     this.#nodes.delete(node.address);
     node.close(`${node.address} is not a master of the cluster any more`);
     this.#outages.ends(node.address);
+    this.#listener.inboxBack(node.address);
   }
 
   /**

@@ -11,10 +11,11 @@ import {
   isUnknownScript,
   lacksRights,
 } from '../scripts/reply-error.js';
+import { Heartbeat } from './heartbeat.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
-import type { RedisClient } from './redis-client.js';
+import type { RedisClient, RedisConnection } from './redis-client.js';
 import {
   type CommandFailure,
   type CommandOutcome,
@@ -30,6 +31,10 @@ export interface CommandConnectionOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly timeLimitMs: number;
+  /** How often the connection is checked. */
+  readonly pingEveryMs: number;
+  /** Checks it, with commands that every server answers at once. */
+  readonly check: (redis: RedisConnection) => Promise<unknown>;
   /** Loaded into every server before it is sent a command. */
   readonly scripts: readonly RedisScript[];
   /** Whether the server is to be a node of a Redis Cluster. */
@@ -46,6 +51,8 @@ export interface CommandConnectionListener {
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
+  /** The connection was idle and dead, and is made anew. Nothing is lost unless `lost` says so. */
+  replaced(cause: LockStoreError): void;
 }
 
 /** At most this many commands may be on their way. A server that wakes up after a silence finds no more than these. */
@@ -100,11 +107,20 @@ export class CommandConnection {
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
+  readonly #heartbeat: Heartbeat;
+  readonly #onLose = new Set<() => void>();
+  /** A dead connection is being replaced; this ends the time for which that is no outage. */
+  #endPatience: (() => void) | undefined;
   readonly #acknowledgements: ReplicaAcknowledgements | undefined;
 
   constructor(options: CommandConnectionOptions) {
-    const { replicas, timeLimitMs } = options;
+    const { replicas, timeLimitMs, clock, pingEveryMs: everyMs } = options;
     this.#options = options;
+    this.#heartbeat = new Heartbeat(
+      { clock, everyMs, timeLimitMs },
+      () => void this.#check(),
+      (silentMs) => this.#replace(silentMs),
+    );
     if (replicas === undefined) return;
     const limitMs = longestWaitMs(replicas, timeLimitMs);
     const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
@@ -142,6 +158,18 @@ export class CommandConnection {
    * @param dueAt when the command's time is over, if it has used a part of it elsewhere. @default after the time limit
    */
   run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T, dueAt?: number): Promise<T> {
+    const mustNotBreak = command.isRepeatable === false && this.#isAdmitted;
+    if (!mustNotBreak || !this.#heartbeat.isIdle) return this.#run(command, read, dueAt);
+    // If the connection were dead, this command could not be sent again on the next one.
+    this.#heartbeat.sent();
+    return this.#checkedOrLost().then(() => this.#run(command, read, dueAt));
+  }
+
+  #run<T>(
+    command: RedisCommand,
+    read: (outcome: CommandOutcome) => T,
+    dueAt: number | undefined,
+  ): Promise<T> {
     return new Promise((resolve) => {
       const end = (outcome: CommandOutcome): void => resolve(read(outcome));
       if (this.#connection === undefined) {
@@ -199,12 +227,65 @@ export class CommandConnection {
     }
     this.#cancelLimit?.();
     this.#cancelLimit = undefined;
+    this.#heartbeat.stop();
+    this.#endPatience?.();
+    for (const tell of this.#onLose) tell();
+  }
+
+  // ---- whether it is alive ----------------------------------------------------------------------------------
+
+  /** Never rejects. Its answer does not show that commands are carried out: the server may be paused for writes. */
+  async #check(): Promise<void> {
+    const own = this.#connection;
+    if (own === undefined || !this.#isAdmitted) return;
+    const connection = this.#connections;
+    await this.#options.check(own.redis).then(
+      () => this.#heardFrom(connection),
+      () => {}, // it broke
+    );
+  }
+
+  #checkedOrLost(): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#onLose.delete(end);
+        resolve();
+      };
+      this.#onLose.add(end);
+      void this.#check().then(end);
+    });
+  }
+
+  #heardFrom(connection: number): void {
+    if (connection === this.#connections && this.#isAdmitted) this.#heartbeat.heard();
+  }
+
+  /** That an idle connection was dead is no outage, unless the next one cannot be made in time. */
+  #replace(silentMs: number): void {
+    const { clock, timeLimitMs } = this.#options;
+    const cause = new LockStoreError(
+      `The connection for commands was idle, and did not answer within ${silentMs} ms`,
+    );
+    this.#listener?.replaced(cause);
+    const cancel = clock.after(timeLimitMs, () => this.#loseForGood());
+    this.#endPatience = () => {
+      cancel();
+      this.#endPatience = undefined;
+    };
+    this.#lose(cause);
+    this.#connection?.abandon();
+  }
+
+  #loseForGood(): void {
+    this.#endPatience?.();
+    this.#tellLost(`the connection to Redis broke${this.#because}`);
   }
 
   // ---- a new connection -------------------------------------------------------------------------------------
 
   async #admit(own: OwnConnection, connection: number): Promise<void> {
     const { redis } = own;
+    const askedAt = this.#options.clock.now();
     let server: ServerInfo;
     try {
       const [info] = await Promise.all([
@@ -225,12 +306,15 @@ export class CommandConnection {
     this.#lastError = undefined;
     // A server that is paused for writes gets as far as this. It is back when it has answered a command.
     this.#isSilent = false;
+    this.#endPatience?.();
+    this.#heartbeat.start(this.#options.clock.now() - askedAt);
     this.#sendWaiting();
     this.#listener?.admitted(server);
   }
 
   #failed(error: unknown): void {
     this.#lastError = error;
+    if (this.#endPatience !== undefined) this.#loseForGood();
     this.#listener?.failed(error);
   }
 
@@ -238,8 +322,10 @@ export class CommandConnection {
   #lose(error?: unknown): void {
     if (!this.#isAdmitted) return;
     this.#isAdmitted = false;
+    this.#heartbeat.stop();
     if (error !== undefined) this.#lastError = error;
-    this.#tellLost(`the connection to Redis broke${this.#because}`);
+    if (this.#endPatience === undefined)
+      this.#tellLost(`the connection to Redis broke${this.#because}`);
     for (const open of this.#unanswered) open.mayHaveRun = true;
     for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
@@ -254,6 +340,7 @@ export class CommandConnection {
     }
     this.#waiting = waiting;
     this.#acknowledgements?.lost();
+    for (const tell of this.#onLose) tell();
     for (const open of unanswered) {
       if (open.command.isRepeatable !== false) continue;
       this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
@@ -294,6 +381,7 @@ export class CommandConnection {
   #transmit(open: OpenCommand, own: OwnConnection, whole: boolean): void {
     const { sending } = open;
     const connection = this.#connections;
+    this.#heartbeat.sent();
     own.joinWrites();
     const isAwaited = (): boolean => open.sending === sending && this.#unanswered.has(open);
     const again = async (how: { whole: boolean }): Promise<void> => {
@@ -302,11 +390,13 @@ export class CommandConnection {
     };
     open.command.send(own.redis, whole).then(
       (reply) => {
+        this.#heardFrom(connection);
         if (!isAwaited()) return this.#heard(connection);
         if (open.command.isUnfinished?.(reply) === true) return void again({ whole: false });
         this.#answered(open, reply);
       },
       (error: unknown) => {
+        if (isReplyError(error)) this.#heardFrom(connection);
         if (!isAwaited()) return this.#heard(connection);
         if (!whole && isUnknownScript(error)) return void again({ whole: true });
         this.#notAnswered(open, error);

@@ -17,7 +17,13 @@ export interface LockServersListener {
   message(message: InboxMessage): void;
   /** The inbox is subscribed again. */
   subscribed(part: string): void;
-  inboxLost(part: string): void;
+  /** Messages arrive again, or none are expected from there any more. */
+  inboxBack(part: string): void;
+  inboxLost(cause: LockStoreError, part: string): void;
+  /** It could not be restored. */
+  inboxFails(cause: LockStoreError, part: string): void;
+  /** A connection was idle and dead, and is made anew. Nothing is lost unless that is told as well. */
+  replaced(cause: LockStoreError, part: string): void;
   /** Commands are not answered any more. */
   lost(cause: LockStoreError, part: string): void;
   /** Commands are answered again, or go to another server. */

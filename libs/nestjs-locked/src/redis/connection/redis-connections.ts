@@ -3,6 +3,7 @@ import { unreachable } from '../../core/runtime/unreachable.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisScript } from '../scripts/redis-script.js';
+import { isReplyError, refusesUser } from '../scripts/reply-error.js';
 import { CommandConnection } from './command-connection.js';
 import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
@@ -15,7 +16,7 @@ import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
 import { ReplicaProof } from './replica-proof.js';
 import type { RequiredReplicas } from './required-replicas.js';
-import type { ServerInfo } from './server-info.js';
+import { readRunId, type ServerInfo } from './server-info.js';
 
 export interface RedisConnectionsOptions {
   readonly clock: Clock;
@@ -27,7 +28,7 @@ export interface RedisConnectionsOptions {
   readonly probe: RedisScript;
   /** How long a command may take. */
   readonly timeLimitMs: number;
-  /** How often the inbox is checked. */
+  /** How often each connection is checked. */
   readonly pingEveryMs: number;
   /** Who must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
@@ -70,13 +71,15 @@ export class RedisConnections implements LockServers {
 
   /** @param client both connections are made from its options */
   constructor(client: RedisClient, options: RedisConnectionsOptions, node?: ClusterNodeTerms) {
-    const { clock, keys, processId, probe, scripts, timeLimitMs, replicas } = options;
+    const { clock, keys, processId, probe, scripts, timeLimitMs, pingEveryMs, replicas } = options;
     const name = client.options.connectionName ?? `${keys.prefix}commands:${processId}`;
     const inCluster = node !== undefined;
     const commands = new CommandConnection({
       name,
       clock,
       timeLimitMs,
+      pingEveryMs,
+      check: (redis) => this.#check(redis),
       scripts,
       inCluster,
       replicas,
@@ -205,13 +208,14 @@ export class RedisConnections implements LockServers {
       failed: (error) => handshake.failed(error),
       lost: (cause: LockStoreError) => this.#listener?.lost(cause, this.#part),
       back: () => this.#listener?.back(this.#part),
+      replaced: (cause) => this.#listener?.replaced(cause, this.#part),
     });
   }
 
   #openInbox(handshake: RedisHandshake, listener: LockServersListener): void {
     const { clock, timeLimitMs, pingEveryMs, keys, processId } = this.#options;
     const name = keys.inboxPrefix + processId;
-    const channel = this.#node === undefined ? async () => name : channelOnNode(name);
+    const channel = this.#channel;
     this.#inbox = new RedisInbox(
       this.#client,
       { name, channel, clock, timeLimitMs, pingEveryMs },
@@ -219,9 +223,12 @@ export class RedisConnections implements LockServers {
         subscribed: () => {
           handshake.subscribed();
           this.#prove(this.commands);
+          this.#listener?.inboxBack(this.#part);
           this.#listener?.subscribed(this.#part);
         },
-        lost: () => this.#listener?.inboxLost(this.#part),
+        lost: (cause) => this.#listener?.inboxLost(cause, this.#part),
+        stillLost: (cause) => this.#listener?.inboxFails(cause, this.#part),
+        replaced: (cause) => this.#listener?.replaced(cause, this.#part),
         failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
@@ -230,6 +237,40 @@ export class RedisConnections implements LockServers {
         },
       },
     );
+  }
+
+  /** Each node of a cluster has a channel of its own for us, because what one node publishes reaches all of them. */
+  readonly #channel = async (redis: RedisConnection): Promise<string> => {
+    const { keys, processId } = this.#options;
+    const name = keys.inboxPrefix + processId;
+    return this.#node === undefined ? name : `${name}@${String(await redis.cluster('MYID'))}`;
+  };
+
+  /**
+   * Asks on the connection for commands whether the server is still the same, and whether it still has our inbox. A
+   * proxy may have put another one in its place, and a node of a cluster that was reset has another id, without any
+   * connection being broken by that. The scripts would then take waiters of this process for dead.
+   */
+  async #check(redis: RedisConnection): Promise<void> {
+    const { commands } = this;
+    const inbox = this.#inbox;
+    const channel = inbox?.ready === true ? inbox.channel : undefined;
+    const [commandsBefore, inboxBefore] = [commands.connections, inbox?.connections];
+    const [info, wanted, listeners] = await Promise.all([
+      redis.info('server').catch(orNothing),
+      this.#channel(redis).catch(orNothing),
+      channel === undefined ? undefined : redis.call('PUBSUB', 'NUMSUB', channel).catch(orNothing),
+    ]);
+    if (commands.connections !== commandsBefore || !commands.isReady) return;
+    const refused = [info, wanted, listeners].find(refusesUser);
+    const runId = typeof info === 'string' ? readRunId(info) : undefined;
+    const before = this.#server?.runId;
+    const isOther = runId !== undefined && before !== undefined && runId !== before;
+    if (isOther || refused !== undefined)
+      return commands.reconnect(new Error('another server has taken its place'));
+    if (inbox?.ready !== true || inbox.connections !== inboxBefore || channel === undefined) return;
+    const isElsewhere = typeof wanted === 'string' && wanted !== channel;
+    if (isElsewhere || listenersIn(listeners) === 0) inbox.reconnect();
   }
 
   /** @param older the connection that is replaced if it leads to another server than the new one */
@@ -266,7 +307,14 @@ export class RedisConnections implements LockServers {
   }
 }
 
-/** Each node of a cluster has a channel of its own for us, because what one node publishes reaches all of them. */
-function channelOnNode(name: string): (redis: RedisConnection) => Promise<string> {
-  return async (redis) => `${name}@${String(await redis.cluster('MYID'))}`;
+/** A reply that is an error is read like any other: it does not say what we asked for. */
+function orNothing(error: unknown): unknown {
+  if (isReplyError(error)) return error;
+  throw error;
+}
+
+/** What PUBSUB NUMSUB says of one channel; undefined if the answer says nothing of the kind. */
+function listenersIn(answer: unknown): number | undefined {
+  const count: unknown = Array.isArray(answer) ? answer[1] : undefined;
+  return count === undefined ? undefined : Number(count);
 }

@@ -1,5 +1,8 @@
+import { LockStoreError } from '../../core/lock.errors.js';
 import type { Clock } from '../../core/time/clock.js';
+import { Heartbeat } from './heartbeat.js';
 import { OwnConnection } from './own-connection.js';
+import { reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
 import { withinLimit } from './time-limit.js';
 
@@ -10,14 +13,19 @@ export interface RedisInboxOptions {
   readonly channel: (redis: RedisConnection) => Promise<string>;
   readonly clock: Clock;
   readonly timeLimitMs: number;
-  /** How often the connection is checked. Without a check, a half-open connection would be silent for ever. */
+  /** How often the connection is checked. */
   readonly pingEveryMs: number;
 }
 
 export interface RedisInboxListener {
   message(message: string): void;
   subscribed(): void;
-  lost(): void;
+  /** No message will arrive until `subscribed`. */
+  lost(cause: LockStoreError): void;
+  /** It could not be restored. */
+  stillLost(cause: LockStoreError): void;
+  /** The connection was idle and dead, and is made anew. */
+  replaced(cause: LockStoreError): void;
   /** The connection broke, or it or the subscription was refused. It is tried again. */
   failed(error: unknown): void;
 }
@@ -33,16 +41,25 @@ export class RedisInbox {
   readonly #options: RedisInboxOptions;
   readonly #listener: RedisInboxListener;
   readonly #connection: OwnConnection;
+  readonly #heartbeat: Heartbeat;
   #ready = false;
   #channel: string | undefined;
   #closed = false;
-  #cancelTimer: () => void = () => {};
+  #cancelResubscribe: () => void = () => {};
+  /** It was subscribed once, so that its absence is a loss. */
+  #wasReady = false;
+  #lastError: unknown;
   #connections = 0;
 
   constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
-    const { name, clock, timeLimitMs } = options;
+    const { name, clock, timeLimitMs, pingEveryMs: everyMs } = options;
     this.#options = options;
     this.#listener = listener;
+    this.#heartbeat = new Heartbeat(
+      { clock, everyMs, timeLimitMs },
+      () => void this.#ping(this.#connections).catch(() => {}), // a listener's error, not ours
+      (silentMs) => this.#replace(silentMs),
+    );
     this.#connection = new OwnConnection(
       client,
       { name, clock, timeLimitMs },
@@ -50,18 +67,25 @@ export class RedisInbox {
         ready: () => void this.#subscribe(++this.#connections).catch(() => {}), // a listener's error, not ours
         closed: () => {
           this.#connections++;
+          this.#lastError ??= new Error('the connection was closed');
           this.#lost();
         },
         failed: (error) => this.#failed(error),
       },
     );
     this.#connection.redis.on('message', (from, message) => {
+      this.#heartbeat.heard();
       if (from === this.#channel) listener.message(message);
     });
   }
 
   get ready(): boolean {
     return this.#ready;
+  }
+
+  /** What it is subscribed to, or was last. */
+  get channel(): string | undefined {
+    return this.#channel;
   }
 
   /** How many connections there have been. If the number has changed, the connection is another one. */
@@ -89,6 +113,7 @@ export class RedisInbox {
   /** @param connection its number; what becomes of an older connection does not matter */
   async #subscribe(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
+    const askedAt = this.#options.clock.now();
     try {
       const { redis } = this.#connection;
       await this.#limited('subscribe to the inbox', async () => {
@@ -97,32 +122,31 @@ export class RedisInbox {
       });
       if (!isCurrent()) return;
       this.#ready = true;
-      this.#armPing();
+      this.#wasReady = true;
+      this.#lastError = undefined;
+      this.#heartbeat.start(this.#options.clock.now() - askedAt);
     } catch (error) {
       if (!isCurrent()) return;
       this.#failed(error);
-      this.#cancelTimer = this.#options.clock.after(RESUBSCRIBE_MS, () => this.reconnect());
+      this.#cancelResubscribe = this.#options.clock.after(RESUBSCRIBE_MS, () => this.reconnect());
       return;
     }
     this.#listener.subscribed();
   }
 
   #failed(error: unknown): void {
-    if (!this.#closed) this.#listener.failed(error);
+    if (this.#closed) return;
+    this.#lastError = error;
+    this.#listener.failed(error);
+    if (this.#wasReady && !this.#ready) this.#listener.stillLost(this.#loss);
   }
 
-  #armPing(): void {
-    this.#cancelTimer = this.#options.clock.after(
-      this.#options.pingEveryMs,
-      () => void this.#ping(this.#connections).catch(() => {}),
-    );
-  }
-
+  /** A connection that breaks is found out by its end, and one that is silent by the heartbeat. */
   async #ping(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && this.#ready;
     try {
-      await this.#limited('ping the inbox', () => this.#connection.redis.ping());
-      if (isCurrent()) this.#armPing();
+      await this.#connection.redis.ping();
+      if (isCurrent()) this.#heartbeat.heard();
     } catch (error) {
       if (!isCurrent()) return;
       this.#failed(error);
@@ -130,11 +154,27 @@ export class RedisInbox {
     }
   }
 
+  #replace(silentMs: number): void {
+    this.#lastError = new LockStoreError(
+      `The connection for messages was idle, and did not answer within ${silentMs} ms`,
+    );
+    this.#listener.replaced(this.#lastError as LockStoreError);
+    this.#lost();
+    this.#connection.abandon();
+  }
+
   #lost(): void {
-    this.#cancelTimer();
+    this.#cancelResubscribe();
+    this.#heartbeat.stop();
     if (!this.#ready) return;
     this.#ready = false;
-    if (!this.#closed) this.#listener.lost();
+    if (!this.#closed) this.#listener.lost(this.#loss);
+  }
+
+  get #loss(): LockStoreError {
+    const cause = this.#lastError;
+    const because = cause === undefined ? '' : `: ${reasonOf(cause)}`;
+    return new LockStoreError(`the subscription is lost${because}`, undefined, { cause });
   }
 
   #limited(action: string, command: () => Promise<unknown>): Promise<unknown> {

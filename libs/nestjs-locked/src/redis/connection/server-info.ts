@@ -8,6 +8,8 @@ const OLDEST_REDIS = [6, 2] as const;
 export interface ServerInfo {
   /** How the server makes room when its memory is full; undefined if it never drops keys, or does not say. */
   readonly evictionPolicy: string | undefined;
+  /** Another one after every start of the server; undefined if it does not say. */
+  readonly runId: string | undefined;
 }
 
 /**
@@ -27,7 +29,11 @@ export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   const [, maxMemory] = /^maxmemory:(\d+)/m.exec(info) ?? [];
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
   const mayEvict = maxMemory !== '0' && policy !== 'noeviction';
-  return { evictionPolicy: mayEvict ? policy : undefined };
+  return { evictionPolicy: mayEvict ? policy : undefined, runId: readRunId(info) };
+}
+
+export function readRunId(info: string): string | undefined {
+  return /^run_id:(\w+)/m.exec(info)?.[1];
 }
 
 export function clusterError(cause?: unknown): LockConfigError {

@@ -1,0 +1,146 @@
+/** Connections that are dead although nothing says so, because a balancer or a router has forgotten them. */
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { LockAbortedError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CountingClock } from '../support/counting-clock.js';
+import { eventually } from '../support/eventually.js';
+import { ForgettingProxy } from '../support/forgetting-proxy.js';
+import { LockObserver } from '../support/lock-observer.js';
+import { LockProcess } from '../support/lock-process.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** Each connection is checked every second, and a command may take as long. */
+const LEASE_MS = 3_000;
+const CHECK_MS = 1_000;
+/** Bound on what takes half a second when the machine is idle: an idle connection may take so long to answer. */
+const REPLACED_MS = 3_000;
+
+afterAll(() => LockProcess.endAll());
+const server = useRedisServer();
+const observer = new LockObserver(server);
+
+/** Two lock services; the connections of the first one are forgotten. */
+async function forgotten(forgetAfterMs: number, leaseMs = LEASE_MS) {
+  const proxy = await ForgettingProxy.start(server.port, forgetAfterMs);
+  const { engine, events, store } = await openLocks(proxy.url, { leaseMs });
+  const other = await openLocks(server.url, { leaseMs });
+  const outages = () => events.filter(({ type }) => type === 'store-lost');
+  /** Waits until the connections are forgotten again. */
+  const idle = async (): Promise<void> => {
+    const before = proxy.forgotten;
+    await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
+  };
+  return { proxy, engine, events, store, other: other.engine, outages, idle };
+}
+
+describe.each([
+  ['sooner than it is checked', 300, LEASE_MS],
+  ['sooner than it is checked, with the defaults', 1_000, 30_000],
+])('a connection that is forgotten %s', (_, forgetAfterMs, leaseMs) => {
+  it('a single try of a free key succeeds, again and again, and no outage is told', async () => {
+    const { engine, events, outages, idle } = await forgotten(forgetAfterMs, leaseMs);
+    for (let i = 0; i < 3; i++) {
+      await idle();
+      const before = performance.now();
+      const lock = await engine.tryAcquire(uniqueKey());
+      expect(lock).not.toBeNull();
+      expect(performance.now() - before).toBeLessThan(REPLACED_MS);
+      await lock?.release();
+    }
+    expect(outages()).toEqual([]);
+    expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
+  }, 60_000);
+});
+
+describe('a connection that is forgotten sooner than it is checked', () => {
+  const FORGET_MS = 300;
+
+  it('a release, a renewal and a wait get through', async () => {
+    const { engine, events, other, outages, idle } = await forgotten(FORGET_MS);
+    const key = uniqueKey();
+    const lock = await engine.acquire(key, { leaseMs: 60_000 });
+    await idle();
+    await lock.ensure(70_000);
+    expect(lock.remainingMs()).toBeGreaterThan(70_000);
+    await idle();
+    const waiting = other.acquire(key);
+    await observer.waiting(key, 1);
+    expect(await lock.release()).toBe(true);
+    const next = await waiting;
+
+    await idle();
+    const before = performance.now();
+    const last = engine.acquire(key);
+    await observer.waiting(key, 1);
+    expect(performance.now() - before).toBeLessThan(REPLACED_MS);
+    await next.release();
+    await (await last).release();
+    expect(outages()).toEqual([]);
+    expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+  }, 60_000);
+
+  it('an operator takes a key away, which must not be done twice', async () => {
+    const { engine, other, idle } = await forgotten(FORGET_MS);
+    const key = uniqueKey();
+    const lock = await other.acquire(key);
+    await idle();
+    expect(await engine.forceRelease(key)).toBe(true);
+    await eventually(() => expect(lock.signal.aborted).toBe(true));
+    expect(await engine.inspect(key)).not.toBeNull();
+  }, 60_000);
+
+  it('leaves nothing behind when the locks are closed', async () => {
+    const clock = new CountingClock();
+    const proxy = await ForgettingProxy.start(server.port, FORGET_MS);
+    const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS, clock });
+    await eventually(() =>
+      expect(events.filter(({ type }) => type === 'connection-replaced').length).toBeGreaterThan(2),
+    );
+    const lock = engine.tryAcquire(uniqueKey()).catch((error: unknown) => error);
+    const before = performance.now();
+    await engine.close(2_000);
+    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(await lock).toBeInstanceOf(LockAbortedError);
+    expect(clock.timers).toBe(0);
+  }, 60_000);
+});
+
+describe('a connection that is forgotten later than it is checked', () => {
+  it('never is: no command waits for anything', async () => {
+    const { engine, proxy, outages } = await forgotten(3 * CHECK_MS);
+    const before = proxy.forgotten;
+    await sleep(5 * CHECK_MS);
+    const askedAt = performance.now();
+    const lock = await engine.tryAcquire(uniqueKey());
+    expect(lock).not.toBeNull();
+    expect(performance.now() - askedAt).toBeLessThan(CHECK_MS / 2);
+    expect(proxy.forgotten).toBe(before);
+    expect(outages()).toEqual([]);
+  }, 60_000);
+});
+
+describe('a server in whose place another one stands', () => {
+  it('is noticed within the interval, though no connection breaks: what is held is lost, and waiters are heard', async () => {
+    const [first, second] = [await startRedisServer(), await startRedisServer()];
+    const proxy = await ForgettingProxy.start(first.port, 60_000);
+    const { engine, store } = await openLocks(proxy.url, { leaseMs: LEASE_MS * 10 });
+    const lock = await engine.acquire(uniqueKey());
+    proxy.moveTo(second.port);
+    const movedAt = performance.now();
+    await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
+    expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
+
+    const key = uniqueKey();
+    const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;
+    await eventually(() => expect(store.listensFor(key)).toBe(true));
+    const held = await other.acquire(key);
+    const waiting = engine.acquire(key);
+    await new LockObserver({ admin: openAdmin(second.url) }).waiting(key, 1);
+    const releasedAt = performance.now();
+    await held.release();
+    await (await waiting).release();
+    expect(performance.now() - releasedAt).toBeLessThan(1_000);
+  }, 60_000);
+});
