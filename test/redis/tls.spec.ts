@@ -77,14 +77,13 @@ describe('a start that cannot connect says what the socket says', () => {
     ['a cluster', ({ tls, ...node }) => ({ cluster: [node], redisOptions: { tls } })],
     [
       'sentinels',
-      ({ tls, ...sentinel }) =>
-        ({
-          sentinels: [sentinel],
-          name: 'main',
-          sentinelTLS: tls,
-          enableTLSForSentinelMode: tls !== undefined,
-          tls,
-        }),
+      ({ tls, ...sentinel }) => ({
+        sentinels: [sentinel],
+        name: 'main',
+        sentinelTLS: tls,
+        enableTLSForSentinelMode: tls !== undefined,
+        tls,
+      }),
     ],
   ];
 
