@@ -7,7 +7,8 @@ import type { ServerInfo } from '../connection/server-info.js';
 import { clientAt, namedAddress, reachableAddress, slotIn } from './cluster-address.js';
 import { ClusterNode } from './cluster-node.js';
 import { ClusterOutages } from './cluster-outages.js';
-import { type ClusterView, lookAtCluster } from './cluster-view.js';
+import { lookAtCluster } from './cluster-view.js';
+import type { ClusterView } from './origin-view.js';
 
 /** How long to wait before the cluster is looked at. If that did not help, the pause grows up to a second. */
 const LOOK_AFTER_MS = 250;

@@ -4,15 +4,7 @@ import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
 import { withinLimit } from '../connection/time-limit.js';
 import { hostAndPort } from './cluster-address.js';
-import { viewFrom } from './origin-view.js';
-
-/** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */
-export interface ClusterView {
-  /** A client for each master that has slots; never connected, its options say how to reach the master. */
-  readonly masters: ReadonlyMap<string, RedisClient>;
-  /** The master of each slot. */
-  readonly slots: readonly (string | undefined)[];
-}
+import { type ClusterView, viewFrom } from './origin-view.js';
 
 /** How long one node may take to say what it knows, before the next one is asked. */
 const NODE_LIMIT_MS = 1_000;

@@ -3,7 +3,14 @@ import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
 import { withinLimit } from '../connection/time-limit.js';
 import { clientAt, reachableAddress } from './cluster-address.js';
-import type { ClusterView } from './cluster-view.js';
+
+/** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */
+export interface ClusterView {
+  /** A client for each master that has slots; never connected, its options say how to reach the master. */
+  readonly masters: ReadonlyMap<string, RedisClient>;
+  /** The master of each slot. */
+  readonly slots: readonly (string | undefined)[];
+}
 
 /** How CLUSTER SLOTS names a node: host, port, id, and other names of the host. */
 type NamedNode = readonly [
