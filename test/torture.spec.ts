@@ -24,14 +24,10 @@ async function torture(...args: string[]): Promise<{ code: number | null; output
 /** Long enough for one fault, which takes some seconds, and for what comes after it. */
 const ONE_FAULT = ['--seed', '7', '--seconds', '10', '--processes', '3'];
 
-/** These find what is known to be wrong. */
-const NOT_YET = 'machine-suspended,machine-suspended-for-long,clock-of-a-worker-stepped';
-
 describe('torture', () => {
   it('a short run with all kinds of calls, under random faults, is clean', async () => {
     const { code, output } = await torture(
       ...['--seed', '7', '--seconds', '8', '--processes', '3', '--stage', 'single'],
-      ...['--without', NOT_YET],
     );
     expect(output).toMatch(/\nclean\n$/);
     expect(code).toBe(0);
