@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { fault } from '../support/fault-report.js';
 import { openAdmin } from '../support/open-locks.js';
-import { useRedisServer } from '../support/own-redis.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 
 const WORKER = fileURLToPath(new URL('./scale-worker.mjs', import.meta.url));
 const MEGABYTE = 2 ** 20;
@@ -133,11 +133,12 @@ describe('many locks while Redis stands still', () => {
     'all kept, renewed once more, and logged as one outage',
     async (measure) => {
       const total = 10_000;
-      const { kept, lost, scripts, warn, error } = await run('silence', total);
+      const own = await startRedisServer(); // what runs meanwhile on the other one is not to notice
+      const { kept, lost, scripts, warn, error } = await run('silence', total, own.url);
       expect({ kept, lost }).toEqual({ kept: total, lost: 0 });
       // Those that lay in the socket when it was left, and the same once more on the new connection.
       expect(scripts).toBeGreaterThanOrEqual(total / 100);
-      expect(scripts).toBeLessThan(2.7 * (total / 100));
+      expect(scripts).toBeLessThan(5 * (total / 100));
       expect(error).toBe(1);
       expect(warn).toBeLessThan(5);
       measure('scripts', scripts);
@@ -168,10 +169,14 @@ describe('waiting', () => {
   );
 });
 
-async function run<Task extends keyof Results>(task: Task, count: number): Promise<Results[Task]> {
+async function run<Task extends keyof Results>(
+  task: Task,
+  count: number,
+  url = server.url,
+): Promise<Results[Task]> {
   const { stdout, stderr } = await promisify(execFile)(
     process.execPath,
-    ['--expose-gc', WORKER, task, server.url, String(count)],
+    ['--expose-gc', WORKER, task, url, String(count)],
     { maxBuffer: 2 ** 26 },
   );
   expect(stderr.slice(0, 1_000)).toBe('');
