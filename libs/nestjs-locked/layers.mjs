@@ -93,7 +93,7 @@ export const ROOMS = [
   },
   {
     name: 'transactions/orm',
-    rooms: ['core', 'transactions/sql', 'transactions/scope'],
+    rooms: ['core', 'core/time', 'transactions/sql', 'transactions/scope'],
     packages: [],
   },
   { name: 'transactions', rooms: ['transactions/sql', 'transactions/orm'], packages: [] },

@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { delayBeginsOf } from '../../libs/nestjs-locked/src/transactions/orm/client-source.js';
-import { DelayedBegin } from '../../libs/nestjs-locked/src/transactions/orm/delayed-begin.js';
+import {
+  DelayedBegin,
+  opening as showing,
+} from '../../libs/nestjs-locked/src/transactions/orm/delayed-begin.js';
 
 type Callback = (error: unknown, result?: unknown) => void;
 
@@ -23,6 +26,7 @@ class FakeQuery {
 class FakeClient {
   static readonly Query = FakeQuery;
   readonly messages: string[] = [];
+  failsAt: string | undefined;
   #message: string[] = [];
   readonly connection = {
     stream: { cork: (): void => {}, uncork: (): void => {} },
@@ -41,6 +45,7 @@ class FakeClient {
     }
     const { text = statement } = statement as { text?: unknown };
     this.messages.push(text as string);
+    if (text === this.failsAt) return Promise.reject(new Error(`${text as string} has failed`));
     const callback = more.find((one): one is Callback => typeof one === 'function');
     if (callback === undefined) return Promise.resolve({ rows: [text] });
     callback(null, { rows: [text] });
@@ -66,7 +71,9 @@ const opening = async (
   const pool = new FakePool();
   expect([delayBeginsOf(pool), delayBeginsOf(pool)]).toEqual([true, true]);
   const begin = new DelayedBegin();
-  const result = await begin.opening(async () => work((await pool.connect()) as FakeClient, begin));
+  const result = await showing(begin, async () =>
+    work((await pool.connect()) as FakeClient, begin),
+  ).finally(() => begin.over());
   return { client: pool.client, begin, result };
 };
 
@@ -92,7 +99,8 @@ describe('a BEGIN that waits for the claim', () => {
     delayBeginsOf(pool);
     const begin = new DelayedBegin();
     const told: unknown[] = [];
-    await begin.opening(
+    await showing(
+      begin,
       () =>
         new Promise<void>((resolve) => {
           pool.connect((_, pg) => {
@@ -124,6 +132,18 @@ describe('a BEGIN that waits for the claim', () => {
     });
     expect(client.messages).toEqual(['BEGIN', statement[0]]);
     expect(begin.client).toBeUndefined();
+  });
+
+  it('that fails takes the statements with it: they would take effect on their own', async () => {
+    const { client } = await opening(async (pg) => {
+      await pg.query('BEGIN');
+      pg.failsAt = 'BEGIN';
+      const first = expect(pg.query('UPDATE stock')).rejects.toThrow('BEGIN has failed');
+      const told = new Promise((resolve) => void pg.query('UPDATE again', resolve));
+      expect(await told).toMatchObject({ message: 'BEGIN has failed' });
+      await first;
+    });
+    expect(client.messages).toEqual(['BEGIN']);
   });
 
   it('is sent before a query that sends itself, and before one with a callback', async () => {
@@ -169,7 +189,7 @@ describe('a BEGIN that waits for the claim', () => {
     const pool = new FakePool();
     delayBeginsOf(pool);
     const begin = new DelayedBegin();
-    await begin.opening(async () => {
+    await showing(begin, async () => {
       begin.opened();
       const client = (await pool.connect()) as FakeClient;
       await client.query('BEGIN');

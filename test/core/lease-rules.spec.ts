@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
 import {
   LockAbortedError,
+  LockCommitUnknownError,
   LockLostError,
   LockNotAcquiredError,
   LockStoreError,
@@ -879,13 +880,15 @@ describe('a logger that throws', () => {
   });
 });
 
+const IN_DOUBT = new LockCommitUnknownError('in doubt', KEY);
+
 /** A call whose work goes on although nobody knows whether its transaction was committed; `end` ends it. */
 async function startInDoubt(options?: LockServiceOptions) {
   const started = await startScripted(options);
   const { store, engine } = started;
   const end = makeGate();
   const call = engine.withLock(KEY, {}, async () => {
-    for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
+    for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
     await end.opened;
   });
   const ask = await store.next('acquire');
@@ -907,7 +910,7 @@ describe('a closed service', () => {
 describe('a transaction of which nobody knows whether it was committed', () => {
   it('keeps the key until the lease has run out, even if the hold had been declared lost before', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
-    let holds: readonly { commitUnknown(): void }[] = [];
+    let holds: readonly { commitUnknown(doubt: LockCommitUnknownError): void }[] = [];
     const end = makeGate();
     const call = engine.withLock(KEY, { maxHoldMs: 1_000 }, async () => {
       holds = engine.inTransactions.heldHere();
@@ -917,7 +920,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     ask.reply(granted(ask.command.token));
     await settled();
     await clock.advance(1_000);
-    for (const hold of holds) hold.commitUnknown();
+    for (const hold of holds) hold.commitUnknown(IN_DOUBT);
     end.open();
     await call;
     expect(await store.unanswered()).toEqual([]);

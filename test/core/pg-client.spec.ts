@@ -16,19 +16,19 @@ const client = (status: string | null, more: object = {}) => ({
 
 describe('a client of node-postgres', () => {
   it.each([
-    ['in a transaction', true, client('T')],
-    ['in one that was aborted', false, client('E')],
-    ['in none', false, client('I')],
-    ['that was told nothing yet', false, client(null)],
-    ['that waits for an answer', false, client('T', { readyForQuery: false })],
-    ['whose connection is gone', false, client('T', { _queryable: false })],
-    ['of a version that tells less', false, client('T', { _queryable: undefined })],
-  ])('%s: known to be in a transaction: %s', (_, isIn, known) => {
-    expect(stateOfClient(() => known).isKnownToBeInTransaction).toBe(isIn);
+    ['in a transaction', 'open', client('T')],
+    ['in one that was aborted', 'failed', client('E')],
+    ['in none', 'none', client('I')],
+    ['that was told nothing yet', undefined, client(null)],
+    ['that waits for an answer', undefined, client('T', { readyForQuery: false })],
+    ['whose connection is gone', undefined, client('T', { _queryable: false })],
+    ['of a version that tells less', undefined, client('T', { _queryable: undefined })],
+  ])('%s: %s', (_, status, known) => {
+    expect(stateOfClient(() => known).transactionStatus).toBe(status);
   });
 
   it('that is not there is known to be in none', () => {
-    expect(stateOfClient(() => undefined).isKnownToBeInTransaction).toBe(false);
+    expect(stateOfClient(() => undefined).transactionStatus).toBeUndefined();
   });
 
   it.each([

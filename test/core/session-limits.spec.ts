@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { LockInTransactionError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { TransactionStatus } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
 import type { TransactionBounds } from '../../libs/nestjs-locked/src/transactions/sql/database-session.js';
 import { KnownDatabase } from '../../libs/nestjs-locked/src/transactions/sql/known-database.js';
 import {
@@ -103,27 +105,32 @@ describe('a claim that arms time-outs', () => {
 });
 
 describe('before COMMIT', () => {
-  const asks = async (isKnown: boolean | undefined, idleMs?: number): Promise<string[]> => {
+  const asks = async (status?: TransactionStatus, idleMs?: number): Promise<string[]> => {
     const sent: string[] = [];
     const session = sessionOf(
       'postgres',
       async (sql) => void sent.push(sql.split(' ', 1)[0] as string),
       new KnownDatabase(),
-      isKnown === undefined ? undefined : { isKnownToBeInTransaction: isKnown },
+      status === undefined ? undefined : { transactionStatus: status },
     );
     await session.beforeCommit(idleMs);
     return sent;
   };
 
   it('nothing is sent if the driver knows that the transaction is well', async () => {
-    expect(await asks(true)).toEqual([]);
+    expect(await asks('open')).toEqual([]);
   });
 
   it('the database is asked if the driver knows nothing, or nothing good', async () => {
-    expect([await asks(undefined), await asks(false)]).toEqual([['SHOW'], ['SHOW']]);
+    expect([await asks(), await asks('failed')]).toEqual([['SELECT'], ['SELECT']]);
+  });
+
+  it('nothing is sent, and nothing may be committed, if the driver knows of no transaction', async () => {
+    await expect(asks('none')).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(asks('none', 500)).rejects.toThrow(/has ended the transaction before its COMMIT/);
   });
 
   it('a time-out for the COMMIT is armed, whatever the driver knows', async () => {
-    expect(await asks(true, 500)).toEqual(['SELECT']);
+    expect(await asks('open', 500)).toEqual(['SELECT']);
   });
 });

@@ -13,6 +13,7 @@ import { APP_FILTER, ExternalContextCreator } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import {
   LockAbortedError,
+  LockCommitUnknownError,
   LockConfigError,
   Locked,
   LockError,
@@ -42,6 +43,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_ABORTED: new LockAbortedError('secret', 'secret'),
   LOCK_LOST: new LockLostError('secret', 'secret', 'expired'),
   LOCK_FENCED: new LockFencedError('secret', 'secret', 1, 2),
+  LOCK_COMMIT_UNKNOWN: new LockCommitUnknownError('secret', 'secret'),
   LOCK_IN_TRANSACTION: new LockInTransactionError('secret', 'secret'),
   LOCK_KEY_INVALID: new LockKeyError('secret'),
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
@@ -200,6 +202,7 @@ describe.each([
     for (const code of [
       'LOCK_LOST',
       'LOCK_FENCED',
+      'LOCK_COMMIT_UNKNOWN',
       'LOCK_IN_TRANSACTION',
       'LOCK_KEY_INVALID',
       'LOCK_CONFIG_INVALID',
@@ -222,7 +225,7 @@ describe.each([
       expect([code, status]).toEqual([code, statuses[code]]);
       expect(body).not.toContain('secret');
     }
-    expect((await get(shop, 'LOCK_KEY_INVALID/failing'))[2]).toContain('Unsupported Media Type');
+    expect((await get(shop, 'LOCK_IN_TRANSACTION/failing'))[2]).toContain('Unsupported Media Type');
   });
 
   it('ends an answer that has begun', async () => {

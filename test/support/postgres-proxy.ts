@@ -13,6 +13,8 @@ export class PostgresProxy {
   readonly #sockets = new Set<Socket>();
   #answers = 0;
   #breaksAt: string | undefined;
+  #diesAt: RegExp | undefined;
+  #dead = 0;
 
   private constructor(targetUrl: string) {
     this.#target = new URL(targetUrl);
@@ -47,6 +49,19 @@ export class PostgresProxy {
     this.#breaksAt = text;
   }
 
+  /**
+   * The connection on which the client says this next dies in silence: from then on nothing passes on it, in either
+   * direction, and neither side is told.
+   */
+  dieAt(text: RegExp): void {
+    this.#diesAt = text;
+  }
+
+  /** How many connections have died in silence. */
+  get dead(): number {
+    return this.#dead;
+  }
+
   async #stop(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
@@ -68,11 +83,19 @@ export class PostgresProxy {
       });
     }
     const count = answerCounter(() => this.#answers++);
+    let isDead = false;
     target.on('data', (data) => {
+      if (isDead) return;
       count(data);
       client.write(data);
     });
     client.on('data', (data) => {
+      if (this.#diesAt?.test(data.toString('latin1')) === true) {
+        this.#diesAt = undefined;
+        this.#dead++;
+        isDead = true;
+      }
+      if (isDead) return;
       if (this.#breaksAt === undefined || !data.includes(this.#breaksAt)) {
         target.write(data);
         return;

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { LockFencedError, LockInTransactionError, LockLostError } from 'nestjs-locked';
+import {
+  LockCommitUnknownError,
+  LockFencedError,
+  LockInTransactionError,
+  LockLostError,
+} from 'nestjs-locked';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
@@ -28,10 +34,13 @@ export function describeLockContract(orm: OrmUnderTest, costs: LockCosts): void 
   describe(orm.name, () => {
     contract(orm);
     describe('a transaction after the first ones', () => laterTransactions(orm, costs));
+    if (orm.timesOut !== false) {
+      describe('a connection whose ROLLBACK was not answered', () => unansweredRollbacks(orm));
+    }
   });
 }
 
-function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
+function contract({ open, survivesDisconnect = true, isSeen = true }: OrmUnderTest): void {
   let orm: OpenedOrm;
   afterAll(() => orm.close()); // before the database goes, whose hook is added below
   const redis = useRedis();
@@ -201,12 +210,105 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
           await tx.query('INSERT INTO slow VALUES (1)', []);
         }),
       );
-      const failure = expect(sale).rejects.toThrow();
+      const failure = sale.then(
+        () => undefined,
+        (error: unknown) => error,
+      );
       await eventually(() => killCommits(postgres));
-      await failure;
+      expect(await failure).toBeInstanceOf(LockCommitUnknownError);
+      expect(await failure).toMatchObject({ code: 'LOCK_COMMIT_UNKNOWN', key: stock.key });
+      expect(((await failure) as Error).cause).toBeInstanceOf(Error); // the driver's
       const leftMs = await openAdmin(redis.url).pttl(`lock:{${stock.key}}`);
       expect(leftMs).toBeGreaterThan(0);
       expect(leftMs).toBeLessThanOrEqual(3_000);
+    });
+
+    it('takes no second transaction after a COMMIT that was not answered', async () => {
+      const { locks } = await start();
+      let ran = 0;
+      const sell = (): Promise<void> =>
+        transaction(async (tx) => {
+          ran++;
+          await stock.takeOne(tx);
+          if (ran === 1) await tx.query('INSERT INTO slow VALUES (1)', []);
+        });
+      const sale = locks.withLock(stock.key, { leaseMs: 3_000 }, async () => {
+        const first = sell().then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        await eventually(() => killCommits(postgres));
+        expect(await first).toBeInstanceOf(LockCommitUnknownError);
+        await locks.withLock(stock.key, sell); // joins
+      });
+      await expect(sale).rejects.toThrow(/Cannot open a transaction .* this one could repeat it/);
+      await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
+      expect(ran).toBe(1);
+      expect(await held()).toBe(true);
+      await locks.withLock(stock.key, sell); // when the lease has ended
+      expect([ran, await stock.quantity()]).toEqual([2, 99]);
+    });
+
+    it('ends with its lease if the connection dies in silence at the COMMIT', async () => {
+      const proxy = await PostgresProxy.start(postgres.url);
+      const proxied = await open(proxy.url);
+      afterTest(() => void proxied.close()); // some drivers wait for the dead connection
+      const { locks } = await start();
+      const from = performance.now();
+      const sale = locks.withLock(stock.key, { leaseMs: 1_500 }, () =>
+        proxied.transaction(async (tx) => {
+          await stock.takeOne(tx);
+          proxy.dieAt(/commit/i);
+        }),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
+      expect(proxy.dead).toBe(1);
+      expect(performance.now() - from).toBeGreaterThanOrEqual(1_000);
+      expect(performance.now() - from).toBeLessThan(8_000);
+      await eventually(async () => expect(await held()).toBe(false));
+      await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
+    });
+
+    it('is no success if its body has committed with a statement of its own', async () => {
+      const { locks } = await start();
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await Promise.resolve(tx.query('COMMIT', [])).catch(() => {});
+        }),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+      expect([await held(), await stock.quantity()]).toEqual([false, isSeen ? 100 : 99]);
+    });
+
+    if (isSeen) {
+      it.each([
+        `PREPARE TRANSACTION 'x'`,
+        '/* all */ commit and chain',
+        `SELECT ';'; ROLLBACK; UPDATE stock SET quantity = 0`,
+      ])('refuses a statement that would end it: %s', async (statement) => {
+        const { locks } = await start();
+        const sale = locks.withLock(stock.key, () =>
+          transaction(async (tx) => {
+            await stock.takeOne(tx);
+            await Promise.resolve(tx.query(statement, [])).catch(() => {});
+          }),
+        );
+        await expect(sale).rejects.toThrow(/only the code that has opened it may do/);
+        expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+      });
+    }
+
+    it('is no success if the body has rolled back with a statement of its own', async () => {
+      const { locks } = await start();
+      const sale = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await tx.query('ROLLBACK', []);
+        }),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+      expect([await held(), await stock.quantity()]).toEqual([false, 100]);
     });
 
     if (survivesDisconnect) {
@@ -346,6 +448,43 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
     );
     return rows.length;
   }
+}
+
+/** With a time-out of the driver that also ends the wait for the ROLLBACK, which then stays unsent. */
+function unansweredRollbacks({ open }: OrmUnderTest): void {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it.each(['under a lock', 'without one'])(
+    'never returns to the pool: no later transaction commits the failed work (%s)',
+    async (where) => {
+      const orm = await open(`${postgres.url}?query_timeout=400`);
+      afterTest(() => orm.close());
+      const { locks } = await startLocks(redis.url);
+      const sell = (): Promise<void> =>
+        orm.transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await tx.query('SELECT pg_sleep(2)', []);
+        });
+      const sale = where === 'under a lock' ? locks.withLock(stock.key, sell) : sell();
+      const failure = await sale.then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      expect(inspect(failure)).toMatch(/timeout/i);
+      expect(await isHeld(redis.url, stock.key)).toBe(false);
+      await sleep(2_000); // until the server has done with the statement
+      await Promise.all(
+        Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
+      );
+      const inside = await postgres.query(
+        `SELECT 1 FROM pg_stat_activity
+         WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
+      );
+      expect([inside.length, await stock.quantity()]).toEqual([0, 100]);
+    },
+  );
 }
 
 /** What earlier transactions have shown of their sessions makes later ones cheaper, and must not make them worse. */

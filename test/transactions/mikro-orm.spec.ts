@@ -34,6 +34,8 @@ describeLockContract(
   {
     name: 'MikroORM',
     survivesDisconnect: false,
+    isSeen: false,
+    timesOut: false, // it takes no time-out from the URL
     open: async (url) => {
       const orm = await open(url);
       const inTransaction = await transactionsOf(orm);

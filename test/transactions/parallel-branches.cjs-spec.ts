@@ -195,14 +195,16 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       const { locks, transaction } = await start();
       const over = makeGate();
       const late: Promise<unknown>[] = [];
-      const failing = transaction(async (tx) => {
-        await note(tx());
-        late.push(
-          errorOf(over.opened.then(() => note(tx()))),
-          errorOf(over.opened.then(() => locks.withLock(stock.key, () => note(tx())))),
-        );
-        throw new Error('over');
-      });
+      const failing = locks.withLock(`${stock.key}:around`, () =>
+        transaction(async (tx) => {
+          await note(tx());
+          late.push(
+            errorOf(over.opened.then(() => note(tx()))),
+            errorOf(over.opened.then(() => locks.withLock(stock.key, () => note(tx())))),
+          );
+          throw new Error('over');
+        }),
+      );
       await expect(failing).rejects.toThrow('over');
       over.open();
       expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);

@@ -6,6 +6,7 @@ describeLockContract(
   {
     name: 'postgres.js',
     survivesDisconnect: false,
+    timesOut: false,
     open: async (url) => {
       const sql = postgres(url, { onnotice: () => {} });
       return {

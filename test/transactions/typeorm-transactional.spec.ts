@@ -274,14 +274,16 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
   });
 
   it('leaves nothing that goes on in a transaction that has failed a way into the database', async () => {
-    await start();
+    const { locks } = await start();
     const over = makeGate();
     let late: Promise<unknown> | undefined;
-    const failing = runInTransaction(async () => {
-      late = over.opened.then(() => stock.takeOne(dataSource));
-      late.catch(() => {});
-      throw new Error('over');
-    });
+    const failing = locks.withLock(stock.key, () =>
+      runInTransaction(async () => {
+        late = over.opened.then(() => stock.takeOne(dataSource));
+        late.catch(() => {});
+        throw new Error('over');
+      }),
+    );
     await expect(failing).rejects.toThrow('over');
     over.open();
     await expect(late).rejects.toThrow(

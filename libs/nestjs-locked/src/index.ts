@@ -19,6 +19,7 @@ export {
   LockAbortedError,
   LockConfigError,
   LockError,
+  LockCommitUnknownError,
   LockFencedError,
   LockInTransactionError,
   LockKeyError,

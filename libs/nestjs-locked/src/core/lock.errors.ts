@@ -7,6 +7,7 @@ export type LockErrorCode =
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
   | 'LOCK_FENCED'
+  | 'LOCK_COMMIT_UNKNOWN'
   | 'LOCK_IN_TRANSACTION'
   | 'LOCK_STORE_FAILED'
   | 'LOCK_KEY_INVALID'
@@ -115,6 +116,15 @@ export class LockFencedError extends LockError {
   }
 }
 
+/**
+ * A transaction under the lock was being committed, and the database has not answered: it may have been committed or
+ * not. Look at the data before you repeat anything. `cause` is the driver's error, where there was one. A transaction
+ * that is opened later under the same hold is refused with this error, too: it would repeat what may have been done.
+ */
+export class LockCommitUnknownError extends LockError {
+  readonly code = 'LOCK_COMMIT_UNKNOWN';
+}
+
 /** A lock was asked for inside an open database transaction, where that is not safe. The message has the ways out. */
 export class LockInTransactionError extends LockError {
   readonly code = 'LOCK_IN_TRANSACTION';
@@ -140,6 +150,7 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
   [LockFencedError, 'LOCK_FENCED'],
+  [LockCommitUnknownError, 'LOCK_COMMIT_UNKNOWN'],
   [LockInTransactionError, 'LOCK_IN_TRANSACTION'],
   [LockStoreError, 'LOCK_STORE_FAILED'],
   [LockKeyError, 'LOCK_KEY_INVALID'],

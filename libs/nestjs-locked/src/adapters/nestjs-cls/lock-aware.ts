@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
+import { openedHere } from '../../transactions/orm/delayed-begin.js';
 import { guardedTx } from '../../transactions/orm/guarded-tx.js';
 import {
   assertAsynchronous,
@@ -11,6 +12,7 @@ import {
 } from '../../transactions/orm/known-connection.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownSession } from '../../transactions/orm/known-session.js';
+import { knownPgClient } from '../../transactions/orm/pg-client.js';
 import {
   type ErrorSource,
   guardClients,
@@ -157,7 +159,10 @@ function lockAwareMethods(
       return runTransaction<unknown>(describe(txOptions), (enter) => {
         let tx: object = {};
         const noteTx: SetTx = (given?: object) => {
-          if (given !== undefined && given !== null) tx = guarded(given);
+          if (given !== undefined && given !== null) {
+            openedHere()?.on(knownPgClient(given));
+            tx = guarded(given);
+          }
           setTx(given === undefined || given === null ? given : tx);
         };
         const entered = (): Promise<unknown> => {

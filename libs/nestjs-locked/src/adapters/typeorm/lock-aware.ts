@@ -1,11 +1,13 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
+import { seesCommit } from '../../transactions/orm/seen-commits.js';
 import { takeOpening } from '../../transactions/orm/transaction-opening.js';
 import {
   type AmbientCoordinator,
@@ -215,6 +217,8 @@ class LockAwareDataSource {
         return !wasContextual || contextual === queryRunner;
       },
       depth: knownDepth,
+      seesCommit,
+      close: (tx) => void closeConnectionOf(tx).catch(() => {}), // it is closed already
       session: (tx) => {
         if (dialect === undefined) return undefined;
         const query: TransactionQuery = (sql, params) => (tx as EntityManager).query(sql, params);

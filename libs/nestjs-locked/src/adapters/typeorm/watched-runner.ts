@@ -1,8 +1,8 @@
 import type { QueryRunner } from 'typeorm';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
-import { commitProgress, watchCommit } from '../../transactions/orm/commit-watch.js';
+import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
+import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
-import { outcomeOfFailedCommit } from '../../transactions/scope/failed-commit.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -49,32 +49,39 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
   runner.startTransaction = (isolation) => retryingConflicts(() => begin(isolation));
 
-  const endFailed = async (error: unknown): Promise<void> => {
-    const progress = commitProgress(runner.manager);
-    if (progress === 'not-sent') return; // still open: a hook of other code has thrown
-    if (progress === 'answered') depth = 0;
+  const commitInTime = (committed: TransactionScope): Promise<void> =>
+    new Promise((resolve, reject) => {
+      committed.commit.whenOverdue(reject);
+      commit().then(resolve, reject);
+    });
+
+  /** @returns the error for the caller */
+  const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
+    const { outcome, told } = failed.commit.failed(error, true);
+    if (failed.commit.progress === 'not-sent') return told; // still open: a hook of other code has thrown
+    if (failed.commit.progress === 'answered') depth = 0;
     // The answer is what counts. A rollback that follows finds that the scope has ended.
-    await scope?.end(outcomeOfFailedCommit(error, progress));
+    await failed.end(outcome, told);
+    return told;
   };
 
   runner.commitTransaction = async () => {
-    if (depth !== 1) {
+    if (depth !== 1 || scope === undefined) {
       await commit();
       depth = Math.max(0, depth - 1);
       return;
     }
-    await scope?.beforeCommit();
+    await scope.beforeCommit();
     isCommitting = true;
     try {
-      await commit();
+      await commitInTime(scope);
     } catch (error) {
-      await endFailed(error);
-      throw error;
+      throw await endFailed(scope, error);
     } finally {
       isCommitting = false;
     }
     depth = 0;
-    await scope?.end('committed');
+    await scope.end('committed');
   };
 
   runner.rollbackTransaction = async () => {
@@ -91,7 +98,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   runner.release = async () => {
     const isOpen = scope?.isOpen === true;
     try {
-      if (isOpen && !isCommitting) await query('ROLLBACK').catch(() => {});
+      if (isCommitting) await closeConnectionOf(runner.manager);
+      else if (isOpen) {
+        await query('ROLLBACK').catch(() => closeConnectionOf(runner.manager));
+      }
       await release();
     } finally {
       depth = 0;

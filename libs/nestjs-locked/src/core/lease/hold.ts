@@ -1,5 +1,10 @@
 import { AsyncResource } from 'node:async_hooks';
-import { LockLostError, type LockLostReason, LockStoreError } from '../lock.errors.js';
+import {
+  type LockCommitUnknownError,
+  LockLostError,
+  type LockLostReason,
+  LockStoreError,
+} from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 
@@ -43,6 +48,8 @@ export interface HoldKeeper {
   raiseFence(hold: Hold, seen: number): Promise<number>;
   /** The lease stays with its hold, and afterwards with nobody; it is not renewed any more. */
   commitUnknown(hold: Hold): void;
+  /** Whether the lease is renewed while the hold lasts. */
+  setRenewing(hold: Hold, renews: boolean): void;
   /** The holder has finished. @returns whether the lease was ours until now */
   endHold(hold: Hold): Promise<boolean>;
 }
@@ -67,6 +74,9 @@ export class Hold {
   #alarm: Alarm | undefined;
   #lost: LockLostError | undefined;
   #users = 1;
+  #doubt: LockCommitUnknownError | undefined;
+  /** The COMMITs under it whose answer is late. */
+  #lateCommits = 0;
   #ended: Promise<boolean> | undefined;
   #end!: (ended: Promise<boolean>) => void;
 
@@ -227,8 +237,26 @@ export class Hold {
   }
 
   /** Nobody knows whether the transaction under it was committed: its lease is neither renewed nor passed on. */
-  commitUnknown(): void {
+  commitUnknown(doubt: LockCommitUnknownError): void {
+    this.#doubt ??= doubt;
     this.#lease.commitUnknown(this);
+  }
+
+  /** The first error about a transaction under it of which nobody knows whether it was committed. */
+  get doubt(): LockCommitUnknownError | undefined {
+    return this.#doubt;
+  }
+
+  /** A COMMIT is not answered for so long that it may never be: until it is, the lease is not renewed. */
+  commitIsLate(): void {
+    this.#lateCommits++;
+    this.#lease.setRenewing(this, false);
+  }
+
+  /** The COMMIT was answered after all. */
+  commitCame(): void {
+    this.#lateCommits--;
+    if (this.#lateCommits === 0) this.#lease.setRenewing(this, true);
   }
 
   /** How many calls share the hold. */

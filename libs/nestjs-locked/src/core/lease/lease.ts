@@ -68,6 +68,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #commitUnknown = false;
   /** Called when the store has confirmed the suspect lease, or when it is over. */
   #onCertain: (() => void)[] = [];
+  /** The answer to a COMMIT under the present hold is late. */
+  #isPaused = false;
 
   constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
     this.#parts = parts;
@@ -249,6 +251,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.noticeDeadline();
     if (this.#hold !== hold) return Promise.resolve(false);
     this.#hold = undefined;
+    this.#isPaused = false;
     this.#holdEnd = Infinity;
     const isLost = this.#state !== 'held';
     if (this.#commitUnknown) return this.#runOut(!isLost);
@@ -379,7 +382,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   get #endsByItself(): boolean {
-    return this.#commitUnknown || this.#isFixed;
+    return this.#commitUnknown || this.#isPaused || this.#isFixed;
   }
 
   /** Until the work of a fixed hold begins, its lease is renewed like any other. */
@@ -448,6 +451,14 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#commitUnknown = true;
     if (this.#state !== 'held') return; // it was declared lost before, which ended nothing in the store
     this.#renewAt = Infinity;
+    this.#schedule();
+  }
+
+  setRenewing(hold: Hold, renews: boolean): void {
+    if (this.#hold !== hold) return;
+    this.#isPaused = !renews;
+    if (this.#state !== 'held') return;
+    this.#renewAt = renews && !this.#endsByItself ? this.#parts.clock.now() : Infinity;
     this.#schedule();
   }
 
@@ -588,7 +599,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** The server may be another one, or empty: renews at once. */
   lookAgain(): void {
     if (this.#state === 'idle') return this.giveUp();
-    if (this.#state !== 'held' || this.#commitUnknown) return;
+    if (this.#state !== 'held' || this.#commitUnknown || this.#isPaused) return;
     // A renewal without an answer is sent again on a new connection. One more would only keep the others waiting.
     if (this.#isSent && !this.#deadline.isSuspect) return;
     this.#renewAt = this.#parts.clock.now();

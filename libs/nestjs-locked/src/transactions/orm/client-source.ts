@@ -7,35 +7,72 @@ interface ClientSource {
   getConnection?: (options?: unknown) => Promise<unknown>;
 }
 
+/** A driver adapter of Prisma. */
+interface DriverFactory {
+  connect: (...args: unknown[]) => Promise<{ readonly underlyingDriver?: () => unknown }>;
+}
+
 /** What transactions are opened with. */
 interface MaybeKnown {
   /** A pool of node-postgres. */
   readonly totalCount?: unknown;
   /** Drizzle. */
   readonly $client?: unknown;
-  /** pg-promise. */
-  readonly $pool?: unknown;
   /** TypeORM. */
   readonly driver?: { readonly master?: unknown };
+  /** pg-promise. */
+  readonly $pool?: unknown;
+  /** Prisma. */
+  readonly _engineConfig?: { readonly adapter?: unknown };
   /** Knex. */
   readonly client?: { readonly driverName?: unknown };
   /** Sequelize. */
   readonly connectionManager?: unknown;
 }
 
-const delaying = new WeakSet<ClientSource>();
+const shown = new WeakSet<ClientSource>();
 
 /**
- * From now on, the clients that are got from it for a transaction may delay its BEGIN.
+ * From now on, the clients that are got from it for a transaction are shown to the transaction, and may delay its
+ * BEGIN.
  *
  * @param connection what transactions are opened with
- * @returns false if the source of its clients is not known, or is not node-postgres
+ * @returns false if its BEGIN cannot be delayed: the source of its clients is not known, or is not node-postgres
  */
 export function delayBeginsOf(connection: object): boolean {
   const source = sourceOf(connection);
-  if (source === undefined) return false;
-  if (delaying.has(source)) return true;
-  delaying.add(source);
+  if (source !== undefined) {
+    showClientsOf(source);
+    return true;
+  }
+  const { _engineConfig } = connection as MaybeKnown;
+  if (isDriverFactory(_engineConfig?.adapter)) showClientsOfPrisma(_engineConfig.adapter);
+  return false;
+}
+
+const prismas = new WeakSet<DriverFactory>();
+
+/** Prisma makes, or is given, a pool when it connects. */
+function showClientsOfPrisma(factory: DriverFactory): void {
+  if (prismas.has(factory)) return;
+  prismas.add(factory);
+  const { connect } = factory;
+  factory.connect = async (...args) => {
+    const driver = await connect.apply(factory, args);
+    const pool = driver.underlyingDriver?.();
+    if (isPool(pool)) showClientsOf(pool);
+    return driver;
+  };
+}
+
+function isDriverFactory(value: unknown): value is DriverFactory {
+  return typeof (value as Partial<DriverFactory> | undefined)?.connect === 'function';
+}
+
+/** @param source a pool of node-postgres, or a client of Knex on it */
+export function showClientsOf(source: ClientSource): void {
+  if (shown.has(source)) return;
+  shown.add(source);
   const { connect, acquireConnection, getConnection } = source;
   if (acquireConnection !== undefined) {
     source.acquireConnection = delayedOn(acquireConnection.bind(source));
@@ -57,7 +94,6 @@ export function delayBeginsOf(connection: object): boolean {
       });
     };
   }
-  return true;
 }
 
 function delayedOn(

@@ -15,9 +15,14 @@ const BEGIN = /^\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*$/i;
 const SETS_TRANSACTION = /^\s*SET\s+TRANSACTION\b[^;]*;?\s*$/i;
 const ROLLBACK = /^\s*ROLLBACK\s*;?\s*$/i;
 
+/** A transaction that is being opened: it is shown the clients that are connected meanwhile. */
+export interface OpeningTransaction {
+  on(client: unknown): void;
+}
+
 /** What is done in an async context: a transaction is opened, or its first statement is sent. */
 interface Doing {
-  readonly opens?: DelayedBegin;
+  readonly opens?: OpeningTransaction;
   readonly speaksFor?: DelayedBegin;
 }
 
@@ -43,13 +48,9 @@ export class DelayedBegin {
     return this.#client;
   }
 
-  /** Opens the transaction. Its BEGIN is delayed if it gets its client from a pool that delays. */
-  async opening<R>(open: () => Promise<R>): Promise<R> {
-    try {
-      return await DOING.run({ opens: this }, open);
-    } finally {
-      this.#isOver = true;
-    }
+  /** The transaction is over: nothing is held back any more. */
+  over(): void {
+    this.#isOver = true;
   }
 
   /** The transaction is open: clients that are connected from now on are not its own. */
@@ -131,8 +132,13 @@ function after(begun: Promise<unknown>, send: () => unknown, args: readonly unkn
   return undefined;
 }
 
+/** Shows a transaction the clients that are connected while it is opened. */
+export function opening<R>(transaction: OpeningTransaction, open: () => Promise<R>): Promise<R> {
+  return DOING.run({ opens: transaction }, open);
+}
+
 /** The transaction that is being opened in this async context. */
-export function openedHere(): DelayedBegin | undefined {
+export function openedHere(): OpeningTransaction | undefined {
   return DOING.getStore()?.opens;
 }
 

@@ -3,10 +3,12 @@ import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { KnownDatabase } from '../sql/known-database.js';
 import { assertDialect, type SqlDialect } from '../sql/session-of.js';
 import { delayBeginsOf } from './client-source.js';
+import { openedHere } from './delayed-begin.js';
 import { guardedTx } from './guarded-tx.js';
 import { assertAsynchronous } from './known-connection.js';
 import { knownDepth } from './known-depth.js';
 import { knownSession } from './known-session.js';
+import { knownPgClient } from './pg-client.js';
 import { type ErrorSource, guardClients } from './pg-clients.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
 
@@ -115,6 +117,7 @@ export function lockAwareTransactions<Tx extends object>(
       const result = await open((given, body) => {
         isWrapped = true;
         assertAsynchronous(given);
+        openedHere()?.on(knownPgClient(given));
         const tx = guardedTx(given, undefined, (sql) => coordinator.assertTakes(tx, sql)) as Tx;
         return enter(tx, () => body(tx));
       });

@@ -32,13 +32,22 @@ function isPgClient(value: unknown): value is PgClient {
   return typeof (value as PgClient).getTransactionStatus === 'function' && 'readyForQuery' in value;
 }
 
+const STATUSES = new Map<unknown, ConnectionState['transactionStatus']>([
+  ['T', 'open'],
+  ['E', 'failed'],
+  ['I', 'none'],
+]);
+
+export function statusOf(client: PgClient | undefined): ConnectionState['transactionStatus'] {
+  if (client?.readyForQuery !== true || client._queryable !== true) return undefined;
+  return STATUSES.get(client.getTransactionStatus?.());
+}
+
 /** @param client gives the client of the transaction, or undefined if it is not known */
 export function stateOfClient(client: () => PgClient | undefined): ConnectionState {
   return {
-    get isKnownToBeInTransaction() {
-      const { readyForQuery, _queryable, getTransactionStatus } = client() ?? {};
-      if (readyForQuery !== true || _queryable !== true) return false;
-      return getTransactionStatus?.call(client()) === 'T';
+    get transactionStatus() {
+      return statusOf(client());
     },
   };
 }

@@ -3,10 +3,12 @@ import { speaksFirst } from '../scope/guarding-hold.js';
 import type { TransactionDescription } from '../scope/transaction-description.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import type { DatabaseSession } from '../sql/database-session.js';
-import { commitProgress } from './commit-watch.js';
-import { DelayedBegin } from './delayed-begin.js';
+import { closeConnectionOf } from './broken-connection.js';
+import { ClientWatch } from './client-watch.js';
+import { DelayedBegin, opening } from './delayed-begin.js';
 import { FirstStatementSession } from './first-statement-session.js';
 import type { PgClient } from './pg-client.js';
+import { seesCommit } from './seen-commits.js';
 
 export interface TransactionToRun extends Omit<TransactionDescription, 'session'> {
   /** @param client gives the client of the transaction, where that has been seen, as `stateOfClient` takes it */
@@ -27,27 +29,47 @@ export async function runTransaction<R>(
 ): Promise<R> {
   const timeouts = new ArmedTimeouts();
   let begin: DelayedBegin | undefined;
+  let watch: ClientWatch | undefined;
   const watched: TransactionDescription = {
     ...description,
     session: (tx) => {
-      const present = begin;
-      const made = session(tx, () => present?.client);
+      const [client, present] = [watch, begin];
+      const made = session(tx, () => client?.client);
       const spoken = made && present ? new FirstStatementSession(made, present) : made;
       return timeouts.watch(spoken, survivesDisconnect);
     },
-    commitProgress,
+    seesCommit,
+    close: (tx) => {
+      const closed = watch?.client === undefined ? closeConnectionOf(tx) : watch.close();
+      void closed.catch(() => {}); // it is closed already
+    },
   };
-  try {
-    return await ambientCoordinator().run<R>(watched, (enter) => {
-      if (!delaysBegin || !speaksFirst(description.connection ?? 'default')) return open(enter);
-      const present = (begin = new DelayedBegin());
-      return present.opening(() =>
+  /** One run. */
+  const opened = async (enter: EnterTransaction<R>): Promise<R> => {
+    const client = (watch = new ClientWatch());
+    const delays = delaysBegin && speaksFirst(description.connection ?? 'default');
+    const present = (begin = delays ? new DelayedBegin() : undefined);
+    const transaction = {
+      on: (connected: unknown): void => {
+        client.on(connected);
+        present?.on(connected);
+      },
+    };
+    try {
+      return await opening(transaction, () =>
         open((tx, body) => {
-          present.opened();
+          client.opened(tx);
+          present?.opened();
           return enter(tx, body);
         }),
       );
-    });
+    } finally {
+      present?.over();
+      client.stop();
+    }
+  };
+  try {
+    return await ambientCoordinator().run<R>(watched, opened);
   } catch (error) {
     timeouts.explain(error);
     throw error;

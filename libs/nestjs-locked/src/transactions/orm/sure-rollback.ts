@@ -1,3 +1,5 @@
+import { closeConnectionOf } from './broken-connection.js';
+
 /** The part of TypeORM's query runner that tells whether a rollback was done. */
 export interface RollsBack {
   isTransactionActive: boolean;
@@ -28,7 +30,7 @@ export async function rollBackForSure(
           runner.isTransactionActive = false;
           runner.transactionDepth = 0;
         },
-        () => {}, // the connection is dead, and its transaction with it
+        () => closeConnectionOf({ queryRunner: runner }), // in which state it is, nobody knows
       );
     }
     throw error;

@@ -6,10 +6,11 @@ import type {
 import type { Section } from '../../core/calls/section.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
 import type { Hold } from '../../core/lease/hold.js';
+import { LockError } from '../../core/lock.errors.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
-import { outcomeOfFailedCommit } from './failed-commit.js';
+import { assertNoDoubt } from './commit-doubt.js';
 import {
   assertNamesAreKnown,
   assertNoneAcquired,
@@ -17,11 +18,13 @@ import {
   type GuardingHold,
   holdsHere,
 } from './guarding-hold.js';
+import type { TransactionStatus } from '../sql/database-session.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { claimedAround, TransactionScope } from './transaction-scope.js';
 import { UnfencedNotices } from './unfenced-notices.js';
+import type { NoteAnswer } from './watched-commit.js';
 
 /** Runs the body of a transaction; called by the adapter when the transaction is open, with what identifies it. */
 export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promise<R>;
@@ -69,6 +72,11 @@ export class AmbientCoordinator implements TransactionCoordinator {
   assertTakes(tx: object, sql?: string): void {
     this.assertGoesOn();
     this.#scopes.get(tx)?.assertTakes(sql);
+  }
+
+  /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
+  sending(tx: object, sql: string, status?: TransactionStatus): NoteAnswer | undefined {
+    return this.#scopes.get(tx)?.sending(sql, status);
   }
 
   /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
@@ -165,24 +173,40 @@ export class AmbientCoordinator implements TransactionCoordinator {
   ): Promise<R> {
     let scope: TransactionScope | undefined;
     let isDone = false;
+    /** Some ORMs hide it behind the error of their rollback. */
+    let ours: LockError | undefined;
     try {
-      const result = await open(async (tx, body) => {
+      let overdue: (error: Error) => void = () => {};
+      const opened = open(async (tx, body) => {
         if (this.#isInside(tx)) return body(); // another adapter has seen it first
-        await scope?.end('rolled-back'); // the driver repeats the transaction
+        await scope?.repeats();
         isDone = false;
+        ours = undefined;
         scope = this.#scopeFor(description, tx, run, outer);
         const current = scope;
-        const value = await this.#storage.run(current, () => current.enter(body));
-        isDone = true;
-        return value;
+        current.commit.whenOverdue((error) => overdue(error));
+        try {
+          const value = await this.#storage.run(current, () => current.enter(body));
+          isDone = true;
+          return value;
+        } catch (error) {
+          if (error instanceof LockError) ours = error;
+          throw error;
+        }
+      });
+      const result = await new Promise<R>((resolve, reject) => {
+        overdue = reject;
+        opened.then(resolve, reject);
       });
       if (!isDone) run.assertGoesOn(); // the ORM swallowed the error
+      scope?.commit.assertNotForbidden();
       await scope?.end('committed');
       return result;
     } catch (error) {
-      const progress = scope && description.commitProgress?.(scope.tx);
-      await scope?.end(isDone ? outcomeOfFailedCommit(error, progress) : 'rolled-back');
-      throw error;
+      if (scope === undefined) throw error;
+      const { outcome, told } = scope.commit.failed(ours ?? error, isDone);
+      await scope.end(outcome, told);
+      throw told;
     }
   }
 
@@ -190,6 +214,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   #toClaim(connection: string, outer: TransactionScope | undefined): readonly GuardingHold[] {
     if (isUnfenced()) return [];
     const holds = holdsHere();
+    assertNoDoubt(holds);
     assertNoneAcquired(holds, connection);
     this.#connections.add(connection);
     for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);

@@ -1,5 +1,6 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { Hold } from '../../core/lease/hold.js';
+import type { LockCommitUnknownError } from '../../core/lock.errors.js';
 import { ClaimConflict } from '../fence/fence.js';
 import type { DatabaseSession } from '../sql/database-session.js';
 import type { GuardingHold } from './guarding-hold.js';
@@ -58,13 +59,23 @@ export class CommitGate {
     await this.#guard.assertCanCommit();
   }
 
+  /** The gate has let it pass a while ago, and now its COMMIT is sent. @throws LockLostError */
+  assertHeld(): void {
+    this.#guard.assertHeld();
+  }
+
+  /** The holds under which the transaction runs. */
+  get holds(): ReadonlyMap<Hold, TransactionalLocks> {
+    return this.#guard.holds;
+  }
+
   /**
    * The transaction has ended, and keeps its holds no longer.
-   * @param isUnknown nobody knows whether it was committed: the keys end with their leases
+   * @param doubt nobody knows whether it was committed: the keys end with their leases
    * @param bodyRuns the work goes on without the transaction, and must not believe that it is locked
    */
-  end(isUnknown: boolean, bodyRuns: boolean): void {
-    if (isUnknown) this.#guard.commitUnknown();
+  end(doubt: LockCommitUnknownError | undefined, bodyRuns: boolean): void {
+    if (doubt !== undefined) this.#guard.commitUnknown(doubt);
     if (bodyRuns) this.#guard.loseHolds();
     this.#guard.release();
   }

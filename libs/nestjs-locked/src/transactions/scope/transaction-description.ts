@@ -1,5 +1,4 @@
 import type { DatabaseSession } from '../sql/database-session.js';
-import type { CommitProgress } from './failed-commit.js';
 
 /** What an adapter knows about a transaction that it opens. */
 export interface TransactionDescription {
@@ -17,6 +16,8 @@ export interface TransactionDescription {
   readonly depth?: (tx: object) => number;
   /** How statements are run in it; undefined if the adapter does not know the ORM. */
   readonly session: (tx: object) => DatabaseSession | undefined;
-  /** How far the COMMIT got, asked when the transaction has failed after its body. @default not known */
-  readonly commitProgress?: (tx: object) => CommitProgress | undefined;
+  /** Whether its COMMIT is shown to the scope when it is sent. @default no */
+  readonly seesCommit?: (tx: object) => boolean;
+  /** Closes its connection, of which nobody knows in which state it is. @default nothing is done */
+  readonly close?: (tx: object) => void;
 }

@@ -1,7 +1,12 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import type { Hold } from '../../core/lease/hold.js';
-import { LockConfigError, LockLostError, LockStoreError } from '../../core/lock.errors.js';
+import {
+  type LockCommitUnknownError,
+  LockConfigError,
+  LockLostError,
+  LockStoreError,
+} from '../../core/lock.errors.js';
 import { systemClock } from '../../core/time/clock.js';
 import { claimFence } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
@@ -155,10 +160,20 @@ export class TransactionGuard {
     return isLimited ? undefined : idleMs;
   }
 
+  /** The holds under which the transaction runs. */
+  get holds(): ReadonlyMap<Hold, TransactionalLocks> {
+    return this.#holds;
+  }
+
+  /** Looks at the clock alone, when the COMMIT is sent. @throws LockLostError */
+  assertHeld(): void {
+    for (const hold of this.#holds.keys()) hold.assertHeld();
+  }
+
   /** Nobody knows whether it was committed: the keys end with their leases. */
-  commitUnknown(): void {
+  commitUnknown(doubt: LockCommitUnknownError): void {
     for (const [hold, { report }] of this.#holds) {
-      hold.commitUnknown();
+      hold.commitUnknown(doubt);
       report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.leftMs() });
     }
   }

@@ -27,6 +27,8 @@ export type Refusal =
   | 'unawaited-branch'
   | 'endless-branch'
   | 'own-claim'
+  | 'ends-it'
+  | 'rolled-back-inside'
   | 'isolation';
 
 export function refusal(why: Refusal, circumstances: Circumstances): LockInTransactionError {
@@ -71,6 +73,10 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':
       return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
+    case 'ends-it':
+      return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
+    case 'rolled-back-inside':
+      return 'Its body has rolled it back with a statement of its own, so nothing of it is written, and what comes after that would be written on its own; throw to roll back, or use a savepoint';
     case 'isolation':
       return 'The claim of the fence, or the time-outs, were sent before; give the isolation level when the transaction is opened';
   }

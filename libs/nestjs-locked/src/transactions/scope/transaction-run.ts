@@ -22,6 +22,7 @@ export class TransactionRun {
   readonly #memory: RunMemory;
   #pending: TransactionRestart | undefined;
   #obstacle: Error | undefined;
+  #doubt: Error | undefined;
   #isOver = false;
 
   constructor(memory: RunMemory) {
@@ -35,7 +36,7 @@ export class TransactionRun {
 
   /** Whether the transaction is run again. */
   get isRepeated(): boolean {
-    return this.isAbandoned && this.#obstacle === undefined;
+    return this.isAbandoned && this.#obstacle === undefined && this.#doubt === undefined;
   }
 
   /** Whether the transaction has ended, so that it cannot be run again. */
@@ -78,9 +79,14 @@ export class TransactionRun {
     this.#obstacle ??= obstacle;
   }
 
+  /** A transaction inside of it may have been committed, nobody knows: another run could repeat it. */
+  commitUnknown(doubt: Error): void {
+    this.#doubt ??= doubt;
+  }
+
   /** @returns the error for the caller of the transaction */
   end(error: unknown): unknown {
     this.#isOver = true;
-    return this.#obstacle ?? error;
+    return this.#obstacle ?? (this.isAbandoned ? this.#doubt : undefined) ?? error;
   }
 }

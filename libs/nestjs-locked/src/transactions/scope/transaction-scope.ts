@@ -7,7 +7,12 @@ import type { Section } from '../../core/calls/section.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { isUnfenced } from '../fence/unfenced.js';
-import { type DatabaseSession, seesFreshData } from '../sql/database-session.js';
+import {
+  type DatabaseSession,
+  seesFreshData,
+  type TransactionStatus,
+} from '../sql/database-session.js';
+import { endingIn } from '../sql/transaction-endings.js';
 import { Branches } from './branches.js';
 import { CommitGate } from './commit-gate.js';
 import { type GuardingHold, holdsHere } from './guarding-hold.js';
@@ -16,6 +21,7 @@ import type { TransactionDescription } from './transaction-description.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
 import { type Refusal, refusal } from './transaction-refusal.js';
 import { AFTERMATH_MS, type TransactionRun } from './transaction-run.js';
+import { type NoteAnswer, WatchedCommit } from './watched-commit.js';
 
 /** The isolation level of a transaction can only be set before its first statement. */
 const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
@@ -53,6 +59,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly outer: TransactionScope | undefined;
   /** Shared with the transactions around it: it is the outermost one that is run again. */
   readonly run: TransactionRun;
+  readonly commit: WatchedCommit;
   readonly inside: LocksInside = new LocksInside(this);
   readonly startedAt = systemClock.now();
   readonly #session: DatabaseSession | undefined;
@@ -67,6 +74,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
+  /** Whether locks were held, or asked for, in it. Otherwise it is left alone, as if nobody watched it. */
+  #isLocked = false;
+  /** The body has ended it with a statement of its own, or has tried to. */
+  #endedInside: Error | undefined;
   #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'), and that it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
@@ -85,6 +96,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     this.outer = outer;
     this.#session = description.session(tx);
     this.#gate = new CommitGate(this.connection, this.#session);
+    this.commit = new WatchedCommit(this.#gate, () => description.close?.(tx));
   }
 
   get connection(): string {
@@ -149,6 +161,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   async begin(): Promise<void> {
     const holds = holdsHere();
     if (holds.length === 0) return;
+    this.#isLocked = true;
     this.#assertNotClaimedAround(holds);
     await this.#gate.begin(holds);
   }
@@ -159,14 +172,26 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.#state = 'committing';
     await this.#gate.pass();
+    if (this.#endedInside !== undefined) throw this.#endedInside;
+    this.commit.expect(this.description.seesCommit?.(this.tx) === true);
+  }
+
+  /** The driver repeats it. @throws LockCommitUnknownError if nobody knows whether it was committed */
+  async repeats(): Promise<void> {
+    const { outcome, told } = this.commit.failed(undefined, this.commit.progress === 'sent');
+    await this.end(outcome, told);
+    if (outcome === 'unknown') throw told;
   }
 
   /** Never throws: what becomes of a release must not look like what became of the transaction. */
-  async end(outcome: TransactionOutcome): Promise<void> {
+  async end(outcome: TransactionOutcome, error?: unknown): Promise<void> {
     if (!this.isOpen) return;
     this.#state = 'ended';
+    this.commit.end();
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
-    this.#gate.end(outcome === 'unknown', this.#bodyRuns);
+    const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
+    if (doubt !== undefined) this.run.commitUnknown(doubt);
+    this.#gate.end(doubt, this.#bodyRuns);
     for (const onEnd of this.#endings) onEnd();
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
@@ -189,6 +214,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    * what was meant to be a part of it would be committed on its own
    */
   assertNotFailed(): void {
+    if (!this.#isLocked) return;
     if (this.run.isJustAbandoned) this.run.assertGoesOn();
     const wasRolledBack = systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
     if (this.#state === 'failing' || wasRolledBack) throw this.refusal('failing', A_STATEMENT);
@@ -201,11 +227,39 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    */
   assertTakes(sql: string | undefined): void {
     this.run.assertGoesOn();
+    if (!this.#isLocked) return;
     if (this.#state === 'failing') throw this.refusal('failing', A_STATEMENT);
+    if (this.#endedInside !== undefined) throw this.#endedInside;
     if (this.#state === 'ended') throw this.refusal('ended', A_STATEMENT);
+    if (sql !== undefined && this.#bodyRuns) this.sending(sql);
     if (sql !== undefined && this.#gate.hasSpoken && SETS_ISOLATION.test(sql)) {
       throw this.refusal('isolation', { callSite: 'SET TRANSACTION', keys: [] });
     }
+  }
+
+  /**
+   * Called where a statement leaves the reach of the ORM, if its text can be seen there.
+   *
+   * @param status what the driver knows of the transaction
+   * @returns what is to be told of the answer, if that matters
+   * @throws if the statement must not be sent: the body must not end its transaction, and a COMMIT needs its locks
+   */
+  sending(sql: string, status?: TransactionStatus): NoteAnswer | undefined {
+    if (this.#state === 'ended' || !this.#isLocked) return undefined;
+    const ending = endingIn(sql);
+    if (ending === undefined) return undefined;
+    if (ending === 'rollback') {
+      if (this.#bodyRuns) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);
+      return undefined;
+    }
+    if (this.#state === 'committing' && ending === 'commit') return this.commit.sending(status);
+    if (this.#state !== 'open') return undefined; // it is rolled back
+    throw (this.#endedInside ??= this.refusal('ends-it', A_STATEMENT));
+  }
+
+  /** Locks are asked for in it, or in a transaction inside of it. */
+  #noteLocks(): void {
+    for (const scope of this.levels) scope.#isLocked = true;
   }
 
   assertTakesWork(asker: Pick<AskedLocks, 'callSite' | 'keys'>): void {
@@ -225,14 +279,17 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   // ---- locks and the work under them ------------------------------------------------------------------------
 
   take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
+    this.#noteLocks();
     return this.inside.take(locks, asked);
   }
 
   adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void> {
+    this.#noteLocks();
     return this.inside.adopt(locks, holds, callSite);
   }
 
   async during<T>(keys: readonly string[], work: () => T | Promise<T>): Promise<T> {
+    this.#noteLocks();
     this.assertTakesWork({ callSite: 'A locked call', keys });
     return this.#branches.run(work);
   }
@@ -258,6 +315,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   async guardWith(holds: readonly GuardingHold[]): Promise<void> {
     const added = holds.filter(({ hold }) => !this.#gate.guards(hold));
     if (added.length === 0) return;
+    this.#isLocked = true;
     this.#assertNotClaimedAround(added);
     await this.#gate.add(added);
   }

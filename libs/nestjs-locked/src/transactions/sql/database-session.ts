@@ -35,13 +35,13 @@ export type ClaimOutcome =
   /** The transaction of an earlier holder is still open. */
   | { readonly kind: 'blocked'; readonly cause: unknown };
 
+/** What the database has said last: a transaction is open, it has failed, or there is none. */
+export type TransactionStatus = 'open' | 'failed' | 'none';
+
 /** What a driver knows about its connection without asking the database. */
 export interface ConnectionState {
-  /**
-   * Whether the last thing that the database has said is that a transaction is open and may go on, and nothing was sent
-   * since then. False also means that the driver does not know.
-   */
-  readonly isKnownToBeInTransaction: boolean;
+  /** Undefined: the driver does not know, or something was sent since then. */
+  readonly transactionStatus: TransactionStatus | undefined;
 }
 
 /** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */

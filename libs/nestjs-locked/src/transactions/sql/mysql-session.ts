@@ -9,6 +9,7 @@ import type {
 import type { KnownDatabase } from './known-database.js';
 import { rowsOf } from './rows-of.js';
 import { sqlErrorCode } from './sql-error.js';
+import { transactionGone } from './transaction-gone.js';
 
 const LOCK_WAIT_TIMEOUT = 1205;
 const PARSE_ERROR = 1064;
@@ -110,9 +111,7 @@ export class MySqlSession implements DatabaseSession {
   /** A deadlock rolls the whole transaction back, and each statement after it is committed on its own. */
   async beforeCommit(): Promise<void> {
     if (await this.#isGone()) {
-      throw new Error(
-        'The database has ended the transaction before its COMMIT: a deadlock has rolled it back and the error was swallowed, or a statement has committed it (DDL does)',
-      );
+      throw transactionGone();
     }
   }
 

@@ -14,7 +14,7 @@ import {
   expectantClaim,
   generalArming,
   generalClaim,
-  idleArming,
+  lastLook,
   limitsAnything,
   plainClaim,
   type Statement,
@@ -23,6 +23,7 @@ import {
 import { rowsOf } from './rows-of.js';
 import type { ExpectedLimits, SessionLimits } from './session-limits.js';
 import { sqlErrorCode } from './sql-error.js';
+import { transactionGone } from './transaction-gone.js';
 
 const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
@@ -128,13 +129,13 @@ export class PostgresSession implements DatabaseSession {
    * it.
    */
   async beforeCommit(idleMs: number | undefined): Promise<void> {
-    if (idleMs !== undefined && idleMs > 0) {
-      await this.#send(idleArming(idleMs));
-      return;
+    if (idleMs === undefined || idleMs <= 0) {
+      await readArrived(); // the end of the connection, or of a lock
+      if (this.#connection?.transactionStatus === 'open') return;
     }
-    await readArrived(); // the end of the connection, or of a lock
-    if (this.#connection?.isKnownToBeInTransaction === true) return;
-    await this.#query('SHOW transaction_isolation', []);
+    if (this.#connection?.transactionStatus === 'none') throw transactionGone();
+    const [row] = await this.#send(lastLook(idleMs));
+    if (row?.['inside'] === false) throw transactionGone();
   }
 
   async isolation(): Promise<string> {

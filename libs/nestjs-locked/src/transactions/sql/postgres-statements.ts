@@ -100,11 +100,17 @@ export function generalArming(bounds: TransactionBounds): Statement {
   return params.statement(`${armingOverAny(bounds, params)} SELECT limits, done FROM armed`);
 }
 
-/** Limits how long the transaction may be idle, unless it is limited more strictly already. */
-export function idleArming(idleMs: number): Statement {
+/**
+ * Asks right before COMMIT whether there is a transaction, and whether it may go on: outside of one, a statement begins
+ * at the same moment as its transaction. Limits how long the transaction may be idle, unless it is limited more
+ * strictly already.
+ */
+export function lastLook(idleMs: number | undefined): Statement {
   const params = new Parameters();
   const [[, name]] = LIMITS;
-  return params.statement(`SELECT ${setToSmaller(name, idleMs, params)}`);
+  const arming =
+    idleMs === undefined || idleMs <= 0 ? '' : `, ${setToSmaller(name, idleMs, params)}`;
+  return params.statement(`SELECT now() <> statement_timestamp() AS inside${arming}`);
 }
 
 /** Its row has the token of each key, in their order: `token_0`, `token_1`. */

@@ -95,6 +95,12 @@ export function isRefusedCommit(error: unknown): boolean {
   return typeof code === 'number' ? REFUSED_NUMBERS.includes(code) : !DOUBTFUL_STATES.test(code);
 }
 
+/** Whether the error is an answer of the database, after which its connection can be used. */
+export function isAnswered(error: unknown): boolean {
+  const code = sqlErrorCode(error);
+  return typeof code === 'number' || (code !== undefined && !DOUBTFUL_STATES.test(code));
+}
+
 /** SQLSTATE of PostgreSQL, error number of MySQL. */
 const MISSING_TABLE: readonly unknown[] = ['42P01', 1146];
 

@@ -1,0 +1,61 @@
+import { systemClock } from '../../core/time/clock.js';
+import { knownPgClient } from './pg-client.js';
+import { type ErrorSource, guardClients } from './pg-clients.js';
+
+/** How long a connection may take to close. */
+const LIMIT_MS = 1_000;
+
+/** A client of node-postgres, as far as its connection can be closed. */
+interface ClosablePgClient extends ErrorSource {
+  readonly connection: { readonly stream: { destroy(): void } };
+  readonly _ended?: unknown;
+  once(event: 'end', listener: () => void): unknown;
+}
+
+/** The client on libpq is none. */
+export function isClosable(client: unknown): client is ClosablePgClient {
+  const { connection, once } = (client ?? {}) as Partial<ClosablePgClient>;
+  return typeof connection?.stream?.destroy === 'function' && typeof once === 'function';
+}
+
+/**
+ * Closes the connection of a client of node-postgres, so that every pool drops it: nobody knows in which state it is.
+ *
+ * @returns when whoever listens to the client has been told
+ */
+export function closePgClient(client: unknown): Promise<void> {
+  if (!isClosable(client) || client._ended === true) return Promise.resolve();
+  guardClients(client);
+  return new Promise((resolve) => {
+    const cancel = systemClock.after(LIMIT_MS, resolve);
+    client.once('end', () => {
+      cancel();
+      resolve();
+    });
+    client.connection.stream.destroy();
+  });
+}
+
+/** Where ORMs keep a connection of mysql2. */
+interface MaybeKnown {
+  /** TypeORM. */
+  readonly queryRunner?: { readonly databaseConnection?: unknown };
+  /** Drizzle. */
+  readonly session?: { readonly client?: unknown };
+}
+
+/** Closes the connection of a transaction, if it can be reached. @param tx what an ORM hands out for it */
+export async function closeConnectionOf(tx: object): Promise<void> {
+  const client = knownPgClient(tx);
+  if (client !== undefined) return closePgClient(client);
+  const { queryRunner, session } = tx as MaybeKnown;
+  for (const connection of [queryRunner?.databaseConnection, session?.client, tx])
+    destroy(connection);
+}
+
+/** A connection of mysql2 leaves its pool when it is destroyed. */
+function destroy(connection: unknown): void {
+  if (typeof connection !== 'object' || connection === null) return;
+  const { destroy, threadId } = connection as { destroy?: unknown; threadId?: unknown };
+  if (typeof destroy === 'function' && typeof threadId === 'number') destroy.call(connection);
+}

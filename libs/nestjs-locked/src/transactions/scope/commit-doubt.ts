@@ -1,0 +1,38 @@
+import type { Hold } from '../../core/lease/hold.js';
+import { LockCommitUnknownError } from '../../core/lock.errors.js';
+import { quoted } from '../../core/runtime/quoted.js';
+import type { GuardingHold } from './guarding-hold.js';
+
+const WHAT_TO_DO =
+  'wait until the lease has ended, outside of the lock, then take it again, look at the data, and repeat the work only if it is missing';
+
+/** @param cause the driver's error; undefined if the database did not answer in time */
+export function commitUnknown(holds: readonly Hold[], cause: unknown): LockCommitUnknownError {
+  const why = cause instanceof Error ? cause.message : 'no answer in time';
+  return new LockCommitUnknownError(
+    `Cannot tell whether the transaction under ${named(holds)} was committed: the database has not answered its COMMIT (${why}); ${WHAT_TO_DO}`,
+    holds[0]?.key,
+    cause === undefined ? undefined : { cause },
+  );
+}
+
+/**
+ * A transaction that is opened under a hold after a commit in doubt would repeat what may have been done.
+ * @throws LockCommitUnknownError
+ */
+export function assertNoDoubt(holds: readonly GuardingHold[]): void {
+  for (const { hold } of holds) {
+    const { doubt } = hold;
+    if (doubt === undefined) continue;
+    throw new LockCommitUnknownError(
+      `Cannot open a transaction under ${named([hold])}: whether an earlier one under it was committed is not known, and this one could repeat it; ${WHAT_TO_DO}`,
+      hold.key,
+      { cause: doubt },
+    );
+  }
+}
+
+function named(holds: readonly Hold[]): string {
+  const keys = holds.map(({ key }) => quoted(key)).join(', ');
+  return holds.length === 1 ? `lock ${keys}` : `the locks ${keys}`;
+}

@@ -1,0 +1,64 @@
+import type { Hold } from '../../core/lease/hold.js';
+import { readArrived } from '../../core/runtime/arrived-messages.js';
+import { systemClock } from '../../core/time/clock.js';
+
+/** After this share of a lease, an unanswered COMMIT is late: the lease is not renewed until it is answered. */
+const LATE_SHARE = 1 / 3;
+
+/**
+ * The wait for the answer to a COMMIT. A connection that has died in silence never answers, so the wait ends with the
+ * leases under which the transaction runs: a COMMIT has the length of a lease, and at most a third of it more.
+ */
+export class CommitWait {
+  readonly #holds: () => Iterable<Hold>;
+  readonly #onOverdue: () => void;
+  readonly #late: Hold[] = [];
+  #cancel: (() => void) | undefined;
+
+  /** @param onOverdue called once if a lease ends before the answer comes */
+  constructor(holds: () => Iterable<Hold>, onOverdue: () => void) {
+    this.#holds = holds;
+    this.#onOverdue = onOverdue;
+  }
+
+  /** The COMMIT is sent now. */
+  begin(): void {
+    let ms = Infinity;
+    for (const hold of this.#holds()) {
+      ms = Math.min(ms, hold.options.leaseMs * LATE_SHARE, hold.leftMs());
+    }
+    if (ms < Infinity) this.#after(ms, () => this.#isLate());
+  }
+
+  /** It was answered, or is not waited for any longer. */
+  end(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    for (const hold of this.#late.splice(0)) hold.commitCame();
+  }
+
+  #isLate(): void {
+    for (const hold of this.#holds()) {
+      hold.commitIsLate();
+      this.#late.push(hold);
+    }
+    this.#look();
+  }
+
+  #look(): void {
+    const leftMs = Math.min(...this.#late.map((hold) => hold.leftMs()));
+    if (leftMs > 0) this.#after(leftMs, () => this.#look());
+    else void this.#lastLook();
+  }
+
+  /** The answer may lie in the socket, because this process has stood still. */
+  async #lastLook(): Promise<void> {
+    const cancel = this.#cancel;
+    await readArrived();
+    if (this.#cancel === cancel && cancel !== undefined) this.#onOverdue();
+  }
+
+  #after(ms: number, act: () => void): void {
+    this.#cancel = systemClock.after(Math.max(1, Math.ceil(ms)), act);
+  }
+}

@@ -1,0 +1,117 @@
+import { LockCommitUnknownError } from '../../core/lock.errors.js';
+import type { TransactionStatus } from '../sql/database-session.js';
+import { isRefusedCommit } from '../sql/sql-error.js';
+import { transactionGone } from '../sql/transaction-gone.js';
+import { commitUnknown } from './commit-doubt.js';
+import type { CommitGate } from './commit-gate.js';
+import { CommitWait } from './commit-wait.js';
+import { type CommitProgress, outcomeOfFailedCommit } from './failed-commit.js';
+import type { TransactionOutcome } from './transaction-outcome.js';
+
+/** To be called with the answer to a COMMIT. @throws if the answer says that nothing was committed */
+export type NoteAnswer = (error: unknown, command?: unknown) => void;
+
+/** The COMMIT of one transaction: whether it may be sent, how far it got, and what became of it. */
+export class WatchedCommit {
+  readonly #gate: CommitGate;
+  readonly #close: () => void;
+  readonly #wait: CommitWait;
+  /** Undefined: nobody sees its statements. */
+  #progress: CommitProgress | undefined;
+  #veto: Error | undefined;
+  #driverError: unknown;
+  #onOverdue: (error: Error) => void = () => {};
+
+  /** @param close closes the connection of the transaction */
+  constructor(gate: CommitGate, close: () => void) {
+    this.#gate = gate;
+    this.#close = close;
+    this.#wait = new CommitWait(
+      () => gate.holds.keys(),
+      () => this.#isOverdue(),
+    );
+  }
+
+  /** The gate has been passed. @param isSeen whether the statement will come through `sending` */
+  expect(isSeen: boolean): void {
+    this.#progress = isSeen ? 'not-sent' : undefined;
+    if (!isSeen) this.#wait.begin();
+  }
+
+  /**
+   * It is sent now; since the gate was passed, hooks of the application may have run.
+   *
+   * @param status what the driver knows of the transaction
+   * @throws whatever forbids it
+   */
+  sending(status: TransactionStatus | undefined): NoteAnswer {
+    if (this.#progress === 'answered') return () => {}; // another transaction, of a hook
+    try {
+      this.#gate.assertHeld();
+      if (status === 'failed' || status === 'none') throw transactionGone();
+    } catch (error) {
+      this.#veto = error as Error;
+      throw error;
+    }
+    if (this.#progress !== 'sent') this.#wait.begin();
+    this.#progress = 'sent';
+    return (error, command) => {
+      this.#wait.end();
+      if (error !== undefined) {
+        this.#driverError ??= error;
+        return;
+      }
+      if (command === 'ROLLBACK') throw (this.#veto = transactionGone());
+      this.#progress = 'answered';
+    };
+  }
+
+  get progress(): CommitProgress | undefined {
+    return this.#progress;
+  }
+
+  /** @throws what has forbidden the COMMIT, whatever became of that error */
+  assertNotForbidden(): void {
+    if (this.#veto !== undefined) throw this.#veto;
+  }
+
+  /** @param onOverdue gets the error if it is not answered for as long as the leases last */
+  whenOverdue(onOverdue: (error: Error) => void): void {
+    this.#onOverdue = onOverdue;
+  }
+
+  #isOverdue(): void {
+    this.#close();
+    this.#onOverdue(commitUnknown([...this.#gate.holds.keys()], undefined));
+  }
+
+  /**
+   * The transaction has failed.
+   *
+   * @param error what the code got that has opened it
+   * @param isDone whether its body was done, so that the failure may be one of the COMMIT
+   * @returns how it has ended, and the error for its caller
+   */
+  failed(error: unknown, isDone: boolean): { outcome: TransactionOutcome; told: unknown } {
+    this.#wait.end();
+    if (this.#veto !== undefined) return { outcome: 'rolled-back', told: this.#veto };
+    const outcome = isDone ? this.#outcome(error) : 'rolled-back';
+    return { outcome, told: outcome === 'unknown' ? (this.doubt(error) ?? error) : error };
+  }
+
+  #outcome(error: unknown): TransactionOutcome {
+    const wasRefused = this.#driverError !== undefined && isRefusedCommit(this.#driverError);
+    return wasRefused ? 'rolled-back' : outcomeOfFailedCommit(error, this.#progress);
+  }
+
+  /** The error for a commit in doubt; undefined if the transaction has run under no lock. */
+  doubt(error: unknown): LockCommitUnknownError | undefined {
+    if (this.#gate.holds.size === 0) return undefined;
+    if (error instanceof LockCommitUnknownError) return error;
+    return commitUnknown([...this.#gate.holds.keys()], this.#driverError ?? error);
+  }
+
+  end(): void {
+    this.#wait.end();
+  }
+}
