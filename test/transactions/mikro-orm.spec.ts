@@ -34,7 +34,6 @@ describeLockContract(
   {
     name: 'MikroORM',
     survivesDisconnect: false,
-    isSeen: false,
     timesOut: false, // it takes no time-out from the URL
     open: async (url) => {
       const orm = await open(url);

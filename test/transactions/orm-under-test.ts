@@ -14,8 +14,6 @@ export interface OrmUnderTest<Opened = OpenedOrm> {
   readonly open: (url: string) => Promise<Opened>;
   /** As it is told to `lockAware`. @default true */
   readonly survivesDisconnect?: boolean;
-  /** Whether its statements are seen before they are sent. @default true */
-  readonly isSeen?: boolean;
   /** Whether its driver can give up a statement that the server still runs: `query_timeout`. @default true */
   readonly timesOut?: boolean;
 }
