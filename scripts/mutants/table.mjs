@@ -1386,6 +1386,14 @@ export const TABLE = [
     specs: ['test/transactions/node-postgres.cjs-spec.ts'],
   },
   {
+    name: 'transaction: code without locks that is refused after a failed transaction',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: 'assertNotFailed(): void {\n    if (!this.#isLocked) return;',
+    to: 'assertNotFailed(): void {',
+    breaks: 'code without locks behaves as without the library',
+    specs: ['test/transactions/lock-free.cjs-spec.ts'],
+  },
+  {
     name: 'transaction: a body that may end its transaction',
     file: `${SOURCES}transactions/scope/transaction-scope.ts`,
     from: "if (this.#state !== 'open') return undefined; // it is rolled back",
