@@ -3,7 +3,6 @@ import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock
 import {
   LockAbortedError,
   LockCommitUnknownError,
-  LockLostError,
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';

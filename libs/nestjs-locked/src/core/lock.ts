@@ -20,16 +20,16 @@ export interface Lock extends AsyncDisposable {
    */
   readonly signal: AbortSignal;
   /**
-   * Reads the clock, no round trip: true while the lease is certainly ours. After the machine was suspended, or its clock
-   * was set, it can be false for a moment, and true again when Redis has confirmed the lease.
+   * Reads the clock, no round trip: true while the lease is certainly ours. After the machine was suspended, or its
+   * clock was set, it can be false for a moment, and true again when Redis has confirmed the lease.
    */
   readonly isHeld: boolean;
   /** Milliseconds for which the lease is certainly ours if it is not renewed any more; 0 when it is not. */
   remainingMs(): number;
   /**
    * Returns only if the lease is certainly ours; reads the clock, no round trip.
-   * @throws LockLostError if it is no longer ours · LockStoreError if nobody knows: the machine may have been suspended,
-   * or its clock was set, and Redis has not confirmed the lease since then. `await ensure(0)` waits for that
+   * @throws LockLostError if it is no longer ours · LockStoreError if nobody knows: the machine may have been
+   * suspended, or its clock was set, and Redis has not confirmed the lease since then. `await ensure(0)` waits for that
    */
   assertHeld(): void;
   /**
@@ -40,8 +40,8 @@ export interface Lock extends AsyncDisposable {
   /**
    * Runs the work with this lock as the current one of its async context: calls in it that ask for the same key join
    * the hold instead of waiting for it, and `LockService.current()` finds the lock. `withLock` does this on its own.
-   * @throws LockLostError if it is no longer held · LockStoreError as `assertHeld` · LockInTransactionError if it was acquired after the open
-   * transaction had begun, which may have read before
+   * @throws LockLostError if it is no longer held · LockStoreError as `assertHeld` · LockInTransactionError if it was
+   * acquired after the open transaction had begun, which may have read before
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
   /**

@@ -22,8 +22,8 @@ export function safetyIntervalMs(leaseMs: number): number {
 const RETRY_MS = 100;
 
 /**
- * When to try a renewal again that has failed at `now`: after 50 to 100 ms, rounded so that leases whose renewals failed
- * one after the other share a script the next time. A script for each of ten thousand leases would take too long.
+ * When to try a renewal again that has failed at `now`: after 50 to 100 ms, rounded so that leases whose renewals
+ * failed one after the other share a script the next time. A script for each of ten thousand would take too long.
  */
 export function renewalRetryAt(now: number): number {
   const grid = RETRY_MS / 2;

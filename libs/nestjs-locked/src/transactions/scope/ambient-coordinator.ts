@@ -9,6 +9,7 @@ import type { Hold } from '../../core/lease/hold.js';
 import { LockError } from '../../core/lock.errors.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
+import type { TransactionStatus } from '../sql/database-session.js';
 import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
 import { assertNoDoubt } from './commit-doubt.js';
 import {
@@ -18,7 +19,6 @@ import {
   type GuardingHold,
   holdsHere,
 } from './guarding-hold.js';
-import type { TransactionStatus } from '../sql/database-session.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
