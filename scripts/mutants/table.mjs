@@ -1513,6 +1513,15 @@ export const TABLE = [
   },
 
   {
+    name: 'a lease that a slow store can never hand out is renewed for ever',
+    file: `${SOURCES}core/lease/latest-answers.ts`,
+    from: 'return this.#tookMs.length === ENOUGH &&',
+    to: 'return this.#tookMs.length > ENOUGH &&',
+    breaks:
+      'if a round trip takes more than half of the lease, the calls are refused and others get the key',
+    specs: ['test/faults/slow-link.spec.ts'],
+  },
+  {
     name: 'silence taken for a busy lock',
     file: `${SOURCES}core/lease/queues-by-key.ts`,
     from: 'if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);',

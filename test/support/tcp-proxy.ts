@@ -36,6 +36,11 @@ export class TcpProxy {
     this.#targetPort = targetPort;
   }
 
+  /** What the server answers on the present connections arrives so much later, in order. */
+  delayAnswers(ms: number): void {
+    for (const link of this.#links) link.delayAnswers(ms);
+  }
+
   /** Nothing passes any more on the newest connection, nor, if asked for, on those to come. */
   silenceNewest({ alsoToCome = false } = {}): void {
     this.#newAreSilent = alsoToCome;
@@ -134,6 +139,14 @@ class Link {
   silence(): void {
     this.swallowAnswers();
     this.#client.pause();
+  }
+
+  delayAnswers(ms: number): void {
+    this.#target.unpipe(this.#client);
+    this.#target.on('data', (data) => {
+      setTimeout(() => this.#client.write(data), ms);
+    });
+    this.#target.resume();
   }
 
   swallowAnswers(): void {

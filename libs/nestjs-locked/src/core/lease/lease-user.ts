@@ -40,6 +40,11 @@ export interface LeaseUser extends KeyUser {
    * @returns whether the lease was ours until now
    */
   onFree(): Promise<boolean>;
+  /**
+   * The store takes so long to answer that a lease of this length, or a shorter one, can never be handed out. The lease
+   * is still ours, and free.
+   */
+  answersTooSlowly(cause: LockStoreError, leaseMs: number): void;
   /** The lease is going to be released and asked for again in one command. @returns the request that asks */
   askAgain(from: object, leaseMs: number): NextRequest;
 }

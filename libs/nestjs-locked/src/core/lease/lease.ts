@@ -10,6 +10,7 @@ import type { EngineParts } from './engine-parts.js';
 import { FencingNumbers } from './fencing-numbers.js';
 import { HandoverBudget } from './handover-budget.js';
 import { Hold, type HoldKeeper } from './hold.js';
+import { LatestAnswers } from './latest-answers.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRelease } from './lease-release.js';
@@ -46,6 +47,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   readonly #numbers: FencingNumbers;
   readonly #handovers: HandoverBudget;
   readonly #ending: LeaseRelease;
+  readonly #answers = new LatestAnswers();
   #state: State = 'confirming';
   /** Still as the store granted it: neither handed out nor renewed yet. */
   #isFresh = true;
@@ -119,8 +121,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * its word for it.
    */
   start(): void {
-    const { lengthMs, leaseMs, cameByMessage } = this.#grant;
+    const { lengthMs, leaseMs, cameByMessage, score, introducedAt } = this.#grant;
     const isHint = cameByMessage && this.#parts.store.mustConfirmMessages === true;
+    const isFirstAnswer = !cameByMessage && score === undefined;
+    if (isFirstAnswer) this.#answers.took(this.#parts.clock.now() - introducedAt);
     if (isHint || this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
     else this.#offer();
   }
@@ -154,7 +158,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#parts.noticeSuspend();
     if (this.#state === 'over') return undefined; // it was idle, and the suspend has ended it: the key is asked for again
     if (!this.#isGoodFor(options)) {
-      this.#confirm(options.leaseMs);
+      if (this.#answers.areTooSlowFor(options.leaseMs)) this.#refuse(options.leaseMs);
+      else this.#confirm(options.leaseMs);
       return undefined;
     }
     this.#isFresh = false;
@@ -166,6 +171,12 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     else hold.begin(this.#parts.clock.now());
     if (options.label !== undefined) this.#show(options.label);
     return hold;
+  }
+
+  /** The lease would be renewed for ever, and nobody would ever get it. */
+  #refuse(leaseMs: number): void {
+    const cause = this.#answers.tooSlow(this.key, leaseMs);
+    this.#user.answersTooSlowly(cause, leaseMs);
   }
 
   /** Whether the work may begin without asking the store first; `start` has judged the length of a fresh grant. */
@@ -227,6 +238,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /** Renews before a call gets it. No call holds it meanwhile, so the store's answer decides, not our deadline. */
   #confirm(leaseMs: number): void {
+    if (this.#answers.isTooSlowFor(leaseMs))
+      this.#user.storeFails(this.#answers.tooSlow(this.key, leaseMs));
     this.#isFresh = false;
     this.#leaseMs = leaseMs;
     this.#state = 'confirming';
@@ -361,6 +374,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#deadline.isSuspect && !this.#commitUnknown) this.#renewAt = this.#retryAt;
     if (this.remainingMs() > 0) this.#tellCertain();
     this.#noteWaiters(waiters);
+    this.#answers.took(this.#parts.clock.now() - sentAt);
     if (this.#state === 'confirming') this.#offer();
     else this.#schedule();
   }

@@ -321,6 +321,14 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts.scheduler.schedule(this, this.#parts.clock.now() + this.#retryPause.next());
   }
 
+  /** Refuses the calls that ask for so short a lease. The next one may have it; if there is none, it is released. */
+  answersTooSlowly(cause: LockStoreError, leaseMs: number): void {
+    this.#failure = cause;
+    for (const call of [...this.#calls]) if (call.options.leaseMs <= leaseMs) this.#refuse(call);
+    this.#failure = undefined;
+    void this.onFree().catch(() => {}); // already reported
+  }
+
   over(from: object, score?: number): void {
     if (!this.#detach(from)) return;
     this.#score = score;
