@@ -54,6 +54,19 @@ describe.each([
   }, 60_000);
 });
 
+describe('a connection that takes long to be made anew', () => {
+  it('is no outage as long as commands have time', async () => {
+    const { proxy, engine, events, outages, idle } = await forgotten(1_500, 30_000);
+    await idle();
+    proxy.delayMs = 1_000;
+    const askedAt = performance.now();
+    await (await engine.acquire(uniqueKey())).release();
+    expect(performance.now() - askedAt).toBeGreaterThan(1_000); // for so long nothing could be said
+    expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
+    expect(outages()).toEqual([]);
+  }, 60_000);
+});
+
 describe('a connection that is forgotten sooner than it is checked', () => {
   const FORGET_MS = 300;
 
@@ -109,7 +122,7 @@ describe('a connection that is forgotten sooner than it is checked', () => {
 
 describe('a connection that is forgotten later than it is checked', () => {
   it('never is: no command waits for anything', async () => {
-    const { engine, proxy, outages } = await forgotten(3 * CHECK_MS);
+    const { engine, events, proxy } = await forgotten(3 * CHECK_MS);
     const before = proxy.forgotten;
     await sleep(5 * CHECK_MS);
     const askedAt = performance.now();
@@ -117,20 +130,25 @@ describe('a connection that is forgotten later than it is checked', () => {
     expect(lock).not.toBeNull();
     expect(performance.now() - askedAt).toBeLessThan(CHECK_MS / 2);
     expect(proxy.forgotten).toBe(before);
-    expect(outages()).toEqual([]);
+    expect(events).toEqual([]);
   }, 60_000);
 });
 
 describe('a server in whose place another one stands', () => {
   it('is noticed within the interval, though no connection breaks: what is held is lost, and waiters are heard', async () => {
-    const [first, second] = [await startRedisServer(), await startRedisServer()];
+    const [first, second] = [
+      await startRedisServer(),
+      await startRedisServer('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'),
+    ];
     const proxy = await ForgettingProxy.start(first.port, 60_000);
-    const { engine, store } = await openLocks(proxy.url, { leaseMs: LEASE_MS * 10 });
+    const { engine, events, store } = await openLocks(proxy.url, { leaseMs: LEASE_MS * 10 });
     const lock = await engine.acquire(uniqueKey());
     proxy.moveTo(second.port);
     const movedAt = performance.now();
     await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
     expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
+
+    await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was looked at
 
     const key = uniqueKey();
     const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;

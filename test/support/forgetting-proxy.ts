@@ -8,6 +8,8 @@ import { afterTest } from './after-test.js';
  */
 export class ForgettingProxy {
   readonly #server: Server;
+  /** How long what a new connection says is kept back. */
+  delayMs = 0;
   readonly #sockets = new Set<Socket>();
   #forgotten = 0;
   #targetPort: number;
@@ -84,6 +86,10 @@ export class ForgettingProxy {
       before.destroy();
     };
     this.#retarget.add(move);
+    if (this.delayMs > 0) {
+      client.pause();
+      setTimeout(() => client.resume(), this.delayMs);
+    }
     client.on('data', (data) => pass(data, () => target));
     client.on('end', () => isForgotten || target.end());
     client.on('close', () => {
