@@ -100,6 +100,36 @@ describe('a single try of several keys, while the store is silent', () => {
   });
 });
 
+describe('while an earlier request for a key could not be taken back', () => {
+  async function stuck() {
+    const started = await startScripted();
+    const { clock, store, engine } = started;
+    const earlier = expect(engine.tryAcquire('b')).rejects.toThrow(LockStoreError);
+    (await store.next('acquire')).reply(unknown);
+    await earlier;
+    (await store.next('leave')).reply(unknown);
+    await clock.advance(1_000);
+    return { ...started, repeated: await store.next('leave') };
+  }
+
+  it('a single try of several keys fails, and no command is sent for any of them', async () => {
+    const { store, engine } = await stuck();
+    const tried = expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
+    expect(await store.unanswered()).toEqual([]);
+    await tried;
+  });
+
+  it('a single try and a waiting call come together: the command that follows joins the queue', async () => {
+    const { store, engine, repeated } = await stuck();
+    void engine.tryAcquire('b').catch(() => {});
+    void engine.acquire('b').catch(() => {});
+    expect(await store.unanswered()).toEqual([]);
+    repeated.reply({ kind: 'left' });
+    const { command } = await store.next('acquire');
+    expect(command.nowait).toBe(false);
+  });
+});
+
 describe('a single try of several keys', () => {
   it('touches none of them when another process has one', async () => {
     const { store, engine, nothingLeft } = await startScripted();
