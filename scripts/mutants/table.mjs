@@ -1513,6 +1513,30 @@ export const TABLE = [
   },
 
   {
+    name: 'takeTogether ignores a stuck queue',
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
+    from: 'if (isUnanswered || this.#parts.cleanUp.isStuck(key)) throw notAnswered(key);',
+    to: 'if (isUnanswered) throw notAnswered(key);',
+    breaks: 'no new request for a key meets what an earlier one has left',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
+    name: 'a single try makes the request nowait for a call that waits',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'const nowait = call.atEnd && this.#calls.size === 1;',
+    to: 'const nowait = call.atEnd;',
+    breaks: 'a request joins the queue of the store if one of its calls waits',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
+    name: 'the wait for a lock inside a transaction starts anew after the turn',
+    file: `${SOURCES}transactions/scope/locks-inside.ts`,
+    from: 'return leftMs >= options.waitMs ? options : { ...options, waitMs: leftMs };',
+    to: 'return leftMs < 0 ? { ...options, waitMs: leftMs } : options;',
+    breaks: 'waitMs is for all waits of a call together',
+    specs: ['test/core/transactions.spec.ts'],
+  },
+  {
     name: 'a lease that a slow store can never hand out is renewed for ever',
     file: `${SOURCES}core/lease/latest-answers.ts`,
     from: 'return this.#tookMs.length === ENOUGH &&',

@@ -151,6 +151,102 @@ describe('a transaction', () => {
     expect(outcomes).toEqual(['rolled back']);
   });
 
+  describe('waits no longer than waitMs for a lock that is asked for inside', () => {
+    const WAIT_MS = 800;
+    /** Below two waits, and with room for a busy machine. */
+    const LIMIT_MS = WAIT_MS + 450;
+    type Tools = Awaited<ReturnType<typeof start>>;
+    const wait = { waitMs: WAIT_MS };
+    const notAcquired = LockNotAcquiredError;
+
+    it.each<
+      [string, LockServiceOptions, (tools: Tools, late: () => Promise<void>) => Promise<void>]
+    >([
+      [
+        'join, behind a branch that waits for another key',
+        { insideTransaction: 'join' },
+        async ({ engine, key, transaction }, late) => {
+          const first = await engine.acquire(key);
+          await transaction(async () => {
+            const branch = engine.withLock(key, { waitMs: 5_000 }, async () => {});
+            await sleep(5);
+            await late();
+            await first.release();
+            await branch;
+          });
+        },
+      ],
+      [
+        'join, behind a branch that waits for most of that time',
+        { insideTransaction: 'join' },
+        async ({ engine, key, transaction }, late) => {
+          const first = await engine.acquire(key);
+          await transaction(async () => {
+            const branch = engine.withLock(key, { waitMs: 5_000 }, async () => {});
+            await sleep(5);
+            setTimeout(() => void first.release(), WAIT_MS - 200);
+            await late();
+            await branch;
+          });
+        },
+      ],
+      [
+        'join, a key that another branch got first',
+        { insideTransaction: 'join' },
+        async ({ engine, transaction, key }, late) => {
+          const first = await engine.acquire(key);
+          const isDone = makeGate();
+          await transaction(async () => {
+            const branch = engine.withLock([key, 'late'], { waitMs: 5_000 }, () => isDone.opened);
+            await sleep(5);
+            setTimeout(() => void first.release(), WAIT_MS - 200);
+            await late();
+            isDone.open();
+            await branch;
+          });
+        },
+      ],
+      ['restart', { insideTransaction: 'restart' }, (_, late) => late()],
+    ])('%s', async (how, options, play) => {
+      const tools = await start(options);
+      const { engine } = tools;
+      const isTaken = !how.includes('another branch got first');
+      const other = isTaken ? await engine.acquire('late') : undefined;
+      let ms = 0;
+      const begun = performance.now();
+      const late = async (): Promise<void> => {
+        const from = how === 'restart' ? begun : performance.now();
+        await engine
+          .withLock('late', wait, async () => {})
+          .finally(() => {
+            ms = performance.now() - from;
+          });
+      };
+      const run = (): Promise<void> =>
+        play(tools, () => expect(late()).rejects.toThrow(notAcquired));
+      const restarted = (): Promise<void> =>
+        expect(tools.transaction(late)).rejects.toThrow(notAcquired);
+      await (how === 'restart' ? restarted() : run());
+      if (how === 'restart') ms = performance.now() - begun;
+      expect(ms).toBeGreaterThan(WAIT_MS - 50);
+      expect(ms).toBeLessThan(LIMIT_MS);
+      await other?.release();
+    });
+
+    it('a single try does not wait for other branches either', async () => {
+      const { engine, key, transaction } = await start({ insideTransaction: 'join' });
+      const first = await engine.acquire(key);
+      await transaction(async () => {
+        const branch = engine.withLock(key, { waitMs: 20_000 }, async () => {});
+        await sleep(5);
+        const tried = engine.withLock('late', { waitMs: 0 }, async () => {});
+        await expect(tried).rejects.toThrow(/other branches of the same transaction were waiting/);
+        await first.release();
+        await branch;
+      });
+    });
+  });
+
   it('keeps a lock that is held elsewhere and becomes the current one inside', async () => {
     const { engine, transaction, key, isFree } = await start();
     const lock = await engine.acquire(key);

@@ -1,10 +1,22 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
+import { Turns } from '../../core/calls/turns.js';
 import type { Hold } from '../../core/lease/hold.js';
+import { LockNotAcquiredError } from '../../core/lock.errors.js';
+import type { ResolvedLockOptions } from '../../core/resolved.options.js';
+import { systemClock } from '../../core/time/clock.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
 import type { TransactionDescription } from './transaction-description.js';
 import type { Refusal } from './transaction-refusal.js';
 import type { TransactionRun } from './transaction-run.js';
+
+/** A single try waits for no other branch, except for one that is about to be answered. */
+const SINGLE_TRY_TURN_MS = 500;
+
+/** What a call asks for, and until when it may wait, on the monotonic clock. */
+interface Asked extends AskedLocks {
+  readonly until: number;
+}
 
 type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
 
@@ -46,17 +58,21 @@ export interface TransactionLevel {
 export class LocksInside {
   readonly #level: TransactionLevel;
   /** Parallel branches of the body take their locks one after the other. */
-  #lastTake: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
 
   constructor(level: TransactionLevel) {
     this.#level = level;
   }
 
-  /** @returns held sections, one for each key @throws as `OpenTransaction.take` */
-  async take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
+  /**
+   * All its waits together last no longer than `waitMs`.
+   * @returns held sections, one for each key @throws as `OpenTransaction.take`
+   */
+  async take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]> {
     const level = this.#level;
+    const asked = { ...request, until: systemClock.now() + request.options.waitMs };
     await this.#decideOnMissing(locks, asked);
-    const sections = await locks.take(asked.keys, asked.options); // joins what is there now
+    const sections = await locks.take(asked.keys, withTheRest(asked)); // joins what is there now
     try {
       level.run.assertGoesOn();
       if (!level.isOpen) return sections; // ordinary ones: the transaction has not waited for the work that asks
@@ -69,7 +85,7 @@ export class LocksInside {
     return sections;
   }
 
-  async #decideOnMissing(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
+  async #decideOnMissing(locks: TransactionalLocks, asked: Asked): Promise<void> {
     const { run } = this.#level;
     run.assertGoesOn();
     const missing = this.#missing(locks, asked);
@@ -82,12 +98,12 @@ export class LocksInside {
       case 'restart':
         return this.#beginAnew(missing, () => run.demand(locks, missing));
       case 'join':
-        return this.#outermost.inside.#inTurn(() => this.#takeHere(locks, asked));
+        return this.#outermost.inside.#inTurn(asked, () => this.#takeHere(locks, asked));
     }
   }
 
   /** The keys that are neither held by the context nor kept by a transaction. */
-  #missing(locks: TransactionalLocks, asked: AskedLocks): AskedLocks {
+  #missing(locks: TransactionalLocks, asked: Asked): Asked {
     const held = new Set(locks.heldHere().map(({ key }) => key));
     for (const level of this.#level.levels) {
       for (const { hold } of level.keptSections(locks)) if (!hold.isOver) held.add(hold.key);
@@ -106,14 +122,21 @@ export class LocksInside {
     return demand();
   }
 
-  async #inTurn(take: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTake.then(take);
-    this.#lastTake = turn.catch(() => {});
-    return turn;
+  async #inTurn({ keys, options, until }: Asked, take: () => Promise<void>): Promise<void> {
+    const { waitMs, signal } = options;
+    const turnMs = waitMs === 0 ? SINGLE_TRY_TURN_MS : Math.max(0, until - systemClock.now());
+    const outcome = await this.#turns.enter(systemClock, turnMs, signal);
+    if (outcome === 'aborted') return; // `take` says so
+    if (outcome === 'busy') throw branchIsWaiting(keys[0] as string, waitMs);
+    try {
+      await take();
+    } finally {
+      this.#turns.leave();
+    }
   }
 
   /** Waits with the transaction open, for at most half of the time that it has left. */
-  async #takeHere(locks: TransactionalLocks, asked: AskedLocks): Promise<void> {
+  async #takeHere(locks: TransactionalLocks, asked: Asked): Promise<void> {
     const level = this.#level;
     if (!level.isOpen) return; // an ordinary lock
     const missing = this.#missing(locks, asked);
@@ -122,9 +145,10 @@ export class LocksInside {
     await this.#assertMayJoin(locks, missing);
     const { timeoutMs = Infinity } = level.description;
     const leftMs = Math.max(0, timeoutMs - level.ageMs);
-    const waitMs = Math.min(missing.options.waitMs, Math.floor(leftMs / 2));
+    const options = withTheRest(missing);
+    const waitMs = Math.min(options.waitMs, Math.floor(leftMs / 2));
     const keeper = this.#outermost;
-    const sections = await locks.take(missing.keys, { ...missing.options, waitMs });
+    const sections = await locks.take(missing.keys, { ...options, waitMs });
     if (!keeper.keep(locks, sections)) await closeAll(sections);
   }
 
@@ -169,6 +193,20 @@ export class LocksInside {
   get #outermost(): TransactionLevel {
     return this.#level.levels[0] as TransactionLevel;
   }
+}
+
+/** The call's options with what is left of its wait. */
+function withTheRest({ options, until }: Asked): ResolvedLockOptions {
+  const leftMs = Math.max(0, Math.ceil(until - systemClock.now()));
+  return leftMs >= options.waitMs ? options : { ...options, waitMs: leftMs };
+}
+
+function branchIsWaiting(key: string, waitMs: number): LockNotAcquiredError {
+  return new LockNotAcquiredError(
+    `Lock '${key}' was not acquired within ${waitMs} ms: other branches of the same transaction were waiting for their locks; ask for all of them in one call, or outside the transaction`,
+    key,
+    waitMs,
+  );
 }
 
 async function closeAll(sections: readonly Section[]): Promise<void> {
