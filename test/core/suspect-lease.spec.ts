@@ -1,5 +1,6 @@
 /** The wall clock has gained on the monotonic one: the machine may have slept, or the clock was set. */
 import { describe, expect, it } from '@jest/globals';
+import { LockCommitUnknownError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { SuspendDetector } from '../../libs/nestjs-locked/src/core/time/suspend-detector.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
@@ -10,6 +11,7 @@ import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, unknown } from '../support/scripted-store.js';
 
 const SLEPT_MS = 600_000;
+const IN_DOUBT = new LockCommitUnknownError('in doubt', KEY);
 const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
 
 type Scene = Awaited<ReturnType<typeof startScripted>>;
@@ -287,9 +289,9 @@ describe('a lease of which nobody knows whether its transaction was committed', 
     const { call, run, token } = await holding(scene);
     await clock.advance(1_000);
     const renewal = await store.next('renew'); // it may be carried out, but is not answered
-    for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
+    for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
     run(() => {
-      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown();
+      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
       return Promise.resolve();
     });
     await call;

@@ -351,6 +351,8 @@ describe('a cluster with TLS', () => {
       const [first, last] = [Math.floor((16_384 * i) / 3), Math.floor((16_384 * (i + 1)) / 3) - 1];
       await admin.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
       await admin.call('CLUSTER', 'ADDSLOTSRANGE', first, last);
+    }
+    for (const admin of admins) {
       for (const port of ports) await admin.call('CLUSTER', 'MEET', '127.0.0.1', port);
     }
     await eventually(async () => {
