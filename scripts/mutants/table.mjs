@@ -1383,7 +1383,7 @@ export const TABLE = [
     from: "if (ending === 'rollback' || !isAnswered(error)) await this.close();",
     to: '',
     breaks: 'no later transaction commits failed work',
-    specs: ['test/transactions/node-postgres.cjs-spec.ts'],
+    specs: ['test/transactions/drizzle.cjs-spec.ts'],
   },
   {
     name: 'transaction: code without locks that is refused after a failed transaction',

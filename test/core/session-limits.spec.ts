@@ -125,7 +125,7 @@ describe('before COMMIT', () => {
     expect([await asks(), await asks('failed')]).toEqual([['SELECT'], ['SELECT']]);
   });
 
-  it('nothing is sent, and nothing may be committed, if the driver knows of no transaction', async () => {
+  it('nothing may be committed if the driver knows of no transaction', async () => {
     await expect(asks('none')).rejects.toBeInstanceOf(LockInTransactionError);
     await expect(asks('none', 500)).rejects.toThrow(/has ended the transaction before its COMMIT/);
   });

@@ -1,4 +1,5 @@
-import { type Hold, lostError } from '../lease/hold.js';
+import type { Hold } from '../lease/hold.js';
+import { lostError } from '../lease/lost-error.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import { JointSignal } from '../runtime/joint-signal.js';

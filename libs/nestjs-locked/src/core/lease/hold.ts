@@ -7,16 +7,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-
-const WHY: Record<LockLostReason, string> = {
-  expired:
-    'its lease could not be renewed in time, was a fixed one that has ended, or may have ended while this machine was suspended',
-  stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
-  'max-hold': 'the work took longer than maxHoldMs',
-  shutdown: 'the application was closed while the work still ran',
-  'transaction-ended': 'the transaction that kept it is over, and its body still runs',
-  released: 'it was released',
-};
+import { lostError } from './lost-error.js';
 
 /** The lease under which a hold stands, as the hold sees it. Times are in milliseconds. */
 export interface HoldKeeper {
@@ -299,15 +290,4 @@ export class Hold {
     this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
     return lost;
   }
-}
-
-/** The error for a hold that has ended. */
-export function lostError(
-  key: string,
-  reason: LockLostReason,
-  options?: ErrorOptions,
-): LockLostError {
-  const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
-  const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
-  return new LockLostError(message, key, reason, options);
 }

@@ -48,6 +48,8 @@ export function claimedAround(
  * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
  * it. It ends only when every locked call inside of it has ended.
  *
+ * It is one file because it is one state machine.
+ *
  * The scope knows which state the transaction is in, and what each state allows. The `CommitGate` is what stands before
  * its COMMIT, `LocksInside` decides what becomes of a lock that is asked for inside, and `Branches` knows whether
  * locked calls still run in it.

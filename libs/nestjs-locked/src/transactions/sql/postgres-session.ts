@@ -133,9 +133,9 @@ export class PostgresSession implements DatabaseSession {
       await readArrived(); // the end of the connection, or of a lock
       if (this.#connection?.transactionStatus === 'open') return;
     }
-    if (this.#connection?.transactionStatus === 'none') throw transactionGone();
-    const [row] = await this.#send(lastLook(idleMs));
-    if (row?.['inside'] === false) throw transactionGone();
+    const isGone = this.#connection?.transactionStatus === 'none';
+    const [row] = await this.#send(lastLook(idleMs)); // an ORM that has ended it says so in its own words
+    if (isGone || row?.['inside'] === false) throw transactionGone();
   }
 
   async isolation(): Promise<string> {
