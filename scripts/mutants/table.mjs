@@ -1695,8 +1695,8 @@ export const TABLE = [
   {
     name: 'outage: reported in its first moment',
     file: `${SOURCES}core/store/outage.ts`,
-    from: 'this.#tellLater();\n    this.#isLong',
-    to: 'this.tell();\n    this.#isLong',
+    from: 'afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());',
+    to: '(this.tell(), () => {});',
     breaks: 'a connection that is made anew at once is no outage to look at',
     specs: ['test/core/outage.spec.ts'],
   },

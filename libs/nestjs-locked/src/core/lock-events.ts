@@ -32,7 +32,7 @@ export type LockEvent =
   /** No message reaches this process, although the store can be reached. Told as `store-lost` is. */
   | { readonly type: 'inbox-lost'; readonly cause: LockStoreError }
   | { readonly type: 'inbox-back'; readonly awayMs: number }
-  /** A connection that had been idle was dead, and is made anew. No call fails because of that. */
+  /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
   | { readonly type: 'connection-replaced'; readonly cause: LockStoreError }
   /** The store may drop leases: it is set to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };

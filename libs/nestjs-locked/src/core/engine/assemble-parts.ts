@@ -46,7 +46,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     loopTurn: new LoopTurn(),
     watchdog,
     outages,
-    silences: new Outages(store, clock, Infinity, report, STORE_SILENT, outages),
+    silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
     report,
     cleanUp: new CleanUp(store, clock, scheduler, outages),
     tokens: new TokenRegistry(store.processId),

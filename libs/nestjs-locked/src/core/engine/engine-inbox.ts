@@ -46,7 +46,10 @@ export class EngineInbox implements StoreListener {
   }
 
   inboxFails(cause: LockStoreError, part?: string): void {
-    inNeutralContext(() => this.#parts.silences.begins(cause, part));
+    inNeutralContext(() => {
+      this.#parts.silences.begins(cause, part);
+      this.#parts.silences.tell(part);
+    });
   }
 
   inboxBack(part?: string): void {

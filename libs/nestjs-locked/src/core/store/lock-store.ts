@@ -194,11 +194,11 @@ export interface StoreListener {
   reconnected(part?: string): void;
   /** The inbox is down: no message will arrive until `inboxBack`. */
   inboxLost(part?: string, cause?: LockStoreError): void;
-  /** It could not be restored. */
+  /** It could not be restored at once, although the store can be reached. */
   inboxFails?(cause: LockStoreError, part?: string): void;
   /** Messages arrive again, or none are expected from there any more. @default `reconnected` means it */
   inboxBack?(part?: string): void;
-  /** A connection that had been idle was dead, and is made anew. No call fails because of that. */
+  /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
   connectionReplaced?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */
   storeLost(cause: LockStoreError, part?: string): void;

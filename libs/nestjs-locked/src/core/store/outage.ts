@@ -10,6 +10,8 @@ const REPORT_AFTER_MS = 500;
 export interface OutageKind {
   /** `The lock store has been away` */
   readonly statement: string;
+  /** Whether it is reported when it has lasted for a moment. If not, `tell` is called when it is known to be true. */
+  readonly reportsItself: boolean;
   lost(cause: LockStoreError): LockEvent;
   back(awayMs: number): LockEvent;
 }
@@ -17,6 +19,7 @@ export interface OutageKind {
 /** The store cannot be reached. */
 export const STORE_AWAY: OutageKind = {
   statement: 'The lock store has been away',
+  reportsItself: true,
   lost: (cause) => ({ type: 'store-lost', cause }),
   back: (awayMs) => ({ type: 'store-back', awayMs }),
 };
@@ -24,6 +27,7 @@ export const STORE_AWAY: OutageKind = {
 /** It can be reached, but no message arrives. */
 export const STORE_SILENT: OutageKind = {
   statement: 'No message has arrived from the lock store',
+  reportsItself: false,
   lost: (cause) => ({ type: 'inbox-lost', cause }),
   back: (awayMs) => ({ type: 'inbox-back', awayMs }),
 };
@@ -37,8 +41,6 @@ export class Outage {
   readonly #failFastAfterMs: number;
   readonly #report: ReportLockEvent;
   readonly #kind: OutageKind;
-  /** Something that is told already explains it. */
-  readonly #isExplained: () => boolean;
   #since = 0;
   /** The reason that was reported last, without its numbers. */
   #reported: string | undefined;
@@ -48,15 +50,8 @@ export class Outage {
   #cancelLong: () => void = () => {};
   #cause: LockStoreError | undefined;
 
-  constructor(
-    clock: Clock,
-    failFastAfterMs: number,
-    report: ReportLockEvent,
-    kind = STORE_AWAY,
-    isExplained = (): boolean => false,
-  ) {
+  constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent, kind = STORE_AWAY) {
     this.#kind = kind;
-    this.#isExplained = isExplained;
     this.#clock = clock;
     this.#failFastAfterMs = failFastAfterMs;
     this.#report = report;
@@ -70,19 +65,14 @@ export class Outage {
       return;
     }
     this.#since = this.#clock.now();
-    this.#tellLater();
+    if (this.#kind.reportsItself)
+      this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());
     this.#isLong = this.#failFastAfterMs === 0;
     if (this.#isLong) return;
     this.#cancelLong = afterSilence(
       this.#clock,
       this.#failFastAfterMs,
       () => (this.#isLong = true),
-    );
-  }
-
-  #tellLater(): void {
-    this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () =>
-      this.#isExplained() ? this.#tellLater() : this.tell(),
     );
   }
 

@@ -10,25 +10,22 @@ const WHOLE = '';
 /** Which parts of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
 export class Outages {
   readonly #store: LockStore;
-  readonly #makeOutage: (part: string) => Outage;
+  readonly #makeOutage: () => Outage;
   readonly #byPart = new Map<string, Outage>();
 
-  /** @param behind outages that explain those here: while one is told, it need not be told that the other one exists */
   constructor(
     store: LockStore,
     clock: Clock,
     failFastAfterMs: number,
     report: ReportLockEvent,
     kind: OutageKind = STORE_AWAY,
-    behind?: Outages,
   ) {
     this.#store = store;
-    this.#makeOutage = (part) =>
-      new Outage(clock, failFastAfterMs, report, kind, () => behind?.has(part) ?? false);
+    this.#makeOutage = () => new Outage(clock, failFastAfterMs, report, kind);
   }
 
   begins(cause: LockStoreError, part = WHOLE): void {
-    const outage = this.#byPart.get(part) ?? this.#makeOutage(part);
+    const outage = this.#byPart.get(part) ?? this.#makeOutage();
     this.#byPart.set(part, outage);
     outage.begins(cause);
   }
@@ -46,10 +43,6 @@ export class Outages {
   ends(part = WHOLE): void {
     this.#byPart.get(part)?.ends();
     this.#byPart.delete(part);
-  }
-
-  has(part: string): boolean {
-    return this.#byPart.has(part);
   }
 
   /** @throws LockStoreError if there is one that was reported */

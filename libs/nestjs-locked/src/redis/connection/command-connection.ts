@@ -51,7 +51,7 @@ export interface CommandConnectionListener {
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
-  /** The connection was idle and dead, and is made anew. Nothing is lost unless `lost` says so. */
+  /** The connection was idle and dead, and has been made anew in time. */
   replaced(cause: LockStoreError): void;
 }
 
@@ -111,6 +111,7 @@ export class CommandConnection {
   readonly #onLose = new Set<() => void>();
   /** A dead connection is being replaced; this ends the time for which that is no outage. */
   #endPatience: (() => void) | undefined;
+  #whyReplaced: LockStoreError | undefined;
   readonly #acknowledgements: ReplicaAcknowledgements | undefined;
 
   constructor(options: CommandConnectionOptions) {
@@ -266,12 +267,13 @@ export class CommandConnection {
     const cause = new LockStoreError(
       `The connection for commands was idle, and did not answer within ${silentMs} ms`,
     );
-    this.#listener?.replaced(cause);
     const cancel = clock.after(timeLimitMs, () => this.#loseForGood());
     this.#endPatience = () => {
       cancel();
       this.#endPatience = undefined;
+      this.#whyReplaced = undefined;
     };
+    this.#whyReplaced = cause;
     this.#lose(cause);
     this.#connection?.abandon();
   }
@@ -306,6 +308,7 @@ export class CommandConnection {
     this.#lastError = undefined;
     // A server that is paused for writes gets as far as this. It is back when it has answered a command.
     this.#isSilent = false;
+    if (this.#whyReplaced !== undefined) this.#listener?.replaced(this.#whyReplaced);
     this.#endPatience?.();
     this.#heartbeat.start(this.#options.clock.now() - askedAt);
     this.#sendWaiting();

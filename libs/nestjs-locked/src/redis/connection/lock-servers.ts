@@ -20,7 +20,7 @@ export interface LockServersListener {
   /** Messages arrive again, or none are expected from there any more. */
   inboxBack(part: string): void;
   inboxLost(cause: LockStoreError, part: string): void;
-  /** It could not be restored. */
+  /** It could not be restored at once, although commands are answered. */
   inboxFails(cause: LockStoreError, part: string): void;
   /** A connection was idle and dead, and is made anew. Nothing is lost unless that is told as well. */
   replaced(cause: LockStoreError, part: string): void;

@@ -48,6 +48,11 @@ const CHECK_REPLICAS =
 /** When Redis could not say whether messages arrive, it is asked again after this time. */
 const PROOF_RETRY_MS = 1_000;
 
+/** An inbox that is restored within this time was not worth telling; longer, it is looked at as often. */
+const SILENCE_MS = 500;
+
+const PING: RedisCommand = { action: 'reach Redis', keys: [], send: (redis) => redis.ping() };
+
 const DIVIDED = 'what is published on one connection does not arrive on another one';
 
 /**
@@ -67,6 +72,7 @@ export class RedisConnections implements LockServers {
   #listener: LockServersListener | undefined;
   #server: ServerInfo | undefined;
   #cancelProof: () => void = () => {};
+  #cancelSilence: () => void = () => {};
   #replicaProof: ReplicaProof | undefined;
 
   /** @param client both connections are made from its options */
@@ -159,6 +165,7 @@ export class RedisConnections implements LockServers {
     this.#handshake?.closed();
     this.#listener = undefined;
     this.#cancelProof();
+    this.#cancelSilence();
     this.#replicaProof?.close();
     this.#proof.close();
     this.commands.close(reason);
@@ -226,8 +233,10 @@ export class RedisConnections implements LockServers {
           this.#listener?.inboxBack(this.#part);
           this.#listener?.subscribed(this.#part);
         },
-        lost: (cause) => this.#listener?.inboxLost(cause, this.#part),
-        stillLost: (cause) => this.#listener?.inboxFails(cause, this.#part),
+        lost: (cause) => {
+          this.#listener?.inboxLost(cause, this.#part);
+          this.#watchSilence();
+        },
         replaced: (cause) => this.#listener?.replaced(cause, this.#part),
         failed: (error) => handshake.failed(error),
         message: (text) => {
@@ -237,6 +246,22 @@ export class RedisConnections implements LockServers {
         },
       },
     );
+  }
+
+  /** If commands are not answered either, Redis is away, which is told already. */
+  #watchSilence(): void {
+    const { commands } = this;
+    this.#cancelSilence();
+    this.#cancelSilence = this.#options.clock.after(SILENCE_MS, () => {
+      if (this.#inbox === undefined || this.#inbox.ready) return;
+      if (!commands.isReady) return this.#watchSilence();
+      void commands.run(PING, ({ kind }) => {
+        const inbox = this.#inbox;
+        if (inbox === undefined || inbox.ready) return;
+        if (kind === 'answered') this.#listener?.inboxFails(inbox.loss, this.#part);
+        this.#watchSilence();
+      });
+    });
   }
 
   /** Each node of a cluster has a channel of its own for us, because what one node publishes reaches all of them. */

@@ -22,9 +22,7 @@ export interface RedisInboxListener {
   subscribed(): void;
   /** No message will arrive until `subscribed`. */
   lost(cause: LockStoreError): void;
-  /** It could not be restored. */
-  stillLost(cause: LockStoreError): void;
-  /** The connection was idle and dead, and is made anew. */
+  /** The connection was idle and dead, and has been made anew. */
   replaced(cause: LockStoreError): void;
   /** The connection broke, or it or the subscription was refused. It is tried again. */
   failed(error: unknown): void;
@@ -46,8 +44,8 @@ export class RedisInbox {
   #channel: string | undefined;
   #closed = false;
   #cancelResubscribe: () => void = () => {};
-  /** It was subscribed once, so that its absence is a loss. */
-  #wasReady = false;
+  /** Why a dead connection is being replaced, and until when that is no outage. */
+  #replacing: { readonly cause: LockStoreError; readonly until: number } | undefined;
   #lastError: unknown;
   #connections = 0;
 
@@ -122,7 +120,6 @@ export class RedisInbox {
       });
       if (!isCurrent()) return;
       this.#ready = true;
-      this.#wasReady = true;
       this.#lastError = undefined;
       this.#heartbeat.start(this.#options.clock.now() - askedAt);
     } catch (error) {
@@ -131,6 +128,10 @@ export class RedisInbox {
       this.#cancelResubscribe = this.#options.clock.after(RESUBSCRIBE_MS, () => this.reconnect());
       return;
     }
+    const replacing = this.#replacing;
+    this.#replacing = undefined;
+    if (replacing !== undefined && replacing.until > this.#options.clock.now())
+      this.#listener.replaced(replacing.cause);
     this.#listener.subscribed();
   }
 
@@ -138,7 +139,6 @@ export class RedisInbox {
     if (this.#closed) return;
     this.#lastError = error;
     this.#listener.failed(error);
-    if (this.#wasReady && !this.#ready) this.#listener.stillLost(this.#loss);
   }
 
   /** A connection that breaks is found out by its end, and one that is silent by the heartbeat. */
@@ -158,7 +158,11 @@ export class RedisInbox {
     this.#lastError = new LockStoreError(
       `The connection for messages was idle, and did not answer within ${silentMs} ms`,
     );
-    this.#listener.replaced(this.#lastError as LockStoreError);
+    const { clock, timeLimitMs } = this.#options;
+    this.#replacing = {
+      cause: this.#lastError as LockStoreError,
+      until: clock.now() + timeLimitMs,
+    };
     this.#lost();
     this.#connection.abandon();
   }
@@ -168,10 +172,11 @@ export class RedisInbox {
     this.#heartbeat.stop();
     if (!this.#ready) return;
     this.#ready = false;
-    if (!this.#closed) this.#listener.lost(this.#loss);
+    if (!this.#closed) this.#listener.lost(this.loss);
   }
 
-  get #loss(): LockStoreError {
+  /** Why it is not subscribed. */
+  get loss(): LockStoreError {
     const cause = this.#lastError;
     const because = cause === undefined ? '' : `: ${reasonOf(cause)}`;
     return new LockStoreError(`the subscription is lost${because}`, undefined, { cause });
