@@ -160,7 +160,7 @@ function lockAwareMethods(
         let tx: object = {};
         const noteTx: SetTx = (given?: object) => {
           if (given !== undefined && given !== null) {
-            openedHere()?.on(knownPgClient(given));
+            openedHere()?.isOn(knownPgClient(given));
             tx = guarded(given);
           }
           setTx(given === undefined || given === null ? given : tx);

@@ -3,6 +3,7 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
+import { openedHere } from '../../transactions/orm/delayed-begin.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
@@ -100,6 +101,7 @@ class LockAwareDataSource {
         inner: EntityManager,
         enter: EnterTransaction<unknown>,
       ): Promise<unknown> => {
+        openedHere()?.isOn(knownPgClient(inner));
         this.#guard(inner);
         return enter(inner, () => body(inner));
       };

@@ -39,22 +39,29 @@ export function isCarryingClient(value: unknown): value is CarryingClient {
 }
 
 /** A query that knows how to send itself, such as a cursor. */
-interface OwnQuery {
+export interface OwnQuery {
+  /** Of a plain query; a cursor has none. */
+  readonly text?: unknown;
   submit(connection: unknown): unknown;
-  handleError(error: Error): void;
+  handleError: (error: Error) => void;
+  handleReadyForQuery: (connection: unknown) => void;
 }
 
 export function isOwnQuery(statement: unknown): statement is OwnQuery {
   return typeof (statement as { submit?: unknown } | undefined)?.submit === 'function';
 }
 
+/** The callback of a call, which may be a part of its statement. A query of its own keeps it to itself. */
 export function callbackIn(args: readonly unknown[]): Callback | undefined {
-  return args.find((arg): arg is Callback => typeof arg === 'function');
+  const [statement] = args;
+  const inside = isOwnQuery(statement) ? undefined : (statement as PgConfig | undefined)?.callback;
+  return [...args, inside].find((one): one is Callback => typeof one === 'function');
 }
 
 interface PgConfig {
   readonly text?: unknown;
   readonly values?: unknown;
+  readonly callback?: unknown;
 }
 
 function configOf([first, second]: readonly unknown[]): PgConfig {

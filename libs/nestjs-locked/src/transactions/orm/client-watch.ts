@@ -2,7 +2,7 @@ import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { isAnswered } from '../sql/sql-error.js';
 import { type Ending, endingIn } from '../sql/transaction-endings.js';
 import { closePgClient, isClosable } from './broken-connection.js';
-import { callbackIn, isOwnQuery, type Query } from './carried-statements.js';
+import { callbackIn, isOwnQuery, type OwnQuery, type Query } from './carried-statements.js';
 import { knownPgClient, type PgClient, statusOf } from './pg-client.js';
 import { noteSeen } from './seen-commits.js';
 
@@ -17,7 +17,6 @@ export class ClientWatch {
   readonly #coordinator = ambientCoordinator();
   #client: WatchedClient | undefined;
   #tx: object | undefined;
-  #isWatching = false;
   #stop: () => void = () => {};
 
   /** Undefined if none was seen. */
@@ -29,21 +28,29 @@ export class ClientWatch {
   on(client: unknown): void {
     if (this.#client !== undefined || this.#tx !== undefined || !isWatchable(client)) return;
     this.#client = client;
-    this.#isWatching = true;
+    let isWatching = true; // of this client: another one may take its place
     const own = Object.getOwnPropertyDescriptor(client, 'query');
     const { query } = client;
     const watching: Query = (...args) => {
       const send = (sent: unknown[]): unknown => query.apply(client, sent);
-      const ending = this.#isWatching ? this.#endingIn(args) : undefined;
+      const ending = isWatching ? this.#endingIn(args) : undefined;
       return ending === undefined ? send(args) : this.#end(ending, args, send);
     };
     client.query = watching;
     this.#stop = () => {
-      this.#isWatching = false;
+      isWatching = false;
       if (client.query !== watching) return; // passes everything on from now
       if (own === undefined) Reflect.deleteProperty(client, 'query');
       else Object.defineProperty(client, 'query', own);
     };
+  }
+
+  /** The transaction is open on this client: one that was connected before it was for something else. */
+  isOn(client: unknown): void {
+    if (client === this.#client || this.#tx !== undefined || !isWatchable(client)) return;
+    this.#stop();
+    this.#client = undefined;
+    this.on(client);
   }
 
   /** The transaction is open: what is connected from now on is not its own. @param tx what stands for it */
@@ -64,7 +71,7 @@ export class ClientWatch {
   }
 
   #endingIn([statement]: readonly unknown[]): Ending | undefined {
-    if (isOwnQuery(statement)) return undefined;
+    if (statement === undefined || statement === null) return undefined; // node-postgres complains
     const text = typeof statement === 'string' ? statement : (statement as { text?: unknown }).text;
     return typeof text === 'string' ? endingIn(text) : undefined;
   }
@@ -74,6 +81,13 @@ export class ClientWatch {
     const text = typeof statement === 'string' ? statement : (statement as { text: string }).text;
     const callback = callbackIn(args);
     const ended = this.#ended(ending, text, () => promised(args, send));
+    if (isOwnQuery(statement)) {
+      ended.then(
+        () => statement.handleReadyForQuery(this.#client),
+        (error: Error) => statement.handleError(error),
+      );
+      return statement;
+    }
     if (callback === undefined) return ended;
     ended.then(
       (answer) => callback(null, answer),
@@ -103,13 +117,36 @@ function isWatchable(client: unknown): client is WatchedClient {
   return isClosable(client) && typeof (client as Partial<WatchedClient>).query === 'function';
 }
 
-/** Sends with a callback of our own, if the caller has given one. */
+/** Sends in such a way that the answer comes to us first. */
 function promised(args: unknown[], send: (args: unknown[]) => unknown): Promise<unknown> {
+  const [statement, ...rest] = args;
+  if (isOwnQuery(statement)) return promisedOwn(statement, () => send(args));
   const callback = callbackIn(args);
   if (callback === undefined) return send(args) as Promise<unknown>;
   return new Promise((resolve, reject) => {
     const own = (error: Error | null, result: unknown): void =>
       error === null || error === undefined ? resolve(result) : reject(error);
-    send(args.map((arg) => (arg === callback ? own : arg)));
+    if (args.includes(callback)) send(args.map((arg) => (arg === callback ? own : arg)));
+    else send([{ ...(statement as object), callback: own }, ...rest]);
+  });
+}
+
+/** The query itself is told nothing: that is left to whoever waits for the promise. */
+function promisedOwn(query: OwnQuery, send: () => unknown): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const { handleReadyForQuery, handleError } = query;
+    const restore = (): void => {
+      query.handleReadyForQuery = handleReadyForQuery;
+      query.handleError = handleError;
+    };
+    query.handleReadyForQuery = () => {
+      restore();
+      resolve((query as { readonly _result?: unknown })._result);
+    };
+    query.handleError = (error) => {
+      restore();
+      reject(error);
+    };
+    send();
   });
 }

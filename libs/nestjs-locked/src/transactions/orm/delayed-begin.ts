@@ -18,6 +18,8 @@ const ROLLBACK = /^\s*ROLLBACK\s*;?\s*$/i;
 /** A transaction that is being opened: it is shown the clients that are connected meanwhile. */
 export interface OpeningTransaction {
   on(client: unknown): void;
+  /** The transaction is open on this client, whichever was connected first. */
+  isOn(client: unknown): void;
 }
 
 /** What is done in an async context: a transaction is opened, or its first statement is sent. */
@@ -42,6 +44,7 @@ export class DelayedBegin {
   #isWaiting = true;
   #isOver = false;
   #client: CarryingClient | undefined;
+  #leave: () => void = () => {};
 
   /** The client of the transaction; undefined if its first statement has not carried the BEGIN. */
   get client(): PgClient | undefined {
@@ -51,6 +54,7 @@ export class DelayedBegin {
   /** The transaction is over: nothing is held back any more. */
   over(): void {
     this.#isOver = true;
+    this.#leave();
   }
 
   /** The transaction is open: clients that are connected from now on are not its own. */
@@ -90,6 +94,9 @@ export class DelayedBegin {
       return this.#send(client, args);
     };
     client.query = delaying;
+    this.#leave = () => {
+      if (begun === undefined) goOn(); // otherwise statements still wait for it
+    };
   }
 
   /** A statement that is not ours, and neither ends the transaction nor belongs to another one. */

@@ -117,7 +117,7 @@ export function lockAwareTransactions<Tx extends object>(
       const result = await open((given, body) => {
         isWrapped = true;
         assertAsynchronous(given);
-        openedHere()?.on(knownPgClient(given));
+        openedHere()?.isOn(knownPgClient(given));
         const tx = guardedTx(given, undefined, (sql) => coordinator.assertTakes(tx, sql)) as Tx;
         return enter(tx, () => body(tx));
       });

@@ -54,6 +54,10 @@ export async function runTransaction<R>(
         client.on(connected);
         present?.on(connected);
       },
+      isOn: (own: unknown): void => {
+        client.isOn(own);
+        present?.on(own);
+      },
     };
     try {
       return await opening(transaction, () =>

@@ -212,9 +212,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   /** What a transaction that is opened here and now has to claim. */
   #toClaim(connection: string, outer: TransactionScope | undefined): readonly GuardingHold[] {
-    if (isUnfenced()) return [];
     const holds = holdsHere();
     assertNoDoubt(holds);
+    if (isUnfenced()) return [];
     assertNoneAcquired(holds, connection);
     this.#connections.add(connection);
     for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);
