@@ -11,7 +11,7 @@ const PLAIN = {
     ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'options', 'ping', 'scan', 'script'],
     ...['set', 'subscribe'],
   ],
-  'nestjs-locked.RedisConnection.stream.__type': ['cork', 'uncork'],
+  'nestjs-locked.RedisConnection.stream.__type': ['cork', 'destroy', 'uncork'],
   'nestjs-locked/testing.InboxMessage.__type': [
     ...['blockEnd', 'fence', 'key', 'kind', 'ms', 'token', 'waiters'],
   ],

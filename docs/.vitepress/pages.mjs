@@ -24,6 +24,8 @@ const SECTIONS = [
       ['waiting', 'Waiting and fairness'],
       ['losing-a-lock', 'Losing a lock'],
       ['transactions', 'Transactions'],
+      ['transactions-in-depth', 'Transactions in depth'],
+      ['around-transactions', 'Around transactions'],
       ['orms', 'ORMs'],
       ['http', 'HTTP'],
       ['graphql', 'GraphQL'],

@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,

@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isAcquired } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /** Takes a free lock, or joins the queue. With `nowait`, it neither joins the queue nor overtakes it. */
 export const acquireScript = (settings: ScriptSettings): RedisScript =>

@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * The last try at the end of a wait: takes the lock if it is the waiter's own by now, or free, and leaves the queue.

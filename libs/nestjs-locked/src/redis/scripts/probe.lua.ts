@@ -1,5 +1,5 @@
-import type { ScriptSettings } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Does once, on a key of its own, everything that the other scripts need the right to do, and publishes to our own

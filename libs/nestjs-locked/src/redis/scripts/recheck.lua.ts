@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /** A waiter looks again: a new token takes the place of the old one, even if the old one was dropped from the queue. */
 export const recheckScript = (settings: ScriptSettings): RedisScript =>

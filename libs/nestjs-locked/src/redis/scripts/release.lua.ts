@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Gives the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process joins

@@ -1,6 +1,7 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isRenewed } from './script-replies.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does

@@ -1,5 +1,6 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /** Takes the key from its holder. The holder is told at once; the next waiter gets the key a second later. */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>

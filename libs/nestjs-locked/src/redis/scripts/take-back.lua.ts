@@ -1,5 +1,6 @@
-import { protocolLua, type ScriptSettings } from './protocol.lua.js';
+import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
+import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Takes back what attempts for many keys may have left: a place in a queue, or a lock, which is handed on. One broken

@@ -30,7 +30,7 @@ export interface TransactionsOptions<Tx extends object> {
    * listened to, so that a time-out of the database does not end the process.
    * @default the claim takes a round trip of its own, and so may the gate
    */
-  readonly pool?: ErrorSource | { readonly connectionManager: object };
+  readonly pool?: ErrorSource | Record<'connectionManager', object>;
   /**
    * `false` for a driver that does not survive it if the database ends its connection in the middle of a transaction,
    * such as postgres.js: then no time-out is armed that does so (`idleMs`, `totalMs`). @default true
