@@ -64,6 +64,11 @@ class FakePool {
   }
 }
 
+const shown = (begin: DelayedBegin) => ({
+  on: (client: unknown) => begin.on(client),
+  isOn: () => {},
+});
+
 /** Opens a transaction, in which the claim carries BEGIN if nothing comes before it. */
 const opening = async (
   work: (client: FakeClient, begin: DelayedBegin) => Promise<unknown>,
@@ -71,7 +76,7 @@ const opening = async (
   const pool = new FakePool();
   expect([delayBeginsOf(pool), delayBeginsOf(pool)]).toEqual([true, true]);
   const begin = new DelayedBegin();
-  const result = await showing(begin, async () =>
+  const result = await showing(shown(begin), async () =>
     work((await pool.connect()) as FakeClient, begin),
   ).finally(() => begin.over());
   return { client: pool.client, begin, result };
@@ -100,7 +105,7 @@ describe('a BEGIN that waits for the claim', () => {
     const begin = new DelayedBegin();
     const told: unknown[] = [];
     await showing(
-      begin,
+      shown(begin),
       () =>
         new Promise<void>((resolve) => {
           pool.connect((_, pg) => {
@@ -189,7 +194,7 @@ describe('a BEGIN that waits for the claim', () => {
     const pool = new FakePool();
     delayBeginsOf(pool);
     const begin = new DelayedBegin();
-    await showing(begin, async () => {
+    await showing(shown(begin), async () => {
       begin.opened();
       const client = (await pool.connect()) as FakeClient;
       await client.query('BEGIN');

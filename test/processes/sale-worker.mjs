@@ -78,18 +78,18 @@ const commands = {
   },
 };
 
-/** The gate has been passed, COMMIT is about to be sent: the parent has time to pause this process here. */
+/**
+ * The last look at the lock has been taken, COMMIT is about to be written to the socket: the parent has time to pause
+ * this process here.
+ */
 function standStillBeforeCommit(runner) {
-  const query = runner.query.bind(runner);
-  runner.query = (sql, ...rest) => {
-    if (sql === 'COMMIT') {
-      process.send({ event: 'committing' });
-      runner.query = query;
-      return new Promise((resolve) => setTimeout(resolve, STILL_MS)).then(() =>
-        query(sql, ...rest),
-      );
-    }
-    return query(sql, ...rest);
+  const { connection } = runner.databaseConnection;
+  const query = connection.query.bind(connection);
+  connection.query = (sql) => {
+    if (sql !== 'COMMIT') return query(sql);
+    process.send({ event: 'committing' });
+    connection.query = query;
+    setTimeout(() => query(sql), STILL_MS);
   };
 }
 

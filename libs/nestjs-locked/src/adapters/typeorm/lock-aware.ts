@@ -93,8 +93,12 @@ class LockAwareDataSource {
       if (body === undefined) return original(first); // lets TypeORM complain
       if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
       this.#assertGoesOn();
-      if (takeOpening(this.#dataSource))
-        return this.#openingWithCallback(() => original(first, second));
+      const hasFailed = takeOpening(this.#dataSource);
+      if (hasFailed !== undefined) {
+        const known = this.#openingWithCallback(() => original(first, second));
+        known.catch(hasFailed);
+        return known;
+      }
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
       const guarded = (

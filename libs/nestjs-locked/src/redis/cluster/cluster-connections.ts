@@ -8,7 +8,7 @@ import { neededRights } from '../connection/needed-rights.js';
 import { reasonOf } from '../connection/reason-of.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
 import { type CommandOutcome, notOpen, type RedisCommand } from '../connection/redis-command.js';
-import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
+import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
 import { RedisHandshake } from '../connection/redis-handshake.js';
 import type { ServerInfo } from '../connection/server-info.js';
 import { slotIn } from './cluster-address.js';

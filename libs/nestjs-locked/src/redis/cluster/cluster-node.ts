@@ -4,7 +4,8 @@ import { atMost } from '../../core/time/at-most.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
 import { reasonOf } from '../connection/reason-of.js';
 import type { RedisClient } from '../connection/redis-client.js';
-import { RedisConnections, type RedisConnectionsOptions } from '../connection/redis-connections.js';
+import { RedisConnections } from '../connection/redis-connections.js';
+import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
 import type { ServerInfo } from '../connection/server-info.js';
 
 /** How long to wait before a node is tried again that has refused us. */

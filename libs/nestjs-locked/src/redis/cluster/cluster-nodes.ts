@@ -1,7 +1,7 @@
 import type { LockServersListener } from '../connection/lock-servers.js';
 import type { RedisClient } from '../connection/redis-client.js';
 import type { RedisCluster } from '../connection/redis-cluster.js';
-import type { RedisConnectionsOptions } from '../connection/redis-connections.js';
+import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
 import type { RedisHandshake } from '../connection/redis-handshake.js';
 import type { ServerInfo } from '../connection/server-info.js';
 import { clientAt, namedAddress, reachableAddress, slotIn } from './cluster-address.js';

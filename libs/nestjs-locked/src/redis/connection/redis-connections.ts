@@ -1,9 +1,5 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
-import type { Clock } from '../../core/time/clock.js';
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import type { RedisScript } from '../scripts/redis-script.js';
-import { isReplyError, refusesUser } from '../scripts/reply-error.js';
 import { CommandConnection } from './command-connection.js';
 import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
@@ -12,35 +8,13 @@ import type { CommandRunner, LockServers, LockServersListener } from './lock-ser
 import { neededRights } from './needed-rights.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
+import type { ClusterNodeTerms, RedisConnectionsOptions } from './redis-connections.options.js';
 import { RedisHandshake } from './redis-handshake.js';
 import { RedisInbox } from './redis-inbox.js';
 import { ReplicaProof } from './replica-proof.js';
 import type { RequiredReplicas } from './required-replicas.js';
-import { readRunId, type ServerInfo } from './server-info.js';
-
-export interface RedisConnectionsOptions {
-  readonly clock: Clock;
-  readonly keys: RedisKeys;
-  readonly processId: string;
-  /** Loaded into every server before it is sent a command. */
-  readonly scripts: readonly RedisScript[];
-  /** Proves that what scripts publish arrives in our inbox; one of `scripts`. */
-  readonly probe: RedisScript;
-  /** How long a command may take. */
-  readonly timeLimitMs: number;
-  /** How often each connection is checked. */
-  readonly pingEveryMs: number;
-  /** Who must have a lease before it counts. @default the master alone */
-  readonly replicas?: RequiredReplicas | undefined;
-}
-
-/** What is different if the server is a node of a Redis Cluster. */
-export interface ClusterNodeTerms {
-  /** `host:port` */
-  readonly address: string;
-  /** A key that this node has; undefined if it has none. */
-  readonly someKey: () => string | undefined;
-}
+import { askServer } from './server-answers.js';
+import type { ServerInfo } from './server-info.js';
 
 const CHECK_REPLICAS =
   'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
@@ -52,8 +26,6 @@ const PROOF_RETRY_MS = 1_000;
 const SILENCE_MS = 500;
 
 const PING: RedisCommand = { action: 'reach Redis', keys: [], send: (redis) => redis.ping() };
-
-const DIVIDED = 'what is published on one connection does not arrive on another one';
 
 /**
  * The two connections to one server, both our own: one for commands, one for the inbox. Whenever one of them is
@@ -136,13 +108,12 @@ export class RedisConnections implements LockServers {
     limitMs: number,
   ): Promise<ReadonlyMap<string, ServerInfo>> {
     const { clock, keys, replicas } = this.#options;
-    const client = this.#client;
     const inCluster = this.#node !== undefined;
     const handshake = new RedisHandshake({
       clock,
-      server: describedServer(client),
-      rights: () => neededRights(client, keys, { inCluster, replicas }),
-      usesTls: Boolean(client.options.tls),
+      server: describedServer(this.#client),
+      rights: () => neededRights(this.#client, keys, { inCluster, replicas }),
+      usesTls: Boolean(this.#client.options.tls),
       inCluster,
       limitMs,
     });
@@ -250,12 +221,11 @@ export class RedisConnections implements LockServers {
 
   /** If commands are not answered either, Redis is away, which is told already. */
   #watchSilence(): void {
-    const { commands } = this;
     this.#cancelSilence();
     this.#cancelSilence = this.#options.clock.after(SILENCE_MS, () => {
       if (this.#inbox === undefined || this.#inbox.ready) return;
-      if (!commands.isReady) return this.#watchSilence();
-      void commands.run(PING, ({ kind }) => {
+      if (!this.commands.isReady) return this.#watchSilence();
+      void this.commands.run(PING, ({ kind }) => {
         const inbox = this.#inbox;
         if (inbox === undefined || inbox.ready) return;
         if (kind === 'answered') this.#listener?.inboxFails(inbox.loss, this.#part);
@@ -281,21 +251,15 @@ export class RedisConnections implements LockServers {
     const inbox = this.#inbox;
     const channel = inbox?.ready === true ? inbox.channel : undefined;
     const [commandsBefore, inboxBefore] = [commands.connections, inbox?.connections];
-    const [info, wanted, listeners] = await Promise.all([
-      redis.info('server').catch(orNothing),
-      this.#channel(redis).catch(orNothing),
-      channel === undefined ? undefined : redis.call('PUBSUB', 'NUMSUB', channel).catch(orNothing),
-    ]);
+    const answers = await askServer(redis, this.#channel, channel);
     if (commands.connections !== commandsBefore || !commands.isReady) return;
-    const refused = [info, wanted, listeners].find(refusesUser);
-    const runId = typeof info === 'string' ? readRunId(info) : undefined;
     const before = this.#server?.runId;
-    const isOther = runId !== undefined && before !== undefined && runId !== before;
-    if (isOther || refused !== undefined)
+    const isOther = before !== undefined && answers.runId !== undefined && answers.runId !== before;
+    if (isOther || answers.refusesUser)
       return commands.reconnect(new Error('another server has taken its place'));
     if (inbox?.ready !== true || inbox.connections !== inboxBefore || channel === undefined) return;
-    const isElsewhere = typeof wanted === 'string' && wanted !== channel;
-    if (isElsewhere || listenersIn(listeners) === 0) inbox.reconnect();
+    const isElsewhere = answers.channel !== undefined && answers.channel !== channel;
+    if (isElsewhere || answers.listeners === 0) inbox.reconnect();
   }
 
   /** @param older the connection that is replaced if it leads to another server than the new one */
@@ -312,7 +276,9 @@ export class RedisConnections implements LockServers {
           inbox.proved();
           return this.#handshake?.proved();
         case 'missing': {
-          const divided = new Error(DIVIDED);
+          const divided = new Error(
+            'what is published on one connection does not arrive on another one',
+          );
           this.#handshake?.failed(divided);
           return older.reconnect(divided);
         }
@@ -330,16 +296,4 @@ export class RedisConnections implements LockServers {
     this.#cancelProof();
     this.#cancelProof = this.#options.clock.after(PROOF_RETRY_MS, () => this.#prove(older));
   }
-}
-
-/** A reply that is an error is read like any other: it does not say what we asked for. */
-function orNothing(error: unknown): unknown {
-  if (isReplyError(error)) return error;
-  throw error;
-}
-
-/** What PUBSUB NUMSUB says of one channel; undefined if the answer says nothing of the kind. */
-function listenersIn(answer: unknown): number | undefined {
-  const count: unknown = Array.isArray(answer) ? answer[1] : undefined;
-  return count === undefined ? undefined : Number(count);
 }

@@ -1,0 +1,28 @@
+import type { Clock } from '../../core/time/clock.js';
+import type { RedisKeys } from '../scripts/redis-keys.js';
+import type { RedisScript } from '../scripts/redis-script.js';
+import type { RequiredReplicas } from './required-replicas.js';
+
+export interface RedisConnectionsOptions {
+  readonly clock: Clock;
+  readonly keys: RedisKeys;
+  readonly processId: string;
+  /** Loaded into every server before it is sent a command. */
+  readonly scripts: readonly RedisScript[];
+  /** Proves that what scripts publish arrives in our inbox; one of `scripts`. */
+  readonly probe: RedisScript;
+  /** How long a command may take. */
+  readonly timeLimitMs: number;
+  /** How often each connection is checked. */
+  readonly pingEveryMs: number;
+  /** Who must have a lease before it counts. @default the master alone */
+  readonly replicas?: RequiredReplicas | undefined;
+}
+
+/** What is different if the server is a node of a Redis Cluster. */
+export interface ClusterNodeTerms {
+  /** `host:port` */
+  readonly address: string;
+  /** A key that this node has; undefined if it has none. */
+  readonly someKey: () => string | undefined;
+}
