@@ -1,5 +1,10 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { LockError, type LockOptions, type LockService } from 'nestjs-locked';
+import {
+  LockCommitUnknownError,
+  LockError,
+  type LockOptions,
+  type LockService,
+} from 'nestjs-locked';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { SeededRandom } from '../seeded-random.js';
@@ -327,6 +332,7 @@ const ANSWERS = /^(?:23|25|40|55|57014)/;
 /** Why a call failed. @returns undefined if its COMMIT may have been carried out anyway */
 export function reasonOf(error: unknown): string | undefined {
   if (error instanceof MeantToFail) return 'meant to fail';
+  if (error instanceof LockCommitUnknownError) return undefined;
   if (error instanceof LockError) return error.code;
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' && ANSWERS.test(code) ? code : undefined;
