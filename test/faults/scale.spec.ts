@@ -139,7 +139,9 @@ describe('many locks while Redis stands still', () => {
       // Those that lay in the socket when it was left, and the same once more on the new connection.
       expect(scripts).toBeGreaterThanOrEqual(total / 100);
       expect(scripts).toBeLessThan(5 * (total / 100));
-      expect(error).toBe(1);
+      // An outage, or only a connection that was made anew if it was back within the limit of a command, 4 s.
+      expect(error).toBeLessThanOrEqual(1);
+      expect(warn + error).toBeGreaterThanOrEqual(1);
       expect(warn).toBeLessThan(5);
       measure('scripts', scripts);
     },

@@ -23,6 +23,7 @@ let key: string;
 
 beforeAll(async () => {
   await postgres.query('CREATE TABLE stock (id text PRIMARY KEY, quantity int NOT NULL)');
+  await postgres.query('CREATE TABLE sold (product text NOT NULL)');
   await postgres.query(fenceTableSql({ dialect: 'postgres' }));
 });
 
@@ -44,6 +45,13 @@ const quantity = async (): Promise<number> => {
   const [row] = await postgres.query<{ quantity: number }>(sql, [product]);
   return row?.quantity as number;
 };
+
+/** How many sales were written, whatever their callers were told. */
+const sales = async (): Promise<number> =>
+  (await postgres.query('SELECT FROM sold WHERE product = $1', [product])).length;
+
+/** What a caller may be told whose COMMIT was carried out after its lease: the answer may come too late for it. */
+const LATE = ['committed', 'LOCK_COMMIT_UNKNOWN'];
 
 /** One process is paused after its gate, before its COMMIT; another one sells meanwhile. */
 async function sellBeside(lockOptions: SaleProcessOptions['lockOptions']) {
@@ -76,7 +84,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
       measure('the paused COMMIT', first);
       expect(claimedAfter).toBeLessThan(LEASE_MS + SOON_MS);
       expect(first).not.toBe('committed');
-      expect(await quantity()).toBe(9);
+      expect([await sales(), await quantity()]).toEqual([1, 9]);
     },
   );
 
@@ -90,8 +98,8 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
       measure('claimed after', claimedAfter, 'ms');
       expect(enteredAfter).toBeLessThan(LEASE_MS + SOON_MS);
       expect(claimedAfter).toBeGreaterThan(PAUSE_MS - 500);
-      expect(first).toBe('committed');
-      expect(await quantity()).toBe(8);
+      expect(LATE).toContain(first);
+      expect([await sales(), await quantity()]).toEqual([2, 8]);
     },
   );
 
@@ -103,7 +111,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
       measure('successor entered after', enteredAfter, 'ms');
       expect(enteredAfter).toBeLessThan(LEASE_MS + SOON_MS);
       expect(first).not.toBe('committed');
-      expect(await quantity()).toBe(9);
+      expect([await sales(), await quantity()]).toEqual([1, 9]);
     },
   );
 
@@ -113,8 +121,8 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
     async (measure) => {
       const { first } = await sellBeside({});
       measure('final stock after two sales from 10', await quantity());
-      expect(first).toBe('committed');
-      expect(await quantity()).toBe(9);
+      expect(LATE).toContain(first);
+      expect([await sales(), await quantity()]).toEqual([2, 9]);
     },
   );
 });

@@ -9,9 +9,6 @@ import { DataSource } from 'typeorm';
 
 import 'reflect-metadata';
 
-/** Time for the parent to pause this process. */
-const STILL_MS = 500;
-
 let application;
 let dataSource;
 let locks;
@@ -43,6 +40,7 @@ const commands = {
           product,
           quantity - 1,
         ]);
+        await manager.query('INSERT INTO sold VALUES ($1)', [product]);
         if (stopBeforeCommit) standStillBeforeCommit(manager.queryRunner);
       });
       return { token: lock.fencingToken, entered, claimed, committed: now() };
@@ -79,17 +77,19 @@ const commands = {
 };
 
 /**
- * The last look at the lock has been taken, COMMIT is about to be written to the socket: the parent has time to pause
- * this process here.
+ * Stops this process after the last look at the lock, where COMMIT is about to be written to the socket. It is written
+ * as soon as the process goes on, before anything learns how much time has passed.
  */
 function standStillBeforeCommit(runner) {
   const { connection } = runner.databaseConnection;
   const query = connection.query.bind(connection);
   connection.query = (sql) => {
     if (sql !== 'COMMIT') return query(sql);
-    process.send({ event: 'committing' });
     connection.query = query;
-    setTimeout(() => query(sql), STILL_MS);
+    process.send({ event: 'committing' }, () => {
+      process.kill(process.pid, 'SIGSTOP');
+      query(sql);
+    });
   };
 }
 

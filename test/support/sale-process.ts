@@ -72,13 +72,12 @@ export class SaleProcess {
     return this.#call('sell', order) as Promise<Sale>;
   }
 
-  /** Sells, and pauses itself right before COMMIT is sent. @returns when it is paused, with the sale's promise */
+  /** Sells, and stands still right before COMMIT is written. @returns when it is paused, with the sale's promise */
   async sellAndPause(order: { key: string; product: string }): Promise<{ sale: Promise<Sale> }> {
     const committing = new Promise<void>((resolve) => (this.#onCommitting = resolve));
     const sale = this.#call('sell', { ...order, stopBeforeCommit: true }) as Promise<Sale>;
     sale.catch(() => {});
-    await Promise.race([committing, sale]);
-    this.#child.kill('SIGSTOP');
+    await Promise.race([committing, sale]); // it stops itself, which a second stop from here could outlive
     return { sale };
   }
 
