@@ -498,6 +498,8 @@ export class CommandConnection {
       this.#tellLost(reason);
       return this.#end(open, this.#failure(open.command, undefined, reason));
     }
+    // A command has waited for all of its time: this is told before what fails because of it.
+    if (!this.#isAdmitted && this.#endPatience !== undefined) this.#loseForGood();
     const reason = this.#isAdmitted
       ? `Redis did not answer earlier commands within ${limit}`
       : `there was no connection to Redis for ${limit}${this.#because}`;
