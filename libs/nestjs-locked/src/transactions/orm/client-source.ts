@@ -69,7 +69,7 @@ function isDriverFactory(value: unknown): value is DriverFactory {
   return typeof (value as Partial<DriverFactory> | undefined)?.connect === 'function';
 }
 
-/** @param source a pool of node-postgres, or a client of Knex on it */
+/** @param source a pool of node-postgres, a client of Knex on it, or what Sequelize connects with */
 export function showClientsOf(source: ClientSource): void {
   if (shown.has(source)) return;
   shown.add(source);
