@@ -658,6 +658,14 @@ export const TABLE = [
     specs: ['test/redis/loop-turn.spec.ts'],
   },
   {
+    name: 'a turn of the event loop for each hand-over',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: 'if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);',
+    to: 'if (lease.isFree) return this.#freeNextTurn(lease);',
+    breaks: 'calls that pass a key on do not wait for the event loop',
+    specs: ['test/redis/loop-turn.spec.ts'],
+  },
+  {
     name: 'a turn awaited for another lease',
     file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'if (this.#awaitsTurn !== lease) {',
