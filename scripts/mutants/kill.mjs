@@ -40,7 +40,13 @@ async function run(copy, args) {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const end = () => process.kill(-child.pid, 'SIGKILL');
+  const end = () => {
+    try {
+      process.kill(-child.pid, 'SIGKILL');
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error; // all of them have ended
+    }
+  };
   process.once('exit', end);
   let hung = false;
   const limit = setTimeout(() => {
@@ -54,6 +60,7 @@ async function run(copy, args) {
   const code = await new Promise((resolve) => child.on('close', resolve));
   clearTimeout(limit);
   process.off('exit', end);
+  end(); // a worker of Jest whose mutant goes round in circles outlives Jest
   if (BROKEN.test(output)) throw new Error(`the mutant is no program any more:\n${tail(output)}`);
   return { killed: code !== 0, hung, output };
 }
