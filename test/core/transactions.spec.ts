@@ -27,6 +27,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 /** A database that answers claims as it is told, and notes what it was asked. */
 class ScriptedDatabase implements DatabaseSession {
+  readonly dialect = 'postgres';
   readonly armsBounds = true;
   readonly claims: (readonly FenceClaim[])[] = [];
   readonly answers: ClaimOutcome[] = [];

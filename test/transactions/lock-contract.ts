@@ -285,6 +285,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       `PREPARE TRANSACTION 'x'`,
       '/* all */ commit and chain',
       `SELECT ';'; ROLLBACK; UPDATE stock SET quantity = 0`,
+      String.raw`SELECT '\'; COMMIT; SELECT 'a'`,
     ])('refuses a statement that would end it: %s', async (statement) => {
       const { locks } = await start();
       const sale = locks.withLock(stock.key, () =>
@@ -295,6 +296,22 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       );
       await expect(sale).rejects.toThrow(/only the code that has opened it may do/);
       expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+    });
+
+    it.each([
+      `CREATE OR REPLACE FUNCTION sold() RETURNS int LANGUAGE sql
+       BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END`,
+      `CREATE OR REPLACE PROCEDURE sell() BEGIN ATOMIC DELETE FROM strict; END`,
+      `/* /* */ ; COMMIT */ SELECT E'it\\'s; COMMIT', $tag$; COMMIT $tag$ AS "; COMMIT"`,
+    ])('takes a statement that does not end it: %s', async (statement) => {
+      const { locks } = await start();
+      await locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          await stock.takeOne(tx);
+          await tx.query(statement, []);
+        }),
+      );
+      expect(await stock.quantity()).toBe(99);
     });
 
     it('is no success if the body has rolled back with a statement of its own', async () => {

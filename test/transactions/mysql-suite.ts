@@ -60,6 +60,42 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await held()).toBe(false);
   });
 
+  it.each(['/*! COMMIT */', '# done\nCOMMIT', '/* /* */ COMMIT'])(
+    'refuses a statement that would end the transaction: %s',
+    async (statement) => {
+      const app = await start();
+      const sale = app.locks.withLock(stock.key, () =>
+        app.host.withTransaction(async () => {
+          await takeOne(app);
+          await app.host.tx.query(statement).catch(() => {});
+        }),
+      );
+      await expect(sale).rejects.toThrow(/only the code that has opened it may do/);
+      expect(await stock.quantity()).toBe(100);
+    },
+  );
+
+  it('takes a statement that does not end the transaction', async () => {
+    const app = await start();
+    await app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(async () => {
+        await takeOne(app);
+        await app.host.tx.query(String.raw`SELECT 'it\'s; COMMIT', "; COMMIT" # ; COMMIT`);
+      }),
+    );
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('learns from the server of a procedure whose creation has committed', async () => {
+    const app = await start();
+    const sale = app.locks.withLock(stock.key, () =>
+      app.host.withTransaction(() =>
+        app.host.tx.query('CREATE OR REPLACE PROCEDURE p() BEGIN SELECT 1; COMMIT; END'),
+      ),
+    );
+    await expect(sale).rejects.toThrow(/DDL on MySQL/);
+  });
+
   it.each(ISOLATIONS)(
     'restarts a transaction that has read already at %s, and loses no update',
     async (isolationLevel) => {

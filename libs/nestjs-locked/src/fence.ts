@@ -14,4 +14,4 @@ export {
 } from './transactions/fence/prune-fence-table.js';
 export { unfenced } from './transactions/fence/unfenced.js';
 export type { TransactionQuery } from './transactions/sql/database-session.js';
-export type { SqlDialect } from './transactions/sql/session-of.js';
+export type { SqlDialect } from './transactions/sql/database-session.js';

@@ -10,4 +10,4 @@ export {
   type TransactionsOptions,
   type WrapBody,
 } from './orm/lock-aware-transactions.js';
-export type { SqlDialect } from './sql/session-of.js';
+export type { SqlDialect } from './sql/database-session.js';

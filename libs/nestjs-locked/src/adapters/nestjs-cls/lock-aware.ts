@@ -22,8 +22,9 @@ import {
 import { runTransaction, type TransactionToRun } from '../../transactions/orm/run-transaction.js';
 import { openingOn, takeOpening } from '../../transactions/orm/transaction-opening.js';
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
+import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
-import { assertDialect, type SqlDialect } from '../../transactions/sql/session-of.js';
+import { assertDialect } from '../../transactions/sql/session-of.js';
 import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 

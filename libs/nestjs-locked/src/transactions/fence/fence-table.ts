@@ -1,5 +1,6 @@
 import { assertTableName } from '../../core/transaction.options.js';
-import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+import type { SqlDialect } from '../sql/database-session.js';
+import { assertDialect } from '../sql/session-of.js';
 
 /** Which fence table is meant. */
 export interface FenceTableOptions {

@@ -3,8 +3,9 @@ import { shownValue } from '../../core/runtime/shown-value.js';
 import { systemClock } from '../../core/time/clock.js';
 import { assertTableName } from '../../core/transaction.options.js';
 import type { TransactionQuery } from '../sql/database-session.js';
+import type { SqlDialect } from '../sql/database-session.js';
 import { rowsOf } from '../sql/rows-of.js';
-import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+import { assertDialect } from '../sql/session-of.js';
 import { sqlErrorCode } from '../sql/sql-error.js';
 import type { FenceTableOptions } from './fence-table.js';
 

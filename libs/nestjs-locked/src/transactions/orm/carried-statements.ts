@@ -90,16 +90,23 @@ export function answer(args: readonly unknown[]): Promise<unknown> | undefined {
 /**
  * Sends the statement with the held ones before it. They are statements of the extended protocol without a Sync of
  * their own, so if one of them fails, the server passes over all that follows.
+ *
+ * @param onFailed told if one of the held ones has failed, or is not known to have been done
  */
 export function carry(
   client: CarryingClient,
   held: readonly string[],
   args: readonly unknown[],
+  onFailed: (error: Error) => void,
 ): Promise<unknown> | undefined {
   const send = (callback: Callback): void => {
-    const query = new client.constructor.Query({ ...configOf(args) }, undefined, callback);
-    const { submit, handleCommandComplete } = query;
     let answersToCome = held.length;
+    const answered: Callback = (error, result) => {
+      if (error !== null && answersToCome > 0) onFailed(error);
+      callback(error, result);
+    };
+    const query = new client.constructor.Query({ ...configOf(args) }, undefined, answered);
+    const { submit, handleCommandComplete } = query;
     query.submit = (connection) => {
       connection.stream.cork();
       try {

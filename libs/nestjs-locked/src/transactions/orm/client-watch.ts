@@ -73,7 +73,7 @@ export class ClientWatch {
   #endingIn([statement]: readonly unknown[]): Ending | undefined {
     if (statement === undefined || statement === null) return undefined; // node-postgres complains
     const text = typeof statement === 'string' ? statement : (statement as { text?: unknown }).text;
-    return typeof text === 'string' ? endingIn(text) : undefined;
+    return typeof text === 'string' ? endingIn(text, 'postgres') : undefined;
   }
 
   #end(ending: Ending, args: unknown[], send: (args: unknown[]) => unknown): unknown {

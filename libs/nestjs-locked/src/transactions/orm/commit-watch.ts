@@ -1,4 +1,5 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { dialectOf } from '../sql/session-of.js';
 import { endingIn } from '../sql/transaction-endings.js';
 import { noteSeen } from './seen-commits.js';
 
@@ -25,15 +26,16 @@ interface MaybeEntityManager {
  */
 export function watchCommit(tx: object): void {
   const { connection, queryRunner } = tx as MaybeEntityManager;
-  if (queryRunner === undefined || !COMMITS_BY_STATEMENT.includes(connection?.options?.type))
-    return;
+  const type = connection?.options?.type;
+  if (queryRunner === undefined || !COMMITS_BY_STATEMENT.includes(type)) return;
+  const dialect = dialectOf(type);
   noteSeen(tx);
   if (watched.has(queryRunner)) return; // it can have several transactions, one after the other
   watched.add(queryRunner);
   const query = queryRunner.query.bind(queryRunner);
   // Not async: every statement passes here, and promises are not free.
   queryRunner.query = (sql, ...rest) => {
-    if (endingIn(sql) === undefined) return query(sql, ...rest);
+    if (endingIn(sql, dialect) === undefined) return query(sql, ...rest);
     return shown(tx, sql, () => query(sql, ...rest));
   };
 }

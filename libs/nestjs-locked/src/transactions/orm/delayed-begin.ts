@@ -75,34 +75,45 @@ export class DelayedBegin {
     const { query } = client;
     let isDelaying = true;
     let begun: Promise<unknown> | undefined;
+    let hasFailed = false;
     const goOn = (): void => {
       isDelaying = false;
       begun = undefined;
       if (client.query === delaying) restore(client, own);
     };
+    /** The library, or a hook, may swallow the error, so that every statement gets it, up to the ROLLBACK. */
+    const notBegun = (error: unknown): void => {
+      if (this.#isOver) return goOn();
+      hasFailed = true;
+      begun ??= Promise.reject(error);
+      begun.catch(() => {});
+      if (isRestored(client, own)) client.query = delaying;
+    };
     const delaying: Query = (...args) => {
       const send = (): unknown => query.apply(client, args);
-      if (begun !== undefined) return after(begun, send, args);
+      if (begun !== undefined) {
+        return after(isRollback(args) ? begun.catch(goOn) : begun, send, args);
+      }
       if (!isDelaying) return send();
       if (this.#holds(args)) return answer(args);
       if (this.#mustBeginFirst(args)) {
         begun = query.call(client, this.#held.join('; ')) as Promise<unknown>;
-        begun.then(goOn, goOn);
+        begun.then(goOn, notBegun);
         return after(begun, send, args);
       }
       goOn();
-      return this.#send(client, args);
+      return this.#send(client, args, notBegun);
     };
     client.query = delaying;
     this.#leave = () => {
-      if (begun === undefined) goOn(); // otherwise statements still wait for it
+      if (begun === undefined || hasFailed) goOn(); // otherwise statements still wait for it
     };
   }
 
   /** A statement that is not ours, and neither ends the transaction nor belongs to another one. */
   #mustBeginFirst(args: readonly unknown[]): boolean {
     if (this.#held.length === 0 || this.#isOver) return false;
-    if (ROLLBACK.test(plainText(args) ?? '')) return false;
+    if (isRollback(args)) return false;
     return DOING.getStore()?.speaksFor !== this || isOwnQuery(args[0]);
   }
 
@@ -114,12 +125,12 @@ export class DelayedBegin {
     return true;
   }
 
-  #send(client: CarryingClient, args: unknown[]): unknown {
+  #send(client: CarryingClient, args: unknown[], notBegun: (error: unknown) => void): unknown {
     const held = this.#held;
     if (held.length === 0 || this.#isOver) return client.query(...args);
-    if (ROLLBACK.test(plainText(args) ?? '')) return answer(args); // nothing has begun
+    if (isRollback(args)) return answer(args); // nothing has begun
     this.#client = client;
-    return carry(client, held, args);
+    return carry(client, held, args, notBegun);
   }
 }
 
@@ -147,6 +158,14 @@ export function opening<R>(transaction: OpeningTransaction, open: () => Promise<
 /** The transaction that is being opened in this async context. */
 export function openedHere(): OpeningTransaction | undefined {
   return DOING.getStore()?.opens;
+}
+
+function isRollback(args: readonly unknown[]): boolean {
+  return ROLLBACK.test(plainText(args) ?? '');
+}
+
+function isRestored(client: CarryingClient, own: PropertyDescriptor | undefined): boolean {
+  return Object.getOwnPropertyDescriptor(client, 'query')?.value === own?.value;
 }
 
 function restore(client: CarryingClient, own: PropertyDescriptor | undefined): void {

@@ -2,17 +2,20 @@ import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
+  SqlDialect,
   TransactionBounds,
 } from '../sql/database-session.js';
 import type { DelayedBegin } from './delayed-begin.js';
 
 /** A session whose first statement may carry the BEGIN of its transaction. */
 export class FirstStatementSession implements DatabaseSession {
+  readonly dialect: SqlDialect;
   readonly armsBounds: boolean;
   readonly #session: DatabaseSession;
   readonly #begin: DelayedBegin;
 
   constructor(session: DatabaseSession, begin: DelayedBegin) {
+    this.dialect = session.dialect;
     this.armsBounds = session.armsBounds;
     this.#session = session;
     this.#begin = begin;

@@ -87,7 +87,7 @@ const NO_STATEMENTS: readonly unknown[] = [
 ];
 
 /** Of the whole transaction, or to a savepoint: code that has begun either has to be able to end it. */
-const ROLLBACK = /^\s*ROLLBACK\b/i;
+const ROLLBACK = /^\s*ROLLBACK\b[^;]*;?\s*$/i;
 
 function guardedClient(client: object, assertTakes: AssertTakes): object {
   let isRolledBack = false;

@@ -1,4 +1,5 @@
-import { dialectOf, type SqlDialect } from '../sql/session-of.js';
+import type { SqlDialect } from '../sql/database-session.js';
+import { dialectOf } from '../sql/session-of.js';
 
 /** What transactions of the known ORMs carry about their database; each has its own way. */
 interface MaybeKnown {

@@ -1,6 +1,6 @@
-import type { DatabaseSession, TransactionQuery } from '../sql/database-session.js';
+import type { DatabaseSession, SqlDialect, TransactionQuery } from '../sql/database-session.js';
 import type { KnownDatabase } from '../sql/known-database.js';
-import { sessionOf, type SqlDialect } from '../sql/session-of.js';
+import { sessionOf } from '../sql/session-of.js';
 import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
 import { knownPgClient, type PgClient, stateOfClient } from './pg-client.js';

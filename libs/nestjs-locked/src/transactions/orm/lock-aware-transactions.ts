@@ -1,7 +1,8 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import type { SqlDialect } from '../sql/database-session.js';
 import { KnownDatabase } from '../sql/known-database.js';
-import { assertDialect, type SqlDialect } from '../sql/session-of.js';
+import { assertDialect } from '../sql/session-of.js';
 import { delayBeginsOf } from './client-source.js';
 import { openedHere } from './delayed-begin.js';
 import { guardedTx } from './guarded-tx.js';

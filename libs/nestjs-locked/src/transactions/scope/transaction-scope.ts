@@ -248,7 +248,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    */
   sending(sql: string, status?: TransactionStatus): NoteAnswer | undefined {
     if (this.#state === 'ended' || !this.#isLocked) return undefined;
-    const ending = endingIn(sql);
+    const ending = endingIn(sql, this.#session?.dialect);
     if (ending === undefined) return undefined;
     if (ending === 'rollback') {
       if (this.#bodyRuns) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);

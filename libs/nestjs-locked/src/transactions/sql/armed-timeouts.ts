@@ -4,6 +4,7 @@ import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
+  SqlDialect,
   TransactionBounds,
 } from './database-session.js';
 import { sqlErrorCode } from './sql-error.js';
@@ -72,6 +73,7 @@ export class ArmedTimeouts {
 }
 
 class WatchedSession implements DatabaseSession {
+  readonly dialect: SqlDialect;
   readonly armsBounds: boolean;
   readonly #session: DatabaseSession;
   readonly #survivesDisconnect: boolean;
@@ -82,6 +84,7 @@ class WatchedSession implements DatabaseSession {
     survivesDisconnect: boolean,
     note: (bounds: TransactionBounds | undefined) => void,
   ) {
+    this.dialect = session.dialect;
     this.armsBounds = session.armsBounds;
     this.#session = session;
     this.#survivesDisconnect = survivesDisconnect;

@@ -1,3 +1,6 @@
+/** The kinds of databases that can be fenced. MariaDB counts as MySQL. */
+export type SqlDialect = 'postgres' | 'mysql';
+
 /**
  * Runs one statement inside the transaction.
  *
@@ -46,6 +49,7 @@ export interface ConnectionState {
 
 /** What is said to a database inside one transaction that a lock guards. One class for each kind of database. */
 export interface DatabaseSession {
+  readonly dialect: SqlDialect;
   /** Whether bounds can be armed for one transaction. Where they cannot, they are ignored. */
   readonly armsBounds: boolean;
   /** Before anything else in the transaction. */

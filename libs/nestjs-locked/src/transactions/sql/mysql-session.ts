@@ -27,6 +27,7 @@ const SAVEPOINT = 'nestjs_locked';
  * the connection, so none are set.
  */
 export class MySqlSession implements DatabaseSession {
+  readonly dialect = 'mysql';
   readonly armsBounds = false;
   readonly #query: TransactionQuery;
   readonly #database: KnownDatabase;

@@ -32,6 +32,7 @@ const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
 /** PostgreSQL 12 and later. All settings end with the transaction, so that they also suit a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
+  readonly dialect = 'postgres';
   readonly armsBounds = true;
   readonly #query: TransactionQuery;
   readonly #limits: SessionLimits;

@@ -1,12 +1,14 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { shownValue } from '../../core/runtime/shown-value.js';
-import type { ConnectionState, DatabaseSession, TransactionQuery } from './database-session.js';
+import type {
+  ConnectionState,
+  DatabaseSession,
+  SqlDialect,
+  TransactionQuery,
+} from './database-session.js';
 import { KnownDatabase } from './known-database.js';
 import { MySqlSession } from './mysql-session.js';
 import { PostgresSession } from './postgres-session.js';
-
-/** The kinds of databases that can be fenced. MariaDB counts as MySQL. */
-export type SqlDialect = 'postgres' | 'mysql';
 
 const DIALECTS: Readonly<Record<string, SqlDialect>> = {
   postgres: 'postgres',

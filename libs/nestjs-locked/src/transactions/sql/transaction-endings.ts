@@ -1,29 +1,55 @@
+import type { SqlDialect } from './database-session.js';
+import { readingsOf } from './sql-statements.js';
+
 /**
  * How a text ends the transaction in which it is sent: `mixed` is a rollback among other statements, which would then
  * be committed on their own.
  */
 export type Ending = 'commit' | 'rollback' | 'prepare' | 'mixed';
 
-/** Nearly every statement has none of these words, and is not read further. */
-const MAY_END = /\b(?:COMMIT|END|ROLLBACK|ABORT|PREPARE)\b/i;
-/** Comments and quoted texts, in which these words mean nothing. */
-const NOT_SQL =
-  /'(?:[^'\\]|''|\\.)*'|"(?:[^"]|"")*"|`[^`]*`|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\//g;
+/** Nearly every statement has none of these words, and is not read further. MySQL may have a version before them. */
+const MAY_END = /(?:COMMIT|ROLLBACK)\b|\b(?:END|ABORT|PREPARE)\b/i;
 
-const COMMIT = /^(?:COMMIT|END)\b(?!\s+PREPARED\b)/i;
-const ROLLBACK = /^(?:ROLLBACK|ABORT)\b(?!\s+PREPARED\b)(?!(?:\s+(?:WORK|TRANSACTION))?\s+TO\b)/i;
-const PREPARE = /^PREPARE\s+TRANSACTION\b/i;
+interface Words {
+  readonly commit: RegExp;
+  readonly rollback: RegExp;
+  readonly prepare?: RegExp;
+}
 
-/** A rollback to a savepoint ends nothing, and neither do the words of a procedural language in quotes. */
-export function endingIn(sql: string): Ending | undefined {
+const WORDS: Readonly<Record<SqlDialect, Words>> = {
+  postgres: {
+    commit: /^(?:COMMIT|END)\b(?!\s+PREPARED\b)/i,
+    rollback: /^(?:ROLLBACK|ABORT)\b(?!\s+PREPARED\b)(?!(?:\s+(?:WORK|TRANSACTION))?\s+TO\b)/i,
+    prepare: /^PREPARE\s+TRANSACTION\b/i,
+  },
+  mysql: {
+    commit: /^COMMIT\b/i,
+    rollback: /^ROLLBACK\b(?!(?:\s+WORK)?\s+TO\b)/i,
+  },
+};
+
+/**
+ * What a text does to its transaction, where that can be read: a rollback to a savepoint ends nothing, and neither do
+ * comments, quoted texts and bodies of functions. If the text can be read in several ways, the worst of them counts.
+ *
+ * @param dialect undefined if the database is not known: then it may be any
+ */
+export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined {
   if (!MAY_END.test(sql)) return undefined;
-  const statements = sql
-    .replace(NOT_SQL, ' ')
-    .split(';')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
-  if (statements.some((one) => COMMIT.test(one))) return 'commit';
-  if (statements.some((one) => PREPARE.test(one))) return 'prepare';
-  if (!statements.some((one) => ROLLBACK.test(one))) return undefined;
+  const dialects: readonly SqlDialect[] = dialect === undefined ? ['postgres', 'mysql'] : [dialect];
+  const endings = dialects.flatMap((one) =>
+    readingsOf(sql, one).map((statements) => endingOf(statements, WORDS[one])),
+  );
+  const refused = endings.find((ending) => ending !== undefined && ending !== 'rollback');
+  return refused ?? endings.find((ending) => ending !== undefined);
+}
+
+function endingOf(
+  statements: readonly string[],
+  { commit, rollback, prepare }: Words,
+): Ending | undefined {
+  if (statements.some((one) => commit.test(one))) return 'commit';
+  if (prepare !== undefined && statements.some((one) => prepare.test(one))) return 'prepare';
+  if (!statements.some((one) => rollback.test(one))) return undefined;
   return statements.length === 1 ? 'rollback' : 'mixed';
 }
