@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
-import { openLocks } from '../support/open-locks.js';
+import { openLocks, openLocksOn } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -18,6 +18,16 @@ const observer = new LockObserver(server);
 /** Blocks the event loop. Called right after a timer callback, it would let sockets be read before timers fire. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Waits until what was asked for in this turn is written, and reads no answer. */
+async function sent(): Promise<void> {
+  for (let i = 0; i < 3; i++) await new Promise<void>((resolve) => process.nextTick(resolve));
+}
+
+async function connectionsMade(): Promise<number> {
+  const stats = await server.admin.info('stats');
+  return Number(/total_connections_received:(\d+)/.exec(stats)?.[1]);
 }
 
 describe('an event loop that is blocked for longer than Redis may take to answer', () => {
@@ -63,4 +73,52 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect((await hold.ended).left).toBeLessThan(blockedUntil);
     expect(events).toEqual([]);
   });
+
+  it.each([LEASE_MS, 600])(
+    'keeps its connections, however often it happens while commands are on their way: leaseMs %d',
+    async (leaseMs) => {
+      const { engine, events } = await openLocks(server.url, { leaseMs });
+      const waited = await engine.acquire(uniqueKey()); // its renewals come while the loop is blocked
+      const before = await connectionsMade();
+      for (let i = 0; i < 8; i++) {
+        const calls = [1, 2].map(() => engine.acquire(uniqueKey()));
+        await sent();
+        const blockedAt = performance.now();
+        block(leaseMs / 2); // longer than a connection may be silent
+        expect(performance.now() - blockedAt).toBeGreaterThan((1.2 * leaseMs) / 3);
+        for (const lock of await Promise.all(calls)) {
+          expect(lock.isHeld).toBe(true);
+          expect(await lock.release()).toBe(true);
+        }
+      }
+      await sleep(leaseMs);
+      expect(await connectionsMade()).toBe(before);
+      expect(waited.isHeld).toBe(true);
+      expect(events).toEqual([]);
+    },
+    60_000,
+  );
+
+  it('keeps its connections while they are being made', async () => {
+    const leaseMs = 600;
+    await server.admin.acl('SETUSER', 'stalled', 'on', '>secret', '~*', '&*', '+@all');
+    const before = await connectionsMade();
+    const opening = openLocksOn(
+      { host: '127.0.0.1', port: server.port, username: 'stalled', password: 'secret', db: 2 },
+      { leaseMs },
+    );
+    let isOpen = false;
+    const opened = opening.finally(() => (isOpen = true));
+    let turns = 0;
+    while (!isOpen) {
+      await immediate();
+      block(0.45 * leaseMs);
+      turns++;
+    }
+    const { engine, events } = await opened;
+    expect(turns).toBeGreaterThan(3);
+    expect(await connectionsMade()).toBe(before + 2); // for commands and for messages
+    expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
+    expect(events).toEqual([]);
+  }, 30_000);
 });

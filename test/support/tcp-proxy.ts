@@ -9,6 +9,7 @@ export class TcpProxy {
   /** In order of arrival. */
   readonly #links = new Set<Link>();
   #newAreSilent = false;
+  #newAreLateBy = 0;
   #silentAt: string | undefined;
   #onSilence: () => void = () => {};
 
@@ -36,8 +37,9 @@ export class TcpProxy {
     this.#targetPort = targetPort;
   }
 
-  /** What the server answers on the present connections arrives so much later, in order. */
-  delayAnswers(ms: number): void {
+  /** Answers arrive so much later, in order, on the present connections and, if asked for, on those to come. */
+  delayAnswers(ms: number, { alsoToCome = false } = {}): void {
+    if (alsoToCome) this.#newAreLateBy = ms;
     for (const link of this.#links) link.delayAnswers(ms);
   }
 
@@ -111,6 +113,7 @@ export class TcpProxy {
       return false;
     });
     if (this.#newAreSilent) link.silence();
+    if (this.#newAreLateBy > 0) link.delayAnswers(this.#newAreLateBy);
     this.#links.add(link);
     client.on('close', () => this.#links.delete(link));
   }

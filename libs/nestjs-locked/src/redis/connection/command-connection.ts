@@ -240,6 +240,7 @@ export class CommandConnection {
     const own = this.#connection;
     if (own === undefined || !this.#isAdmitted) return;
     const connection = this.#connections;
+    own.sends();
     await this.#options.check(own.redis).then(
       () => this.#heardFrom(connection),
       () => {}, // it broke
@@ -290,6 +291,7 @@ export class CommandConnection {
     const askedAt = this.#options.clock.now();
     let server: ServerInfo;
     try {
+      own.sends();
       const [info] = await Promise.all([
         redis.info('default').catch(unlessForbidden('')),
         ...this.#options.scripts.map(({ lua }) =>
@@ -385,6 +387,7 @@ export class CommandConnection {
     const { sending } = open;
     const connection = this.#connections;
     this.#heartbeat.sent();
+    own.sends();
     own.joinWrites();
     const isAwaited = (): boolean => open.sending === sending && this.#unanswered.has(open);
     const again = async (how: { whole: boolean }): Promise<void> => {

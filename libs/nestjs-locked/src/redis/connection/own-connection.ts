@@ -2,6 +2,7 @@ import type { Clock } from '../../core/time/clock.js';
 import { CLOSED, reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
 import { attendToSentinels, sentinelDelay, watchSentinels } from './sentinel-listeners.js';
+import { SilenceWatch } from './silence-watch.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -35,6 +36,7 @@ const REVIVAL_MS = 1_000;
 export class OwnConnection {
   readonly redis: RedisConnection;
   readonly #client: RedisClient;
+  readonly #silence: SilenceWatch;
   /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
@@ -74,11 +76,11 @@ export class OwnConnection {
       monitor: false,
       scripts: undefined,
       himportFieldsets: undefined,
-      // A server that has fallen silent is left, for which ioredis would wait for ever. The limit of the command comes
-      // first, so that its failure says that there was no answer.
-      socketTimeout: Math.ceil(timeLimitMs * 1.2),
+      socketTimeout: undefined, // see `SilenceWatch`
       disconnectTimeout: DISCONNECT_MS,
     });
+    // The limit of the command comes first, so that its failure says that there was no answer.
+    this.#silence = new SilenceWatch(this.redis, clock, Math.ceil(timeLimitMs * 1.2));
     let sentinelError: Error | undefined;
     this.redis.on('error', (error) => {
       if (!this.#closed) listener.failed(explained(error, sentinelError));
@@ -95,6 +97,11 @@ export class OwnConnection {
       if (this.#closed) return this.#leaveSentinels();
       this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
     });
+  }
+
+  /** A command is sent now. The server must not be silent until it has answered. */
+  sends(): void {
+    this.#silence.sends();
   }
 
   /**
@@ -140,6 +147,7 @@ export class OwnConnection {
     this.#closed = true;
     this.#wasConnecting = this.redis.status === 'connecting';
     this.#cancelRevival();
+    this.#silence.stop();
     this.redis.disconnect();
   }
 

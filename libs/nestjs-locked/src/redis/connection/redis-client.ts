@@ -35,7 +35,14 @@ export interface RedisConnection extends ScriptClient {
   readonly status: string;
   readonly options: object;
   /** The socket; undefined before the first attempt to connect. */
-  readonly stream?: { cork(): void; uncork(): void; destroy(): void };
+  readonly stream?: {
+    cork(): void;
+    uncork(): void;
+    destroy(error?: Error): unknown;
+    on(event: 'data', listener: () => void): unknown;
+  };
+  /** The commands that were sent and are not answered yet. */
+  readonly commandQueue: { readonly length: number };
   connect(): Promise<unknown>;
   /** @param reconnect true: drop the connection and make a new one */
   disconnect(reconnect?: boolean): void;
@@ -59,7 +66,7 @@ export interface RedisConnection extends ScriptClient {
   /** The next command on this connection is about a slot that is on its way to this server. */
   asking(): Promise<unknown>;
   ping(): Promise<unknown>;
-  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
+  on(event: 'connect' | 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
 }

@@ -115,7 +115,9 @@ export class RedisInbox {
     try {
       const { redis } = this.#connection;
       await this.#limited('subscribe to the inbox', async () => {
+        this.#connection.sends();
         this.#channel = await this.#options.channel(redis);
+        this.#connection.sends();
         await redis.subscribe(this.#channel);
       });
       if (!isCurrent()) return;
@@ -145,6 +147,7 @@ export class RedisInbox {
   async #ping(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && this.#ready;
     try {
+      this.#connection.sends();
       await this.#connection.redis.ping();
       if (isCurrent()) this.#heartbeat.heard();
     } catch (error) {
