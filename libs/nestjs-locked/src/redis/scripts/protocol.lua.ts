@@ -11,7 +11,7 @@ import type { ScriptSettings } from './script-settings.js';
  *                            by the time when it was written, in microseconds of server time
  *                            lapsed: exists for a while after a lease was not released although others waited
  *
- * Four rules hold in every function here:
+ * Five rules hold in every function here:
  *
  * - Redis does not undo a script that fails half-way. So whatever may be refused is read before anything is written.
  *   PUBLISH comes last; it goes through pcall, and a grant that cannot be published is undone by hand.
@@ -19,6 +19,8 @@ import type { ScriptSettings } from './script-settings.js';
  *   looks for itself, many times a second, because it cannot listen. Otherwise the key could go to a dead process, and
  *   stay with it until its lease ends. A waiter that looks finds the grant when it looks next; if it has died, it keeps
  *   the others waiting for no longer than LOOK_LEASE_MS, once, because it leaves the queue with its grant.
+ * - If the server refuses to say who listens, every waiter counts as living: one that has died keeps the others waiting
+ *   for acceptMs, once. If the queue cannot be read, a holder still releases the lock, but never to itself.
  * - The lock never exists without an end: it is always written with PX.
  * - A script examines a bounded number of dead waiters when it looks for a live one. If there are more, it drops those
  *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been on its way
@@ -172,7 +174,7 @@ local function living(mine, alsoMine)
     if #entries == 0 then return live end
     local inboxes, dead = {}, {}
     for i = 1, #entries, 2 do inboxes[#inboxes + 1] = inboxOf(entries[i]) end
-    local listeners = redis.call('PUBSUB', 'NUMSUB', unpack(inboxes))
+    local listeners = redis.pcall('PUBSUB', 'NUMSUB', unpack(inboxes))
     for i = 1, #entries, 2 do
       local token = entries[i]
       if #live == 2 then break end
@@ -193,11 +195,13 @@ local function living(mine, alsoMine)
   end
 end
 
--- The same for the holder, which can release the lock even if the queue cannot be read.
+-- The same for the holder, which can release the lock even if the queue cannot be read. The third result is the reason
+-- why nobody knows who waits. In a key of another type, nobody does.
 local function heirs()
   local isReadable, live, isMore = pcall(living)
   if isReadable then return live, isMore end
-  return {}
+  local reason = type(live) == 'table' and live.err or tostring(live)
+  return {}, false, not string.find(reason, 'WRONGTYPE', 1, true) and reason or nil
 end
 
 -- Gives the free lock to a waiter, and informs the waiter after it. Returns for how long it has it, unless it accepts

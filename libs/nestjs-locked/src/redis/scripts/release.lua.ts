@@ -35,13 +35,14 @@ if holder() ~= token then
   reply[6] = 'lost' -- appended last: the old token was not in the lock any more
   return reply
 end
-local live, isMore = heirs()
+local live, isMore, unknown = heirs()
 if isMore then return { 'again' } end
 if newToken == '' then
   giveUp(token, live, used, keepMs)
   return { 'released' }
 end
 redis.call('DEL', lock)
+if unknown then return redis.error_reply(unknown) end -- others may wait: the sender must not be the next one
 local above = used > 0 and used + 1 or nil
 if live[1] then return yield(newToken, join(newToken, nil), live, above) end
 return grant(newToken, leaseMs, above)
