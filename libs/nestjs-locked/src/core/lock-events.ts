@@ -32,6 +32,9 @@ export type LockEvent =
   /** No message reaches this process, although the store can be reached. Told as `store-lost` is. */
   | { readonly type: 'inbox-lost'; readonly cause: LockStoreError }
   | { readonly type: 'inbox-back'; readonly awayMs: number }
+  /** The store refuses something that the locks need, and did not at the start. Told as `store-lost` is. */
+  | { readonly type: 'rights-lost'; readonly cause: LockStoreError }
+  | { readonly type: 'rights-back'; readonly awayMs: number }
   /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
   | { readonly type: 'connection-replaced'; readonly cause: LockStoreError }
   /** The store may drop leases: it is set to evict keys when its memory is full. */

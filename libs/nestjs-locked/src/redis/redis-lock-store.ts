@@ -168,6 +168,8 @@ export class RedisLockStore implements LockStore {
           inboxBack: (part) => whenOpen(() => listener.inboxBack?.(part)),
           inboxLost: (cause, part) => whenOpen(() => listener.inboxLost(part, cause)),
           inboxFails: (cause, part) => whenOpen(() => listener.inboxFails?.(cause, part)),
+          rightsLost: (cause, part) => whenOpen(() => listener.rightsLost?.(cause, part)),
+          rightsBack: (part) => whenOpen(() => listener.rightsBack?.(part)),
           replaced: (cause) => whenOpen(() => listener.connectionReplaced?.(cause)),
           lost: (cause, part) => whenOpen(() => listener.storeLost(cause, part)),
           back: (part) => whenOpen(() => listener.storeBack(part)),

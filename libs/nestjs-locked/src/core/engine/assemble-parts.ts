@@ -5,7 +5,7 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
-import { STORE_SILENT } from '../store/outage.js';
+import { STORE_REFUSES, STORE_SILENT } from '../store/outage.js';
 import { Outages } from '../store/outages.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
@@ -47,6 +47,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     watchdog,
     outages,
     silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
+    refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),
     report,
     cleanUp: new CleanUp(store, clock, scheduler, outages),
     tokens: new TokenRegistry(store.processId),

@@ -56,6 +56,17 @@ export class EngineInbox implements StoreListener {
     inNeutralContext(() => this.#parts.silences.ends(part));
   }
 
+  rightsLost(cause: LockStoreError, part?: string): void {
+    inNeutralContext(() => {
+      this.#parts.refusals.begins(cause, part);
+      this.#parts.refusals.tell(part);
+    });
+  }
+
+  rightsBack(part?: string): void {
+    inNeutralContext(() => this.#parts.refusals.ends(part));
+  }
+
   storeLost(cause: LockStoreError, part?: string): void {
     inNeutralContext(() => this.#parts.outages.begins(cause, part));
   }

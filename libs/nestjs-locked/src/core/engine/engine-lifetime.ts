@@ -109,7 +109,7 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, outages, silences, store, scheduler } = this.#parts;
+    const { clock, cleanUp, outages, silences, refusals, store, scheduler } = this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
@@ -122,6 +122,7 @@ export class EngineLifetime {
     await store.close(leftMs());
     outages.close();
     silences.close();
+    refusals.close();
     scheduler.close();
   }
 }

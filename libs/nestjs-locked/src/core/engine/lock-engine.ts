@@ -216,12 +216,13 @@ export class LockEngine implements LockRunner {
    * @throws LockStoreError
    */
   async ping(): Promise<number> {
-    const { outages, silences, store, clock } = this.#calls.parts;
+    const { outages, silences, refusals, store, clock } = this.#calls.parts;
     outages.assertNone();
     await this.#opened();
     const askedAt = clock.now();
     await store.directory.ping();
     silences.assertNoneTold();
+    refusals.assertNoneTold();
     return clock.now() - askedAt;
   }
 

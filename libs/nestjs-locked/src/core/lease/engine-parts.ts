@@ -23,6 +23,8 @@ export interface EngineParts {
   readonly outages: Outages;
   /** Parts of the store from which no message arrives, although they can be reached. */
   readonly silences: Outages;
+  /** Parts of the store that refuse something that we need. */
+  readonly refusals: Outages;
   readonly report: ReportLockEvent;
   /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;

@@ -198,6 +198,10 @@ export interface StoreListener {
   inboxFails?(cause: LockStoreError, part?: string): void;
   /** Messages arrive again, or none are expected from there any more. @default `reconnected` means it */
   inboxBack?(part?: string): void;
+  /** The store refuses something that we need, and did not when it was opened. */
+  rightsLost?(cause: LockStoreError, part?: string): void;
+  /** It refuses nothing any more, or nothing is needed from there. */
+  rightsBack?(part?: string): void;
   /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
   connectionReplaced?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */

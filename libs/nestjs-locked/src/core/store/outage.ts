@@ -32,6 +32,14 @@ export const STORE_SILENT: OutageKind = {
   back: (awayMs) => ({ type: 'inbox-back', awayMs }),
 };
 
+/** It can be reached, but refuses us something that we need. */
+export const STORE_REFUSES: OutageKind = {
+  statement: 'The lock store has refused what the locks need',
+  reportsItself: false,
+  lost: (cause) => ({ type: 'rights-lost', cause }),
+  back: (awayMs) => ({ type: 'rights-back', awayMs }),
+};
+
 /**
  * A time during which a part of the store cannot be reached, as far as is known. It is reported once when it begins,
  * again if the reason is another one, and once when it ends.

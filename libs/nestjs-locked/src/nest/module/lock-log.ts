@@ -72,6 +72,16 @@ export class LockLog {
       case 'inbox-back':
         this.#logger.log(`Messages from Redis arrive again after ${Math.round(event.awayMs)} ms`);
         return;
+      case 'rights-lost':
+        this.#logger.error(
+          `Redis refuses what the locks need: ${event.cause.message}. Until then, locks change hands slowly, or cannot be taken`,
+        );
+        return;
+      case 'rights-back':
+        this.#logger.log(
+          `Redis allows again what the locks need, after ${Math.round(event.awayMs)} ms`,
+        );
+        return;
       case 'connection-replaced':
         return this.#replaced(event.cause.message);
       case 'eviction':

@@ -226,6 +226,7 @@ export class ClusterNodes {
     node.close(`${node.address} is not a master of the cluster any more`);
     this.#outages.ends(node.address);
     this.#listener.inboxBack(node.address);
+    this.#listener.rightsBack(node.address);
   }
 
   /**

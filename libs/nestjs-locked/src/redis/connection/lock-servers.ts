@@ -22,6 +22,10 @@ export interface LockServersListener {
   inboxLost(cause: LockStoreError, part: string): void;
   /** It could not be restored at once, although commands are answered. */
   inboxFails(cause: LockStoreError, part: string): void;
+  /** The server refuses us something that we need, and did not at the start. */
+  rightsLost(cause: LockStoreError, part: string): void;
+  /** It refuses nothing any more, or nothing is needed from there. */
+  rightsBack(part: string): void;
   /** A connection was idle and dead, and is made anew. Nothing is lost unless that is told as well. */
   replaced(cause: LockStoreError, part: string): void;
   /** Commands are not answered any more. */

@@ -1,9 +1,10 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
-import { unreachable } from '../../core/runtime/unreachable.js';
+import { lacksRights } from '../scripts/reply-error.js';
 import { CommandConnection } from './command-connection.js';
+import { ConnectionProof } from './connection-proof.js';
 import { describedServer } from './described-server.js';
 import { parseInboxMessage } from './inbox-message.js';
-import { InboxProof, type InboxProofOutcome } from './inbox-proof.js';
+import { InboxProof } from './inbox-proof.js';
 import type { CommandRunner, LockServers, LockServersListener } from './lock-servers.js';
 import { neededRights } from './needed-rights.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
@@ -18,9 +19,6 @@ import type { ServerInfo } from './server-info.js';
 
 const CHECK_REPLICAS =
   'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
-
-/** When Redis could not say whether messages arrive, it is asked again after this time. */
-const PROOF_RETRY_MS = 1_000;
 
 /** An inbox that is restored within this time was not worth telling; longer, it is looked at as often. */
 const SILENCE_MS = 500;
@@ -38,12 +36,12 @@ export class RedisConnections implements LockServers {
   readonly #options: RedisConnectionsOptions;
   readonly #node: ClusterNodeTerms | undefined;
   readonly #part: string;
-  readonly #proof: InboxProof;
+  readonly #messages: InboxProof;
+  readonly #proof: ConnectionProof;
   #handshake: RedisHandshake | undefined;
   #inbox: RedisInbox | undefined;
   #listener: LockServersListener | undefined;
   #server: ServerInfo | undefined;
-  #cancelProof: () => void = () => {};
   #cancelSilence: () => void = () => {};
   #replicaProof: ReplicaProof | undefined;
 
@@ -68,7 +66,7 @@ export class RedisConnections implements LockServers {
     this.#node = node;
     this.#part = node?.address ?? '';
     this.commands = commands;
-    this.#proof = new InboxProof({
+    this.#messages = new InboxProof({
       commands,
       clock,
       keys,
@@ -77,6 +75,27 @@ export class RedisConnections implements LockServers {
       probedKey,
       timeLimitMs,
     });
+    this.#proof = new ConnectionProof(
+      {
+        clock,
+        commands,
+        inbox: () => this.#inbox,
+        proof: this.#messages,
+        server: describedServer(client),
+        rights: () => this.#rights,
+      },
+      {
+        proved: () => this.#handshake?.proved(),
+        failed: (error) => this.#handshake?.failed(error),
+        rightsLost: (cause) => this.#listener?.rightsLost(cause, this.#part),
+        rightsBack: () => this.#listener?.rightsBack(this.#part),
+      },
+    );
+  }
+
+  get #rights(): string {
+    const { keys, replicas } = this.#options;
+    return neededRights(this.#client, keys, { inCluster: this.#node !== undefined, replicas });
   }
 
   partOf(): string {
@@ -107,14 +126,13 @@ export class RedisConnections implements LockServers {
     listener: LockServersListener,
     limitMs: number,
   ): Promise<ReadonlyMap<string, ServerInfo>> {
-    const { clock, keys, replicas } = this.#options;
-    const inCluster = this.#node !== undefined;
+    const { clock, replicas } = this.#options;
     const handshake = new RedisHandshake({
       clock,
       server: describedServer(this.#client),
-      rights: () => neededRights(this.#client, keys, { inCluster, replicas }),
+      rights: () => this.#rights,
       usesTls: Boolean(this.#client.options.tls),
-      inCluster,
+      inCluster: this.#node !== undefined,
       limitMs,
     });
     this.#handshake = handshake;
@@ -135,10 +153,10 @@ export class RedisConnections implements LockServers {
   close(reason?: string): void {
     this.#handshake?.closed();
     this.#listener = undefined;
-    this.#cancelProof();
+    this.#proof.close();
     this.#cancelSilence();
     this.#replicaProof?.close();
-    this.#proof.close();
+    this.#messages.close();
     this.commands.close(reason);
     this.#inbox?.close();
     this.#inbox = undefined;
@@ -180,7 +198,7 @@ export class RedisConnections implements LockServers {
       admitted: (server) => {
         this.#server = server;
         handshake.connected(server);
-        if (this.#inbox !== undefined) this.#prove(this.#inbox);
+        if (this.#inbox !== undefined) this.#proof.prove(this.#inbox);
         this.#listener?.connected(server, this.#part);
       },
       failed: (error) => handshake.failed(error),
@@ -200,7 +218,7 @@ export class RedisConnections implements LockServers {
       {
         subscribed: () => {
           handshake.subscribed();
-          this.#prove(this.commands);
+          this.#proof.prove(this.commands);
           this.#listener?.inboxBack(this.#part);
           this.#listener?.subscribed(this.#part);
         },
@@ -212,7 +230,7 @@ export class RedisConnections implements LockServers {
         failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
-          if (message?.kind === 'probe') this.#proof.arrived(message.id);
+          if (message?.kind === 'probe') this.#messages.arrived(message.id);
           else if (message !== undefined) listener.message(message);
         },
       },
@@ -225,10 +243,11 @@ export class RedisConnections implements LockServers {
     this.#cancelSilence = this.#options.clock.after(SILENCE_MS, () => {
       if (this.#inbox === undefined || this.#inbox.ready) return;
       if (!this.commands.isReady) return this.#watchSilence();
-      void this.commands.run(PING, ({ kind }) => {
+      void this.commands.run(PING, (outcome) => {
         const inbox = this.#inbox;
         if (inbox === undefined || inbox.ready) return;
-        if (kind === 'answered') this.#listener?.inboxFails(inbox.loss, this.#part);
+        const isAnswered = outcome.kind === 'answered' || lacksRights(outcome.cause.cause);
+        if (isAnswered) this.#listener?.inboxFails(inbox.loss, this.#part);
         this.#watchSilence();
       });
     });
@@ -260,40 +279,6 @@ export class RedisConnections implements LockServers {
     if (inbox?.ready !== true || inbox.connections !== inboxBefore || channel === undefined) return;
     const isElsewhere = answers.channel !== undefined && answers.channel !== channel;
     if (isElsewhere || answers.listeners === 0) inbox.reconnect();
-  }
-
-  /** @param older the connection that is replaced if it leads to another server than the new one */
-  #prove(older: CommandConnection | RedisInbox): void {
-    const { commands } = this;
-    const inbox = this.#inbox;
-    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // the proof is made once both are there
-    const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
-    const decide = (outcome: InboxProofOutcome): void => {
-      if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
-      switch (outcome.kind) {
-        case 'arrived':
-          commands.proved();
-          inbox.proved();
-          return this.#handshake?.proved();
-        case 'missing': {
-          const divided = new Error(
-            'what is published on one connection does not arrive on another one',
-          );
-          this.#handshake?.failed(divided);
-          return older.reconnect(divided);
-        }
-        case 'failed':
-          this.#handshake?.failed(outcome.cause.cause ?? outcome.cause);
-          return this.#proveLater(older);
-        default:
-          return unreachable(outcome);
-      }
-    };
-    void this.#proof.run().then(decide);
-  }
-
-  #proveLater(older: CommandConnection | RedisInbox): void {
-    this.#cancelProof();
-    this.#cancelProof = this.#options.clock.after(PROOF_RETRY_MS, () => this.#prove(older));
+    else this.#proof.beat(answers.refusesCount);
   }
 }

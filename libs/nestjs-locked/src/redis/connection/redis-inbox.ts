@@ -1,5 +1,6 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import type { Clock } from '../../core/time/clock.js';
+import { lacksRights } from '../scripts/reply-error.js';
 import { Heartbeat } from './heartbeat.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
@@ -152,6 +153,7 @@ export class RedisInbox {
       if (isCurrent()) this.#heartbeat.heard();
     } catch (error) {
       if (!isCurrent()) return;
+      if (lacksRights(error)) return this.#heartbeat.heard(); // that is a sign of life as well
       this.#failed(error);
       this.reconnect();
     }

@@ -1,4 +1,4 @@
-import { isReplyError, refusesUser } from '../scripts/reply-error.js';
+import { isReplyError, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import type { RedisConnection } from './redis-client.js';
 import { readRunId } from './server-info.js';
 
@@ -9,6 +9,8 @@ export interface ServerAnswers {
   readonly channel: string | undefined;
   /** How many connections listen to the channel that our inbox has. */
   readonly listeners: number | undefined;
+  /** It does not let us ask that. */
+  readonly refusesCount: boolean;
   /** It does not know our user, who could log in before. */
   readonly refusesUser: boolean;
 }
@@ -33,6 +35,7 @@ export async function askServer(
     runId: typeof info === 'string' ? readRunId(info) : undefined,
     channel: typeof channel === 'string' ? channel : undefined,
     listeners: listenersIn(counted),
+    refusesCount: lacksRights(counted),
     refusesUser: [info, channel, counted].some((answer) => refusesUser(answer)),
   };
 }

@@ -1,0 +1,131 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import { unreachable } from '../../core/runtime/unreachable.js';
+import type { Clock } from '../../core/time/clock.js';
+import { lacksRights } from '../scripts/reply-error.js';
+import type { CommandConnection } from './command-connection.js';
+import type { InboxProof, InboxProofOutcome } from './inbox-proof.js';
+import { reasonOf } from './reason-of.js';
+import type { RedisInbox } from './redis-inbox.js';
+
+/** When Redis could not say whether messages arrive, or has refused something, it is asked again after this time. */
+const RETRY_MS = 1_000;
+
+/**
+ * The proof is repeated with every sixth beat of the heart, which is every 30 seconds at most. It costs the server as
+ * much as a few locks.
+ */
+const BEATS = 6;
+
+export interface ConnectionProofOptions {
+  readonly clock: Clock;
+  readonly commands: CommandConnection;
+  readonly inbox: () => RedisInbox | undefined;
+  readonly proof: InboxProof;
+  /** For messages. */
+  readonly server: string;
+  /** What the Redis user needs, in the words of ACL SETUSER. */
+  readonly rights: () => string;
+}
+
+export interface ConnectionProofListener {
+  proved(): void;
+  /** The proof has failed. It is tried again. */
+  failed(error: unknown): void;
+  /** The server refuses something that the scripts need. Told again with each refusal. */
+  rightsLost(cause: LockStoreError): void;
+  /** It refuses nothing any more. Told once. */
+  rightsBack(): void;
+}
+
+/**
+ * Proves that the connection for commands and the inbox lead to the same server, and that our user may do there what
+ * the scripts do. That is proved whenever one of the two is new, and again from time to time: rights may be taken away
+ * while both connections live, and a script that may not publish, or not ask who listens, has no other way to tell.
+ */
+export class ConnectionProof {
+  readonly #options: ConnectionProofOptions;
+  readonly #listener: ConnectionProofListener;
+  #beats = 0;
+  #lacksRights = false;
+  #cancelRetry: () => void = () => {};
+
+  constructor(options: ConnectionProofOptions, listener: ConnectionProofListener) {
+    this.#options = options;
+    this.#listener = listener;
+  }
+
+  /** @param older the connection that is replaced if it leads to another server than the new one */
+  prove(older: CommandConnection | RedisInbox): void {
+    this.#run(older, true);
+  }
+
+  /**
+   * Both connections were checked. This is done regularly.
+   * @param isRefused the server has refused something, so the proof is due
+   */
+  beat(isRefused: boolean): void {
+    const inbox = this.#options.inbox();
+    if (inbox === undefined || this.#lacksRights) return; // it is repeated more often than this
+    if (++this.#beats < BEATS && !isRefused) return;
+    this.#beats = 0;
+    this.#run(inbox, false);
+  }
+
+  close(): void {
+    this.#cancelRetry();
+    this.#lacksRights = false;
+  }
+
+  /** @param mustSucceed one of the connections is new, and nothing has been proved of it yet */
+  #run(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {
+    const { commands, proof } = this.#options;
+    const inbox = this.#options.inbox();
+    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // the proof is made once both are there
+    const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
+    const decide = (outcome: InboxProofOutcome): void => {
+      if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
+      switch (outcome.kind) {
+        case 'arrived':
+          commands.proved();
+          inbox.proved();
+          this.#hasRights();
+          return this.#listener.proved();
+        case 'missing': {
+          const divided = new Error(
+            'what is published on one connection does not arrive on another one',
+          );
+          this.#listener.failed(divided);
+          return older.reconnect(divided);
+        }
+        case 'failed': {
+          const cause = outcome.cause.cause ?? outcome.cause;
+          this.#listener.failed(cause);
+          if (lacksRights(cause)) this.#hasNoRights(cause);
+          if (mustSucceed || this.#lacksRights) this.#runLater(older, mustSucceed);
+          return;
+        }
+        default:
+          return unreachable(outcome);
+      }
+    };
+    void proof.run().then(decide);
+  }
+
+  #runLater(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {
+    this.#cancelRetry();
+    this.#cancelRetry = this.#options.clock.after(RETRY_MS, () => this.#run(older, mustSucceed));
+  }
+
+  #hasNoRights(cause: unknown): void {
+    this.#lacksRights = true;
+    const { server, rights } = this.#options;
+    const reason = `${reasonOf(cause)} (at ${server}); give the Redis user these keys, channels and commands: ACL SETUSER <user> ${rights()}`;
+    this.#listener.rightsLost(new LockStoreError(reason, undefined, { cause }));
+  }
+
+  #hasRights(): void {
+    if (!this.#lacksRights) return;
+    this.#lacksRights = false;
+    this.#listener.rightsBack();
+  }
+}

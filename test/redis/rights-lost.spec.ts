@@ -1,0 +1,222 @@
+/** Rights that are taken from the Redis user while its process works: who gets the key, and who is told. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { LockStoreError } from 'nestjs-locked';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../support/eventually.js';
+import { type OpenedLocks, openLocksOn } from '../support/open-locks.js';
+import { useRedisServer } from '../support/own-redis.js';
+import { race } from '../support/race.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** Connections are checked three times in a lease, and the proof is repeated with every sixth check. */
+const LEASE_MS = 900;
+const PROOF_MS = 2 * LEASE_MS;
+
+const server = useRedisServer();
+const all = ['reset', 'on', '>secret', '~*', '&*', '+@all'];
+let users = 0;
+let user: string;
+
+const setUser = (...rules: string[]): Promise<unknown> =>
+  server.admin.call('ACL', 'SETUSER', user, ...rules);
+
+beforeEach(async () => {
+  user = `user-${++users}`;
+  await setUser(...all);
+});
+
+/** A lock service of the user whose rights are taken away. */
+const openImpaired = (leaseMs = LEASE_MS, username = user): Promise<OpenedLocks> =>
+  openLocksOn({ port: server.port, username, password: 'secret' }, { leaseMs });
+
+/** A lock service that keeps its rights. */
+const openHealthy = (leaseMs = LEASE_MS): Promise<OpenedLocks> =>
+  openLocksOn({ port: server.port }, { leaseMs });
+
+/** What was told of rights, of messages and of the store, in order. */
+const told = ({ events }: OpenedLocks): string[] =>
+  events.map(({ type }) => type).filter((type) => /^(rights|inbox|store)-/.test(type));
+
+describe('a process whose user may not ask any more who listens', () => {
+  it('takes nothing from the others: each has its share, and nobody waits for long', async () => {
+    const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];
+    await setUser('-pubsub');
+    const [own, other] = await race([impaired, healthy], { forMs: 5_000 });
+    const total = own!.holds + other!.holds;
+    expect(total).toBeGreaterThan(50);
+    for (const { holds, longestMs, errors } of [own!, other!]) {
+      expect(errors).toEqual([]);
+      expect(holds).toBeGreaterThan(total / 6);
+      expect(longestMs).toBeLessThan(3_000);
+    }
+  }, 60_000);
+
+  it('keeps the order although all of its kind have lost the right', async () => {
+    const [one, other] = [await openImpaired(), await openImpaired()];
+    await setUser('-pubsub');
+    for (const { holds, longestMs, errors } of await race([one, other], { forMs: 3_000 })) {
+      expect(errors).toEqual([]);
+      expect(holds).toBeGreaterThan(20);
+      expect(longestMs).toBeLessThan(2_000);
+    }
+  }, 60_000);
+});
+
+describe('a process whose user may not read the queue any more', () => {
+  it('does not give its lease to itself: others get the key when they look', async () => {
+    const [impaired, healthy] = [await openImpaired(), await openHealthy()];
+    await setUser('-zrange');
+    const [own, other] = await race([impaired, healthy], { forMs: 4_000 });
+    expect(other!.holds).toBeGreaterThan(own!.holds / 6);
+    expect(other!.longestMs).toBeLessThan(3_000);
+    expect(other!.errors).toEqual([]);
+    for (const error of own!.errors) expect(error).toBeInstanceOf(LockStoreError);
+  }, 60_000);
+});
+
+/** What is taken, and what gives it back. */
+const losses: readonly { name: string; take: string[]; reason: RegExp; refuses?: true }[] = [
+  { name: 'to ask who listens', take: ['-pubsub'], reason: /pubsub/ },
+  { name: 'to publish', take: ['-publish'], reason: /publish/ },
+  { name: 'to run scripts', take: ['-evalsha', '-eval'], reason: /eval/, refuses: true },
+  { name: 'to read queues', take: ['-zrange'], reason: /zrange/ },
+  { name: 'to write keys', take: ['-set'], reason: /set/ },
+  { name: 'to the keys', take: ['resetkeys', '~other:*'], reason: /key/, refuses: true },
+  { name: 'to everything', take: ['-@all'], reason: /permission/, refuses: true },
+];
+
+describe.each(losses)('a user who loses the right $name', ({ take, reason, refuses }) => {
+  it('is told once, ping() fails meanwhile, and both end when the right is back', async () => {
+    const [impaired, healthy] = [await openImpaired(), await openHealthy()];
+    await expect(impaired.engine.ping()).resolves.toBeGreaterThan(0);
+    const takenAt = performance.now();
+    await setUser(...take);
+
+    await eventually(() => expect(told(impaired)).toEqual(['rights-lost']));
+    expect(performance.now() - takenAt).toBeLessThan(PROOF_MS + 3_000); // on a busy machine
+    const [lost] = impaired.events.filter(({ type }) => type === 'rights-lost');
+    expect(lost).toMatchObject({ cause: { message: expect.stringMatching(reason) } });
+    expect(lost).toMatchObject({
+      cause: { message: expect.stringContaining('ACL SETUSER <user> ~lock:* &lock:inbox:* ') },
+    });
+    await expect(impaired.engine.ping()).rejects.toBeInstanceOf(LockStoreError);
+    const [own, other] = await race([impaired, healthy], { forMs: 1_500, waitMs: 2_000 });
+    expect(other!.errors).toEqual([]);
+    expect(other!.longestMs).toBeLessThan(2_000);
+    expect(other!.holds).toBeGreaterThan(0);
+    if (refuses) expect(own).toMatchObject({ holds: 0 });
+    for (const error of own!.errors) expect(error).toBeInstanceOf(LockStoreError);
+    await sleep(PROOF_MS);
+    expect(told(impaired)).toEqual(['rights-lost']);
+
+    await setUser(...all);
+    await eventually(() => expect(told(impaired)).toEqual(['rights-lost', 'rights-back']));
+    await expect(impaired.engine.ping()).resolves.toBeGreaterThan(0);
+    for (const { holds, errors } of await race([impaired, healthy], { forMs: 500 })) {
+      expect(errors).toEqual([]);
+      expect(holds).toBeGreaterThan(0);
+    }
+    expect(told(healthy)).toEqual([]);
+  }, 60_000);
+});
+
+describe('a user who loses a right', () => {
+  it('is told with the next check if it is the right to ask who listens', async () => {
+    const impaired = await openImpaired(30_000); // the proof itself is repeated every 30 seconds
+    await setUser('-pubsub');
+    await eventually(() => expect(told(impaired)).toEqual(['rights-lost']), 12_000);
+  }, 60_000);
+
+  it('is told of the right to send scripts whole when Redis has forgotten them', async () => {
+    const impaired = await openImpaired();
+    await setUser('-eval');
+    await sleep(PROOF_MS);
+    expect(told(impaired)).toEqual([]);
+    await server.admin.script('FLUSH');
+    await eventually(() => expect(told(impaired)).toEqual(['rights-lost']));
+    await setUser('+eval');
+    await eventually(() => expect(told(impaired)).toEqual(['rights-lost', 'rights-back']));
+  }, 60_000);
+});
+
+describe('a user who may not use the channels any more', () => {
+  it('is told, although Redis closes the subscription and refuses a new one', async () => {
+    const [impaired, healthy] = [await openImpaired(), await openHealthy()];
+    await setUser('resetchannels');
+    await eventually(() => expect(told(impaired)).toContain('inbox-lost'));
+    await expect(impaired.engine.ping()).rejects.toBeInstanceOf(LockStoreError);
+    const [own, other] = await race([impaired, healthy], { forMs: 2_000 });
+    expect([own!.errors, other!.errors]).toEqual([[], []]);
+    expect(other!.holds).toBeGreaterThan(0);
+    expect(other!.longestMs).toBeLessThan(2_000);
+
+    await setUser('allchannels');
+    await eventually(() => expect(told(impaired).at(-1)).toMatch(/-back$/));
+    await eventually(() => impaired.engine.ping());
+  }, 60_000);
+
+  it('is told when the connections are new, too', async () => {
+    const impaired = await openImpaired(30_000); // the next check is five seconds away
+    await setUser('-publish');
+    await server.admin.call('CLIENT', 'KILL', 'USER', user);
+    await eventually(() => expect(told(impaired)).toContain('rights-lost'), 3_000);
+    await setUser('+publish');
+    await eventually(() => expect(told(impaired).at(-1)).toBe('rights-back'), 3_000);
+  }, 60_000);
+});
+
+describe('a user who is deleted', () => {
+  it('is told, harms nobody, and its process goes on when the user is back', async () => {
+    const [impaired, healthy] = [await openImpaired(), await openHealthy()];
+    const key = uniqueKey();
+    await impaired.engine.acquire(key);
+    await server.admin.call('ACL', 'DELUSER', user);
+    await eventually(() => expect(told(impaired)).toContain('store-lost'));
+    await expect(impaired.engine.ping()).rejects.toBeInstanceOf(LockStoreError);
+    const lock = await healthy.engine.acquire(key, { waitMs: 5 * LEASE_MS });
+    await lock.release();
+    expect(told(healthy)).toEqual([]);
+
+    await setUser(...all);
+    await eventually(() => expect(told(impaired)).toContain('store-back'));
+    await eventually(() => impaired.engine.ping());
+    await (await impaired.engine.acquire(key)).release();
+  }, 60_000);
+});
+
+describe('rights that the library can do without', () => {
+  it('INFO and SCRIPT LOAD: refused from the start or later, nothing is told', async () => {
+    await setUser('-info', '-script|load');
+    const never = await openLocksOn(
+      { port: server.port, username: user, password: 'secret', enableReadyCheck: false },
+      { leaseMs: LEASE_MS },
+    );
+    await setUser('+info', '+script|load');
+    const later = await openImpaired();
+    await setUser('-info', '-script|load');
+    await server.admin.script('FLUSH');
+    await sleep(3 * PROOF_MS);
+    for (const it of [never, later]) {
+      await expect(it.engine.ping()).resolves.toBeGreaterThan(0);
+      await (await it.engine.acquire(uniqueKey())).release();
+      expect(it.events).toEqual([]);
+    }
+  }, 60_000);
+
+  it('PING: the inbox stays as it is, and is missed when it is lost', async () => {
+    const impaired = await openImpaired();
+    const inboxes = async (): Promise<string[]> =>
+      String(await server.admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).match(
+        /id=\d+(?=.*lock:)/g,
+      ) ?? [];
+    const before = await inboxes();
+    expect(before.length).toBeGreaterThan(0);
+    await setUser('-ping');
+    await sleep(PROOF_MS);
+    expect(await inboxes()).toEqual(before);
+    expect(impaired.store.listensFor('')).toBe(true);
+    await setUser('-subscribe');
+    await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub', 'USER', user);
+    await eventually(() => expect(told(impaired)).toContain('inbox-lost')); // found without PING
+  }, 60_000);
+});
