@@ -1,4 +1,4 @@
-import { LockStoreError } from 'nestjs-locked';
+import { LockConfigError, LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
@@ -16,6 +16,9 @@ import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js
 
 /** After its clocks were set or stood still, a process asks Redis which leases it still has. */
 const DOUBT_MS = 3_000;
+
+/** So few that they are asked for, and answered, well within the shortest lease. */
+const SWEPT_AT_ONCE = 200;
 
 /** What is still open this long after everything was closed keeps the process alive, and is named. */
 const STILL_OPEN_MS = 2_500;
@@ -123,7 +126,7 @@ class Worker {
     try {
       return await LockApplication.start(this.#task, generation, this.#recorder, this.#clients);
     } catch (error) {
-      if (error instanceof LockStoreError) process.exit(NOT_STARTED);
+      if (isOfRedis(error)) process.exit(NOT_STARTED);
       throw error;
     }
   }
@@ -134,7 +137,10 @@ class Worker {
     if (service === undefined) return;
     const { locks, terms } = service;
     const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
-    await Promise.all(EVERY_KEY.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
+    for (let n = 0; n < EVERY_KEY.length; n += SWEPT_AT_ONCE) {
+      const some = EVERY_KEY.slice(n, n + SWEPT_AT_ONCE);
+      await Promise.all(some.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
+    }
   }
 
   #addCaller(application: LockApplication, { locks, terms }: OpenService): void {
@@ -215,6 +221,12 @@ class Worker {
       if (name !== 'ExperimentalWarning') this.#recorder.wrong(`warning ${name}: ${message}`);
     });
   }
+}
+
+/** A fault may also have taken rights away for a moment. */
+function isOfRedis(error: unknown): boolean {
+  if (error instanceof LockConfigError) return error.cause instanceof LockStoreError;
+  return error instanceof LockStoreError;
 }
 
 function report(message: Report): void {
