@@ -11,6 +11,7 @@ import type { SeededRandom } from '../seeded-random.js';
 import type { BrokenRule } from './broken-rule.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
 import type { SaleEntry } from './sales-history.js';
+import type { SalesTask } from './sales-task.js';
 import type { InTransaction, Runs, Transactions } from './transactions.js';
 
 /** Refusals that blame a lock although none was asked for. */
@@ -35,6 +36,7 @@ export interface Shop {
   readonly broken: readonly BrokenRule[];
   readonly note: (entry: SaleEntry) => void;
   readonly fence: boolean;
+  readonly opens: SalesTask['opens'];
 }
 
 /** One call of the application: sells a piece of each of its products in one transaction. */
@@ -44,6 +46,8 @@ export class SaleCall {
   readonly #plan: SalePlan;
   #run = 0;
   #hasReturned = false;
+  /** Whether its body has swallowed the error that begins it again, so that this run is not committed. */
+  #beginsAgain = false;
   #commitTurns = 0;
   #ticking: NodeJS.Timeout | undefined;
 
@@ -58,13 +62,16 @@ export class SaleCall {
     return this.#run;
   }
 
-  /** Whether its body came to its end, so that it was to be committed. */
+  /** Whether the body of its last run came to its end, so that it was to be committed. */
   get wasToCommit(): boolean {
     return this.#hasReturned;
   }
 
   async make(): Promise<void> {
     const { style } = this.#plan;
+    if (style === 'unlocked' && this.#isBroken('audits')) {
+      return this.#shop.plain.withLock(this.#call, () => this.#transaction());
+    }
     if (style !== 'outside' && style !== 'fixed') return this.#transaction();
     const { plain, billing, random } = this.#shop;
     // From the outside to the inside, in the order of restarts: by the prefixes of the keys, and no prefix comes first.
@@ -99,8 +106,10 @@ export class SaleCall {
     const body = async (tx: InTransaction): Promise<void> => {
       inBody = AsyncLocalStorage.snapshot();
       this.#hasReturned = false;
+      this.#beginsAgain = false;
       const run = ++this.#run;
       await this.#body(tx, run);
+      if (this.#beginsAgain) return;
       this.#hasReturned = true;
       this.#watchCommit();
     };
@@ -109,18 +118,19 @@ export class SaleCall {
         if (losesLock === 'before the COMMIT') await this.#loseLock(true);
       },
       afterCommit: async () => {
+        this.#endCommit();
         if (losesLock === 'after the COMMIT') await this.#loseLock(false);
       },
     };
     try {
       await transactions.run(application, isolation, body, hooks);
     } catch (error) {
+      this.#endCommit();
       // Code of the transaction that goes on when it has failed, as a listener does.
       if (this.#plan.audits === 'after a failure') await inBody(() => this.#audit(this.#run));
       throw error;
-    } finally {
-      this.#endCommit();
     }
+    this.#endCommit();
   }
 
   /** Somebody takes one of its locks away, and its process is told. */
@@ -136,9 +146,9 @@ export class SaleCall {
     if (wasTaken && isBeforeCommit) note({ kind: 'robbed', call: this.#call, run: this.#run });
   }
 
-  /** Asks for no lock, so that no lock may refuse it. Only the fence may, inside of a transaction that it guards. */
+  /** Asks for no lock, so that no lock may refuse it, except what is known around a transaction that is locked. */
   async #audit(run: number): Promise<void> {
-    const { application, transactions, note, fence } = this.#shop;
+    const { application, transactions, note } = this.#shop;
     const call = this.#call;
     try {
       await transactions.alone(application, async (tx) => {
@@ -147,9 +157,20 @@ export class SaleCall {
       note({ kind: 'audited', call, run });
     } catch (error) {
       const code = error instanceof LockError ? error.code : '';
-      const isExcused = fence && this.#plan.audits === 'in the body';
-      if (REFUSALS.has(code) && !isExcused) note({ kind: 'unaudited', call, run, why: code });
+      if (REFUSALS.has(code) && !this.#mayRefuseAudit())
+        note({ kind: 'unaudited', call, run, why: code });
     }
+  }
+
+  /**
+   * Under a lock, the fence refuses a second transaction inside of the first. And where a transaction is found in the
+   * context, nothing tells what was meant to be a part of one that has failed from what stands alone, so that both are
+   * refused.
+   */
+  #mayRefuseAudit(): boolean {
+    const { fence, opens } = this.#shop;
+    if (this.#plan.style === 'unlocked') return false;
+    return this.#plan.audits === 'in the body' ? fence : opens === 'cls';
   }
 
   /** Counts turns of the event loop, so that a process that is stopped is not thought to have waited. */
@@ -162,6 +183,7 @@ export class SaleCall {
   #endCommit(): void {
     clearInterval(this.#ticking);
     const ms = this.#commitTurns * TURN_MS;
+    this.#commitTurns = 0;
     if (ms > SLOW_COMMIT_MS) this.#shop.note({ kind: 'committing', call: this.#call, ms });
   }
 
@@ -246,9 +268,14 @@ export class SaleCall {
     sell: (product: string) => Promise<void>,
   ): Promise<void> {
     const { products, notes, fails } = this.#plan;
+    let noteAsked: () => void = () => {};
+    // A branch that asks for its first lock when the transaction has failed already is code without locks.
+    const isAsked = new Promise<void>((resolve) => (noteAsked = resolve));
     const [first, ...others] = products.map((product) => async (): Promise<void> => {
       await this.#pause(5);
-      await this.#locking(product, () => sell(product));
+      const locked = this.#locking(product, () => sell(product));
+      noteAsked();
+      await locked;
     });
     const unlocked = async (): Promise<void> => {
       for (let n = 0; n < notes; n++) {
@@ -257,6 +284,7 @@ export class SaleCall {
       }
     };
     const failing = async (): Promise<void> => {
+      await isAsked;
       await this.#pause(15);
       if (fails) throw new MeantToFail();
     };
@@ -282,6 +310,7 @@ export class SaleCall {
     } catch (error) {
       const isRestart = (error as Error).name === 'TransactionRestart';
       if (!this.#plan.swallows || !isRestart) throw error;
+      this.#beginsAgain = true;
     }
   }
 

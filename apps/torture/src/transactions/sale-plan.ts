@@ -86,7 +86,7 @@ export function drawPlan(
     losesLock:
       does('lost-locks') && !isUnlocked && random.chance(0.08) ? random.pick(LOSSES) : undefined,
     audits:
-      does('audits') && random.chance(0.2)
+      does('audits') && random.chance(isUnlocked ? 0.6 : 0.2)
         ? random.pick(['in the body', 'after a failure'])
         : undefined,
     isSlow: isLimited && random.chance(0.08),

@@ -1,5 +1,6 @@
 import { fenceTableSql } from 'nestjs-locked/fence';
 import pg from 'pg';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Books } from './book-checker.js';
 import { PRODUCTS } from './sale-plan.js';
 import type { AuditRow, SaleRow } from './sales-history.js';
@@ -51,8 +52,21 @@ export class SalesDatabase {
     );
   }
 
-  /** How many transactions are open. When the workers are gone, none may be. */
-  async openTransactions(): Promise<number> {
+  /**
+   * How many transactions are left open. When the workers are gone, none may be.
+   *
+   * @param graceMs how long the database may need to notice that a client has gone, or to end its last statement
+   */
+  async openTransactions(graceMs: number): Promise<number> {
+    const until = performance.now() + graceMs;
+    for (;;) {
+      const open = await this.#openNow();
+      if (open === 0 || performance.now() > until) return open;
+      await sleep(100);
+    }
+  }
+
+  async #openNow(): Promise<number> {
     const { rows } = await this.#pool.query<{ n: number }>(
       `SELECT count(*)::int AS n FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,

@@ -1,5 +1,10 @@
 /** What a process did. `call` is unique across all processes; `run` counts the runs of its transaction from 1. */
-export type SaleEntry =
+export type SaleEntry = SaleEvent & {
+  /** When it was written down, in milliseconds since 1970. */
+  readonly at?: number;
+};
+
+type SaleEvent =
   /** A call begins. If it is acknowledged, it has sold these numbers of pieces of each product. */
   | {
       readonly kind: 'asked';
@@ -30,6 +35,8 @@ export type SaleEntry =
       readonly run: number;
       readonly why: string;
     }
+  /** A process did nothing for so long, because it was stopped or had no processor. `call` begins all of its calls. */
+  | { readonly kind: 'stood still'; readonly call: string; readonly ms: number }
   /** Its COMMIT was not answered for this long, not counting the time at which the process was stopped. */
   | { readonly kind: 'committing'; readonly call: string; readonly ms: number };
 

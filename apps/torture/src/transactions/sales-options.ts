@@ -26,7 +26,7 @@ export function readSalesOptions(args: string[]): SalesOptions {
       seconds: { type: 'string', default: '60' },
       processes: { type: 'string', default: '3' },
       callers: { type: 'string', default: '20' },
-      without: { type: 'string', default: '' },
+      without: { type: 'string' },
       break: { type: 'string', default: '' },
     },
   });
@@ -36,11 +36,11 @@ export function readSalesOptions(args: string[]): SalesOptions {
     seconds: wholeNumber('seconds', values.seconds, 2),
     processes: wholeNumber('processes', values.processes, 1),
     callers: wholeNumber('callers', values.callers, 1),
-    // One cause at a time.
+    // One cause at a time, unless the cause is to meet something in particular.
     without:
-      broken.length > 0
+      broken.length > 0 && values.without === undefined
         ? new Set(SALE_FEATURES)
-        : namesIn('without', values.without, SALE_FEATURES),
+        : namesIn('without', values.without ?? '', SALE_FEATURES),
     broken,
   };
 }

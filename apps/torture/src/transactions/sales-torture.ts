@@ -114,7 +114,7 @@ async function phase(
     workers.clear();
     const entries = readHistory(history);
     const verdict = checkBooks(entries, await database.books());
-    const open = await database.openTransactions();
+    const open = await database.openTransactions(DEAD_MS.server + 1_000);
     console.log(
       `seed ${seed}, ${name}, ${phaseMs} ms, ${started} processes, faults ${JSON.stringify(faults)}: ` +
         `${entries.filter(({ kind }) => kind === 'asked').length} calls, ${verdict.acknowledged} acknowledged, ` +

@@ -4,11 +4,15 @@ import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeededRandom } from '../seeded-random.js';
+import { watchHeartbeat } from '../worker/heartbeat.js';
 import { reasonOf, SaleCall, type Shop } from './sale-call.js';
 import { drawPlan, piecesOf } from './sale-plan.js';
 import type { SaleEntry } from './sales-history.js';
 import { LEASE_MS, type SalesTask } from './sales-task.js';
 import { openTransactions } from './transactions.js';
+
+/** What others may notice of a process that stands still. */
+const STILL_MS = 500;
 
 @Injectable()
 class Services {
@@ -26,7 +30,7 @@ async function main(task: SalesTask): Promise<void> {
   const random = new SeededRandom(task.seed);
   // Each entry is appended at once, so that what a killed process saw is not lost.
   const note = (entry: SaleEntry): void =>
-    appendFileSync(task.history, `${JSON.stringify(entry)}\n`);
+    appendFileSync(task.history, `${JSON.stringify({ at: Date.now(), ...entry })}\n`);
   const transactions = await openTransactions(task);
   const options = {
     connection: task.redisUrl,
@@ -50,8 +54,15 @@ async function main(task: SalesTask): Promise<void> {
 
   const application = await NestFactory.createApplicationContext(Root, { logger: false });
   const { plain, billing } = application.get(Services);
-  const { broken, fence } = task;
-  const shop: Shop = { application, transactions, plain, billing, random, broken, note, fence };
+  const { broken, fence, opens } = task;
+  const shop: Shop = {
+    ...{ application, transactions, plain, billing },
+    ...{ random, broken, note, fence, opens },
+  };
+  const stopHeartbeat = watchHeartbeat((since, at) => {
+    if (at - since >= STILL_MS)
+      note({ kind: 'stood still', call: `${task.name}/`, ms: at - since });
+  });
   let running = true;
   process.on('message', () => (running = false));
   process.send?.('ready');
@@ -79,6 +90,7 @@ async function main(task: SalesTask): Promise<void> {
   };
   await Promise.all(Array.from({ length: task.callers }, (_, i) => caller(`${task.name}/${i}`)));
   await sleep(100); // time for work that nobody has awaited
+  stopHeartbeat();
   await application.close();
   await transactions.close();
   process.disconnect();
