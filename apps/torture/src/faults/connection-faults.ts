@@ -20,8 +20,8 @@ export const CONNECTION_FAULTS = {
   ),
 } satisfies Record<string, Fault>;
 
-/** Leases can be renewed; only those who wait are not told. */
-const INBOX_ONLY = { keepsLeasesFromMs: 0 } as const;
+/** Leases can be renewed, and those who wait look for themselves, so that nobody may notice it. */
+const INBOX_ONLY = { disturbs: 'nothing' } as const;
 
 /** What happens to the connections on which processes hear of their turn, while commands go on as always. */
 export const INBOX_FAULTS = {
