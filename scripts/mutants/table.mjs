@@ -789,6 +789,14 @@ export const TABLE = [
     specs: ['test/redis/rights-lost.spec.ts'],
   },
   {
+    name: 'refused channel not taken for a missing right',
+    file: `${SOURCES}redis/scripts/reply-error.ts`,
+    from: "user executing the script can't|",
+    to: '',
+    breaks: 'a right that is taken away is told, whatever the words of the server',
+    specs: ['test/redis/scripts/no-right-to-publish.spec.ts'],
+  },
+  {
     name: 'refused PING taken for a dead inbox',
     file: `${SOURCES}redis/connection/redis-inbox.ts`,
     from: 'if (lacksRights(error)) return this.#heartbeat.heard();',

@@ -74,18 +74,22 @@ describe('a process whose user may not read the queue any more', () => {
   }, 60_000);
 });
 
-/** What is taken, and what gives it back. */
-const losses: readonly { name: string; take: string[]; reason: RegExp; refuses?: true }[] = [
-  { name: 'to ask who listens', take: ['-pubsub'], reason: /pubsub/ },
-  { name: 'to publish', take: ['-publish'], reason: /publish/ },
-  { name: 'to run scripts', take: ['-evalsha', '-eval'], reason: /eval/, refuses: true },
-  { name: 'to read queues', take: ['-zrange'], reason: /zrange/ },
-  { name: 'to write keys', take: ['-set'], reason: /set/ },
-  { name: 'to the keys', take: ['resetkeys', '~other:*'], reason: /key/, refuses: true },
-  { name: 'to everything', take: ['-@all'], reason: /permission/, refuses: true },
+/** Redis says why in words that differ with its version. The remedy is ours. */
+const TOLD =
+  /(permission|can't run).* \(at redis:.*; give the Redis user .*: ACL SETUSER <user> ~lock:\* &lock:inbox:\* .*\+pubsub/;
+
+/** What is taken; everything is given back. */
+const losses: readonly { name: string; take: string[]; refuses?: true }[] = [
+  { name: 'to ask who listens', take: ['-pubsub'] },
+  { name: 'to publish', take: ['-publish'] },
+  { name: 'to run scripts', take: ['-evalsha', '-eval'], refuses: true },
+  { name: 'to read queues', take: ['-zrange'] },
+  { name: 'to write keys', take: ['-set'] },
+  { name: 'to the keys', take: ['resetkeys', '~other:*'], refuses: true },
+  { name: 'to everything', take: ['-@all'], refuses: true },
 ];
 
-describe.each(losses)('a user who loses the right $name', ({ take, reason, refuses }) => {
+describe.each(losses)('a user who loses the right $name', ({ take, refuses }) => {
   it('is told once, ping() fails meanwhile, and both end when the right is back', async () => {
     const [impaired, healthy] = [await openImpaired(), await openHealthy()];
     await expect(impaired.engine.ping()).resolves.toBeGreaterThan(0);
@@ -95,10 +99,7 @@ describe.each(losses)('a user who loses the right $name', ({ take, reason, refus
     await eventually(() => expect(told(impaired)).toEqual(['rights-lost']));
     expect(performance.now() - takenAt).toBeLessThan(PROOF_MS + 3_000); // on a busy machine
     const [lost] = impaired.events.filter(({ type }) => type === 'rights-lost');
-    expect(lost).toMatchObject({ cause: { message: expect.stringMatching(reason) } });
-    expect(lost).toMatchObject({
-      cause: { message: expect.stringContaining('ACL SETUSER <user> ~lock:* &lock:inbox:* ') },
-    });
+    expect(lost).toMatchObject({ cause: { message: expect.stringMatching(TOLD) } });
     await expect(impaired.engine.ping()).rejects.toBeInstanceOf(LockStoreError);
     const [own, other] = await race([impaired, healthy], { forMs: 1_500, waitMs: 2_000 });
     expect(other!.errors).toEqual([]);

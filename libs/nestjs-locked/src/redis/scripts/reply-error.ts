@@ -43,9 +43,13 @@ export function publishesToSlot(error: unknown): boolean {
   return error instanceof Error && /do not hash to the same slot|non local key/.test(error.message);
 }
 
+/** Scripts say it in words of their own, and these differ with the version: of commands, of keys and of channels. */
 export function lacksRights(error: unknown): boolean {
   return (
-    error instanceof Error && /NOPERM|No permission|can't run this command/i.test(error.message)
+    error instanceof Error &&
+    /NOPERM|No permission|user executing the script can't|can't run this command/i.test(
+      error.message,
+    )
   );
 }
 
