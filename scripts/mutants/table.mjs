@@ -1458,6 +1458,14 @@ export const TABLE = [
     specs: ['test/transactions/commit-statement.spec.ts'],
   },
   {
+    name: 'transaction: a COMMIT that is answered with ROLLBACK counts as done',
+    file: `${SOURCES}transactions/scope/watched-commit.ts`,
+    from: "if (command === 'ROLLBACK')",
+    to: 'if (false)',
+    breaks: 'a transaction that was aborted is not committed without an error',
+    specs: ['test/transactions/commit-statement.spec.ts'],
+  },
+  {
     name: 'transaction: a hold that takes transactions after a commit in doubt',
     file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
     from: 'assertNoDoubt(holds);',

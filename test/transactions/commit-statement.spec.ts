@@ -1,7 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockLostError } from 'nestjs-locked';
+import { LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
+import pg from 'pg';
 import type { DataSource, EntityManager, EntitySubscriberInterface } from 'typeorm';
+import { afterTest } from '../support/after-test.js';
 import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
@@ -77,3 +80,59 @@ describe('a lock that is lost in a commit hook, on PostgreSQL', () =>
 describeWithMariaDb('a lock that is lost in a commit hook, on MariaDB', () =>
   lockLostInTheHook('mysql', useMariaDb),
 );
+
+describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  /** It is sent after the gate, and nobody awaits it: at the COMMIT the driver does not know what became of it. */
+  const fail = (client: { query(sql: string): Promise<unknown> }): void =>
+    void client.query('SELECT 1 / 0').catch(() => {});
+
+  it('is no success with TypeORM, whose commit hook has sent that', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url);
+    let hooks = 0;
+    const subscriber: EntitySubscriberInterface = {
+      beforeTransactionCommit({ queryRunner }) {
+        hooks++;
+        fail(queryRunner);
+      },
+    };
+    dataSource.subscribers.push(subscriber);
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect([hooks, await stock.quantity()]).toEqual([1, 100]);
+  });
+
+  it('is no success with node-postgres, whose COMMIT is answered with ROLLBACK', async () => {
+    const pool = new pg.Pool({ connectionString: postgres.url });
+    afterTest(() => pool.end());
+    const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
+    const { locks } = await startLocks(redis.url);
+    let answer: unknown;
+    const sale = locks.withLock(stock.key, () =>
+      run(async (wrap) => {
+        const client = await pool.connect();
+        try {
+          await client.query('BEGIN');
+          await wrap(client, (tx) => stock.takeOne({ query: rowsFrom(tx) }));
+          fail(client);
+          answer = await client.query('COMMIT').catch((error: unknown) => error);
+        } finally {
+          client.release();
+        }
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(answer).toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(100);
+  });
+});
+
+const rowsFrom =
+  (client: pg.PoolClient) =>
+  async (sql: string, params: unknown[]): Promise<unknown[]> =>
+    (await client.query<pg.QueryResultRow>(sql, params)).rows;

@@ -82,7 +82,7 @@ export class DelayedBegin {
       if (client.query === delaying) restore(client, own);
     };
     /** The library, or a hook, may swallow the error, so that every statement gets it, up to the ROLLBACK. */
-    const notBegun = (error: unknown): void => {
+    const notBegun = (error: Error): void => {
       if (this.#isOver) return goOn();
       hasFailed = true;
       begun ??= Promise.reject(error);
@@ -125,7 +125,7 @@ export class DelayedBegin {
     return true;
   }
 
-  #send(client: CarryingClient, args: unknown[], notBegun: (error: unknown) => void): unknown {
+  #send(client: CarryingClient, args: unknown[], notBegun: (error: Error) => void): unknown {
     const held = this.#held;
     if (held.length === 0 || this.#isOver) return client.query(...args);
     if (isRollback(args)) return answer(args); // nothing has begun
