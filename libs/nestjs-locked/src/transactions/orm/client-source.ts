@@ -75,28 +75,24 @@ export function showClientsOf(source: ClientSource): void {
   shown.add(source);
   const { connect, acquireConnection, getConnection } = source;
   if (acquireConnection !== undefined) {
-    source.acquireConnection = delayedOn(acquireConnection.bind(source));
+    source.acquireConnection = showing(acquireConnection.bind(source));
   } else if (getConnection !== undefined) {
-    source.getConnection = delayedOn(getConnection.bind(source));
+    source.getConnection = showing(getConnection.bind(source));
   } else if (connect !== undefined) {
+    const connectShowing = showing(() => connect.call(source) as Promise<unknown>);
     source.connect = (callback) => {
+      if (callback === undefined) return connectShowing();
       const opening = openedHere();
-      if (opening === undefined) return connect.call(source, callback);
-      if (callback === undefined) {
-        return (connect.call(source) as Promise<unknown>).then((client) => {
-          opening.on(client);
-          return client;
-        });
-      }
       return connect.call(source, (error, client, release) => {
-        opening.on(client);
+        opening?.on(client);
         callback(error, client, release);
       });
     };
   }
 }
 
-function delayedOn(
+/** Shows what it gets to the transaction that is being opened. */
+function showing(
   get: (options?: unknown) => Promise<unknown>,
 ): (options?: unknown) => Promise<unknown> {
   return async (options) => {
