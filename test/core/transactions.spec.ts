@@ -234,6 +234,17 @@ describe('a transaction', () => {
       await other?.release();
     });
 
+    it('a single try is not refused because of a branch that is about to be answered', async () => {
+      const { engine, key, transaction } = await start({ insideTransaction: 'join' });
+      const done: string[] = [];
+      const work = ({ key }: Lock): unknown => done.push(key);
+      await transaction(async () => {
+        const branch = engine.withLock(key, { waitMs: 20_000 }, work);
+        await Promise.all([branch, engine.withLock('tried', { waitMs: 0 }, work)]);
+      });
+      expect(done).toEqual([key, 'tried']);
+    });
+
     it('a single try does not wait for other branches either', async () => {
       const { engine, key, transaction } = await start({ insideTransaction: 'join' });
       const first = await engine.acquire(key);
