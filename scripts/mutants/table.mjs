@@ -797,6 +797,14 @@ export const TABLE = [
     specs: ['test/redis/scripts/no-right-to-publish.spec.ts'],
   },
   {
+    name: 'replicas not asked again by the proof',
+    file: `${SOURCES}redis/connection/connection-proof.ts`,
+    from: 'proof.run(!mustSucceed || this.#lacksRights)',
+    to: 'proof.run(false)',
+    breaks: 'a right that is taken away is told, also if it is the one to ask the replicas',
+    specs: ['test/redis/rights-lost.spec.ts'],
+  },
+  {
     name: 'refused PING taken for a dead inbox',
     file: `${SOURCES}redis/connection/redis-inbox.ts`,
     from: 'if (lacksRights(error)) return this.#heartbeat.heard();',

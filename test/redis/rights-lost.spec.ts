@@ -3,7 +3,9 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.js';
+import { startMasterAndReplica } from '../support/master-and-replica.js';
 import { type OpenedLocks, openLocksOn } from '../support/open-locks.js';
+import { openReplicatedLocks } from '../support/open-replicated-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { race } from '../support/race.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -34,7 +36,7 @@ const openHealthy = (leaseMs = LEASE_MS): Promise<OpenedLocks> =>
   openLocksOn({ port: server.port }, { leaseMs });
 
 /** What was told of rights, of messages and of the store, in order. */
-const told = ({ events }: OpenedLocks): string[] =>
+const told = ({ events }: Pick<OpenedLocks, 'events'>): string[] =>
   events.map(({ type }) => type).filter((type) => /^(rights|inbox|store)-/.test(type));
 
 describe('a process whose user may not ask any more who listens', () => {
@@ -137,6 +139,29 @@ describe('a user who loses a right', () => {
     await eventually(() => expect(told(impaired)).toEqual(['rights-lost']));
     await setUser('+eval');
     await eventually(() => expect(told(impaired)).toEqual(['rights-lost', 'rights-back']));
+  }, 60_000);
+});
+
+describe('a user who may not ask the replicas any more', () => {
+  it('is told, and again when the right is back, also over new connections', async () => {
+    const { master, onMaster } = await startMasterAndReplica();
+    const set = (...rules: string[]) => onMaster.call('ACL', 'SETUSER', 'app', ...rules);
+    await set(...all);
+    const connection = { port: master.port, username: 'app', password: 'secret' };
+    const { engine, events } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
+    const tell = (): string[] => told({ events });
+    await set('-wait');
+    await eventually(() => expect(tell()).toEqual(['rights-lost']));
+    await expect(engine.ping()).rejects.toBeInstanceOf(LockStoreError);
+    await onMaster.call('CLIENT', 'KILL', 'USER', 'app');
+    await sleep(PROOF_MS);
+    expect(tell()).toEqual(['rights-lost']);
+    await expect(engine.tryAcquire(uniqueKey())).rejects.toBeInstanceOf(LockStoreError);
+
+    await set('+wait');
+    await eventually(() => expect(tell()).toEqual(['rights-lost', 'rights-back']));
+    await eventually(() => engine.ping());
+    await (await engine.acquire(uniqueKey())).release();
   }, 60_000);
 });
 

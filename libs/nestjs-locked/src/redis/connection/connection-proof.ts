@@ -108,7 +108,8 @@ export class ConnectionProof {
           return unreachable(outcome);
       }
     };
-    void proof.run().then(decide);
+    // The replicas of a new server may not be there yet, and that is proved at the start.
+    void proof.run(!mustSucceed || this.#lacksRights).then(decide);
   }
 
   #runLater(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {

@@ -37,8 +37,11 @@ export class InboxProof {
     this.#options = options;
   }
 
-  /** Never rejects. */
-  async run(): Promise<InboxProofOutcome> {
+  /**
+   * Never rejects.
+   * @param isReplicated the replicas are asked as well, if any are required
+   */
+  async run(isReplicated: boolean): Promise<InboxProofOutcome> {
     const { commands, clock, keys, processId, script, timeLimitMs } = this.#options;
     const id = String(++this.#count);
     const arrival = new Promise<void>((resolve) => this.#arrivals.set(id, resolve));
@@ -49,6 +52,7 @@ export class InboxProof {
       const command: RedisCommand = {
         action: 'prove the scripts',
         keys: [],
+        mustBeReplicated: () => isReplicated,
         send: (redis, whole) => script.send(redis, redisKeys, args, whole),
       };
       const outcome = await commands.run(command, (ended) => ended);
