@@ -753,6 +753,16 @@ describe('a lease that lingers unused', () => {
     await settled();
     await nothingLeft();
   });
+
+  it('does not, while no message could say that another process asks for it', async () => {
+    const { store, held, nothingLeft } = await startScripted({ lingerMs: 20_000 });
+    const { hold } = await held();
+    store.listener.inboxLost('', new LockStoreError('cut'));
+    void hold.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    store.listener.inboxBack?.('');
+    await nothingLeft();
+  });
 });
 
 describe('a hand-over that was not answered', () => {

@@ -1,0 +1,45 @@
+/** What the answers about one lease have taken, and for which calls that is too long. */
+import { describe, expect, it } from '@jest/globals';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+
+const LEASE_MS = 1_000;
+/** More than half of the lease. */
+const SLOW_MS = 600;
+const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
+
+describe('a grant that came by a message', () => {
+  it('does not count as an answer, however long ago its token was introduced', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting({ leaseMs: LEASE_MS });
+    await clock.advance(2_000); // it waited for another holder
+    grant(token);
+    for (let i = 0; i < 2; i++) {
+      const renewal = await store.next('renew');
+      await clock.advance(SLOW_MS);
+      renewal.reply(renewed);
+    }
+    (await store.next('renew')).reply(renewed); // two slow answers are not enough
+    expect((await hold).isHeld).toBe(true);
+  });
+});
+
+describe('a call whose wait ends while its lease is confirmed', () => {
+  it('is told of the latest answer, not of an earlier one', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held({ leaseMs: LEASE_MS });
+    const leaseMs = 4 * LEASE_MS;
+    const next = engine.acquire(KEY, { leaseMs, waitMs: 3_000 }).catch((error: unknown) => error);
+    void hold.release();
+    const renewal = await store.next('renew');
+    await clock.advance(2_100);
+    renewal.reply(renewed);
+    await store.next('renew');
+    await clock.advance(3_000);
+    expect(await next).toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining(
+        'a round trip to Redis took 2100 ms, more than half of the lease of 4000 ms',
+      ),
+    });
+  });
+});
