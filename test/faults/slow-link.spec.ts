@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LockNotAcquiredError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -25,6 +27,11 @@ async function openFarLocks() {
   const locks = await openLocks(proxy.url, { leaseMs: LONG_MS, waitMs: 20_000 });
   proxy.delayAnswers(ROUND_TRIP_MS);
   return locks;
+}
+
+async function connectionsMade(): Promise<number> {
+  const stats = await server.admin.info('stats');
+  return Number(/total_connections_received:(\d+)/.exec(stats)?.[1]);
 }
 
 describe('a round trip of more than half the lease', () => {
@@ -76,4 +83,85 @@ describe('a round trip of more than half the lease', () => {
     const lock = await engine.acquire(uniqueKey(), { leaseMs: 20 * SHORT_MS });
     expect(lock.isHeld).toBe(true);
   });
+});
+
+describe('a round trip for which a command has no time', () => {
+  /** Of a service whose own lease is too short. */
+  const tooSlow = (roundTripMs: number, leaseMs: number): RegExp =>
+    new RegExp(
+      `a round trip to Redis took ${String(roundTripMs)[0]}\\d\\d+ ms, more than the ${leaseMs / 3} ms that a command may take with a lease of ${leaseMs} ms; set leaseMs to several times the round trip$`,
+    );
+
+  it.each([
+    [360, 600],
+    [250, 600],
+    [1_800, 3_000],
+  ])(
+    'ends the start with a message that names it: %d ms, leaseMs %d',
+    async (ms, leaseMs) => {
+      const proxy = await TcpProxy.start(server.port);
+      proxy.delayAnswers(ms, { alsoToCome: true });
+      await expect(openLocks(proxy.url, { leaseMs })).rejects.toMatchObject({
+        code: 'LOCK_STORE_FAILED',
+        message: expect.stringMatching(tooSlow(ms, leaseMs)),
+      });
+    },
+    30_000,
+  );
+
+  it('does not end a start if it passes', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    proxy.delayAnswers(360, { alsoToCome: true });
+    const opening = openLocks(proxy.url, { leaseMs: 600 });
+    await sleep(4_000); // it was measured
+    proxy.delayAnswers(0, { alsoToCome: true });
+    proxy.cut();
+    const { engine } = await opening;
+    expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
+  }, 30_000);
+
+  it.each([360, 220])(
+    'is named by calls, log and ping() if it begins later, until it is over: %d ms',
+    async (ms) => {
+      const leaseMs = 600;
+      const proxy = await TcpProxy.start(server.port);
+      const { engine, events } = await openLocks(proxy.url, { leaseMs });
+      await sleep(300); // the connection is idle, and could have been forgotten
+      proxy.delayAnswers(ms, { alsoToCome: true });
+      const told = () => events.filter(({ type }) => type === 'store-lost').at(-1);
+      for (;;) {
+        const failed = engine.acquire(uniqueKey(), { waitMs: 1_500 });
+        const error = await failed.then(
+          () => undefined,
+          (reason: Error) => reason,
+        );
+        if (tooSlow(ms, leaseMs).test(error?.message ?? '')) break;
+      }
+      await eventually(() =>
+        expect(told()).toMatchObject({
+          cause: { message: expect.stringMatching(tooSlow(ms, leaseMs)) },
+        }),
+      );
+      await expect(engine.ping()).rejects.toThrow(tooSlow(ms, leaseMs));
+      expect(events.map(({ type }) => type)).not.toContain('connection-replaced');
+
+      proxy.delayAnswers(0, { alsoToCome: true });
+      proxy.cut();
+      await eventually(() => engine.ping());
+      await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'store-back' }));
+      expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
+    },
+    60_000,
+  );
+
+  it('is not taken for a device that forgets connections', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    const { engine, events } = await openLocks(proxy.url, { leaseMs: LONG_MS });
+    await sleep(300);
+    proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true });
+    const made = await connectionsMade();
+    expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
+    expect(await connectionsMade()).toBeGreaterThan(made); // it might have been one
+    expect(events).toEqual([]);
+  }, 30_000);
 });

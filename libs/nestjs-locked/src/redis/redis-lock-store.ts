@@ -121,6 +121,7 @@ export class RedisLockStore implements LockStore {
       scripts: this.#scripts.all,
       probe: this.#scripts.probe,
       timeLimitMs: this.commandTimeoutMs,
+      leaseMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
       replicas: options.replicas,
     };

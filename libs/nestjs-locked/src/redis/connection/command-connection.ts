@@ -25,12 +25,15 @@ import {
 import { ReplicaAcknowledgements } from './replica-acknowledgements.js';
 import type { RequiredReplicas } from './required-replicas.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
+import { assertInTime, LateAnswers, SlowLinkError } from './slow-link.js';
 import { longestWaitMs } from './wait-command.js';
 
 export interface CommandConnectionOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly timeLimitMs: number;
+  /** The service's lease, from which that follows. */
+  readonly leaseMs: number;
   /** How often the connection is checked. */
   readonly pingEveryMs: number;
   /** Checks it, with commands that every server answers at once. */
@@ -111,12 +114,14 @@ export class CommandConnection {
   readonly #onLose = new Set<() => void>();
   /** A dead connection is being replaced; this ends the time for which that is no outage. */
   #endPatience: (() => void) | undefined;
-  #whyReplaced: LockStoreError | undefined;
+  #replacing: { readonly cause: LockStoreError; readonly silentMs: number } | undefined;
   readonly #acknowledgements: ReplicaAcknowledgements | undefined;
+  readonly #late: LateAnswers;
 
   constructor(options: CommandConnectionOptions) {
     const { replicas, timeLimitMs, clock, pingEveryMs: everyMs } = options;
     this.#options = options;
+    this.#late = new LateAnswers(options);
     this.#heartbeat = new Heartbeat(
       { clock, everyMs, timeLimitMs },
       () => void this.#check(),
@@ -272,9 +277,9 @@ export class CommandConnection {
     this.#endPatience = () => {
       cancel();
       this.#endPatience = undefined;
-      this.#whyReplaced = undefined;
+      this.#replacing = undefined;
     };
-    this.#whyReplaced = cause;
+    this.#replacing = { cause, silentMs };
     this.#lose(cause);
     this.#connection?.abandon();
   }
@@ -290,6 +295,7 @@ export class CommandConnection {
     const { redis } = own;
     const askedAt = this.#options.clock.now();
     let server: ServerInfo;
+    let tookMs: number;
     try {
       own.sends();
       const [info] = await Promise.all([
@@ -300,9 +306,15 @@ export class CommandConnection {
       ]);
       if (connection !== this.#connections) return;
       server = readServerInfo(info, this.#options.inCluster);
+      tookMs = this.#options.clock.now() - askedAt;
+      if (tookMs > this.#options.timeLimitMs) await this.#assertInTime(own, tookMs);
+      if (connection !== this.#connections) return;
     } catch (error) {
       if (connection !== this.#connections) return;
       this.#failed(error);
+      // What was told before is that Redis does not answer at all.
+      if (error instanceof SlowLinkError && this.#isLost)
+        this.#listener?.lost(new LockStoreError(error.message, undefined, { cause: error }));
       own.reconnect();
       return;
     }
@@ -310,11 +322,22 @@ export class CommandConnection {
     this.#lastError = undefined;
     // A server that is paused for writes gets as far as this. It is back when it has answered a command.
     this.#isSilent = false;
-    if (this.#whyReplaced !== undefined) this.#listener?.replaced(this.#whyReplaced);
+    if (this.#replacing !== undefined && tookMs < this.#replacing.silentMs)
+      this.#listener?.replaced(this.#replacing.cause); // otherwise the server is as slow, and nothing was forgotten
     this.#endPatience?.();
-    this.#heartbeat.start(this.#options.clock.now() - askedAt);
+    this.#late.clear();
+    this.#heartbeat.start(tookMs);
     this.#sendWaiting();
     this.#listener?.admitted(server);
+  }
+
+  /** A Redis that is too far away for the lease would answer every command too late. */
+  #assertInTime(own: OwnConnection, tookMs: number): Promise<void> {
+    const ask = (): Promise<unknown> => {
+      own.sends();
+      return own.redis.ping().catch(unlessForbidden(undefined));
+    };
+    return assertInTime(tookMs, ask, this.#options);
   }
 
   #failed(error: unknown): void {
@@ -385,6 +408,7 @@ export class CommandConnection {
   /** @param whole the server does not know the script of the command */
   #transmit(open: OpenCommand, own: OwnConnection, whole: boolean): void {
     const { sending } = open;
+    const sentAt = this.#options.clock.now();
     const connection = this.#connections;
     this.#heartbeat.sent();
     own.sends();
@@ -397,7 +421,7 @@ export class CommandConnection {
     open.command.send(own.redis, whole).then(
       (reply) => {
         this.#heardFrom(connection);
-        if (!isAwaited()) return this.#heard(connection);
+        if (!isAwaited()) return this.#heardLate(connection, sentAt);
         if (open.command.isUnfinished?.(reply) === true) return void again({ whole: false });
         this.#answered(open, reply);
       },
@@ -420,6 +444,13 @@ export class CommandConnection {
     this.#sendWaiting();
   }
 
+  #heardLate(connection: number, sentAt: number): void {
+    const isCurrent = connection === this.#connections && this.#isAdmitted;
+    const tooSlow = isCurrent ? this.#late.came(sentAt) : undefined;
+    if (tooSlow === undefined) this.#heard(connection);
+    else this.reconnect(tooSlow); // it is used again when it has become quicker
+  }
+
   /** The server is alive. */
   #answers(): void {
     this.#isSilent = false;
@@ -435,6 +466,7 @@ export class CommandConnection {
   }
 
   #answered(open: OpenCommand, reply: unknown): void {
+    this.#late.clear();
     this.#answers();
     this.#refuseOvertaken(open);
     this.#end(open, { kind: 'answered', reply, mayHaveRunBefore: open.mayHaveRun });

@@ -128,6 +128,7 @@ export class OwnConnection {
   /** The connection has proved to be of use. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#attempts = 0;
+    this.#silence.proved();
   }
 
   /** Drops the connection and makes a new one, unless one is being made already. */

@@ -13,6 +13,8 @@ export interface RedisConnectionsOptions {
   readonly probe: RedisScript;
   /** How long a command may take. */
   readonly timeLimitMs: number;
+  /** The service's lease, from which that follows. */
+  readonly leaseMs: number;
   /** How often each connection is checked. */
   readonly pingEveryMs: number;
   /** Who must have a lease before it counts. @default the master alone */

@@ -47,18 +47,13 @@ export class RedisConnections implements LockServers {
 
   /** @param client both connections are made from its options */
   constructor(client: RedisClient, options: RedisConnectionsOptions, node?: ClusterNodeTerms) {
-    const { clock, keys, processId, probe, scripts, timeLimitMs, pingEveryMs, replicas } = options;
+    const { clock, keys, processId, probe, timeLimitMs } = options;
     const name = client.options.connectionName ?? `${keys.prefix}commands:${processId}`;
-    const inCluster = node !== undefined;
     const commands = new CommandConnection({
+      ...options,
       name,
-      clock,
-      timeLimitMs,
-      pingEveryMs,
       check: (redis) => this.#check(redis),
-      scripts,
-      inCluster,
-      replicas,
+      inCluster: node !== undefined,
     });
     const probedKey = node?.someKey ?? (() => `probe:${processId}`);
     this.#client = client;

@@ -4,6 +4,7 @@ import type { Clock } from '../../core/time/clock.js';
 import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
 import { clusterError, noClusterError, type ServerInfo, unsuitableServer } from './server-info.js';
+import { SlowLinkError } from './slow-link.js';
 
 export interface RedisHandshakeOptions {
   readonly clock: Clock;
@@ -56,7 +57,8 @@ export class RedisHandshake {
   /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
   failed(reason: unknown): void {
     const error = unsuitableServer(reason) ?? reason;
-    this.#lastError = error;
+    // It is why other things took too long as well.
+    if (!(this.#lastError instanceof SlowLinkError)) this.#lastError = error;
     if (this.#isRefusal(error)) this.#refuse({ cause: error });
   }
 
@@ -109,8 +111,9 @@ export class RedisHandshake {
         { cause },
       );
     }
+    const advice = cause instanceof SlowLinkError ? '' : `; ${remedy}`; // it says itself what to do
     return new LockStoreError(
-      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}; ${remedy}`,
+      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}${advice}`,
       undefined,
       { cause },
     );

@@ -3,6 +3,14 @@ import type { Clock } from '../../core/time/clock.js';
 import type { RedisConnection } from './redis-client.js';
 
 /**
+ * A slow server must be given the time to show that it is there. So after a connection that was silent, the next one
+ * may be silent for twice as long, up to so many times.
+ */
+const MOST_PATIENCE = 4;
+/** But such a connection may not be silent for longer than this. */
+const LONGEST_MS = 5_000;
+
+/**
  * Leaves a server that has fallen silent while an answer is awaited, from the first command of the handshake on.
  * ioredis alone would wait for ever. With its `socketTimeout` it does not read the socket before the time is over, so
  * a process that stood still would lose a connection on which the answer has arrived.
@@ -14,6 +22,8 @@ export class SilenceWatch {
   /** When something arrived, or since when an answer is awaited. */
   #since = 0;
   #cancel: (() => void) | undefined;
+  /** So many times as long a connection may be silent. */
+  #patience = 1;
 
   constructor(redis: RedisConnection, clock: Clock, limitMs: number) {
     this.#redis = redis;
@@ -33,9 +43,18 @@ export class SilenceWatch {
     this.#watch();
   }
 
+  /** The connection was of use. */
+  proved(): void {
+    this.#patience = 1;
+  }
+
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
+  }
+
+  get #patientMs(): number {
+    return Math.min(this.#patience * this.#limitMs, Math.max(LONGEST_MS, this.#limitMs));
   }
 
   get #isAwaiting(): boolean {
@@ -50,7 +69,7 @@ export class SilenceWatch {
   #watch(): void {
     if (this.#cancel !== undefined) return;
     const since = this.#since;
-    const leftMs = Math.max(0, since + this.#limitMs - this.#clock.now());
+    const leftMs = Math.max(0, since + this.#patientMs - this.#clock.now());
     this.#cancel = afterSilence(this.#clock, leftMs, () => {
       this.#cancel = undefined;
       this.#over(since);
@@ -65,6 +84,7 @@ export class SilenceWatch {
       this.#restart();
     }
     if (this.#since !== since) return this.#watch();
-    this.#redis.stream?.destroy(new Error(`Redis has said nothing for ${this.#limitMs} ms`));
+    this.#redis.stream?.destroy(new Error(`Redis has said nothing for ${this.#patientMs} ms`));
+    this.#patience = Math.min(2 * this.#patience, MOST_PATIENCE);
   }
 }
