@@ -33,9 +33,9 @@ export const CLOCK_FAULTS = {
     const rival = workers().find((worker) => worker !== victim);
     if (victim === undefined || rival === undefined) return;
     const key = random.pick(LONE_KEYS);
-    victim.tell({ do: 'hold', key, ms: LONG_LEASE_MS + RIVAL_MS });
+    victim.tell({ do: 'hold', key, ms: LONG_LEASE_MS + RIVAL_MS, leaseMs: LONG_LEASE_MS });
     await sleep(ORDER_MS);
-    rival.tell({ do: 'hold', key, ms: RIVAL_MS });
+    rival.tell({ do: 'hold', key, ms: RIVAL_MS, leaseMs: LONG_LEASE_MS });
     await suspend(scene, victim, LONG_LEASE_MS + random.between(200, 800));
     await sleep(RIVAL_MS);
   },

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LONE_KEYS } from '../keys.js';
 import type { LatencyProxy } from '../servers/latency-proxy.js';
 import type { Master, ProxiedStage } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
 import { onMaster } from './redis-faults.js';
+import { someWorker } from './worker-faults.js';
 
 /** The name of the fault during which answers arrive up to a quarter of a second later. */
 export const SLOW_ANSWERS = 'slow answers';
@@ -80,11 +82,16 @@ const SOCKET_FOUND_DEAD_MS = 1_500;
 /** A lease of this many round trips can be renewed. */
 const ROUND_TRIPS_OF_A_LEASE = 4;
 
+/** Longer than the answers are slow. */
+const SLOW_HOLD_MS = 3_000;
+
 async function slowAnswers(scene: Scene, longest: number): Promise<void> {
   const { random } = scene;
+  const { proxy } = scene.stage as ProxiedStage;
   const keepsLeasesFromMs = longest * ROUND_TRIPS_OF_A_LEASE;
+  const held = { do: 'hold', ms: SLOW_HOLD_MS, through: proxy.url } as const;
+  for (const key of LONE_KEYS) someWorker(scene)?.tell({ ...held, key }); // must be renewed meanwhile
   await noted(scene, SLOW_ANSWERS, { disturbs: 'all', keepsLeasesFromMs }, async () => {
-    const { proxy } = scene.stage as ProxiedStage;
     proxy.slowDown(() => random.between(0, longest));
     await sleep(random.between(800, 2_000));
     proxy.slowDown(() => 0);

@@ -40,19 +40,24 @@ export const FAR_CROWDS = {
     await noted(scene, SLOW_ANSWERS, { disturbs: 'nothing' }, async () => {
       const ms = scene.random.between(5, 40);
       proxy.slowDown(() => ms);
-      sendCrowd(scene, CROWD_KEYS);
+      sendCrowd(scene, CROWD_KEYS, proxy.url);
       await sleep(AFTER_MS);
       proxy.slowDown(() => 0);
     });
   },
 } satisfies Record<string, Fault>;
 
-function sendCrowd(scene: Scene, keys: readonly string[]): void {
+function sendCrowd(scene: Scene, keys: readonly string[], through?: string): void {
   const { random } = scene;
   const gives: GivesUp = random.pick([
     'at once',
     'in the next turn',
     random.between(1, 60),
   ] as const);
-  someWorker(scene)?.tell({ do: 'send a crowd', keys: [...keys], gives });
+  someWorker(scene)?.tell({
+    do: 'send a crowd',
+    keys: [...keys],
+    gives,
+    ...(through === undefined ? {} : { through }),
+  });
 }

@@ -93,7 +93,7 @@ async function phase(
       callers: Math.ceil((callers - (index % processes)) / processes),
       fence,
       opens: index % 2 === 0 ? 'typeorm' : 'cls',
-      driverLimitMs: index % 3 === 0 && !without.has('driver-limits') ? DRIVER_LIMIT_MS : undefined,
+      driverLimitMs: index % 3 !== 1 && !without.has('driver-limits') ? DRIVER_LIMIT_MS : undefined,
       without: [...without],
       broken,
     };

@@ -35,6 +35,11 @@ export interface WorkerTask {
   readonly sweeps: boolean;
 }
 
+interface Through {
+  /** The URL by which Redis must be reached, if that matters. */
+  readonly through?: string;
+}
+
 /** What a worker is told while it runs. */
 export type Order =
   /** Let all callers finish, then close and end. */
@@ -46,9 +51,18 @@ export type Order =
   | { readonly do: 'step the wall clock'; readonly ms: number }
   /** The process will be stopped for at least so long, and its monotonic clock with it. */
   | { readonly do: 'expect to be suspended'; readonly ms: number }
-  /** Hold a key for so long, with a lease that is renewed seldom. */
-  | { readonly do: 'hold'; readonly key: string; readonly ms: number }
-  | { readonly do: 'send a crowd'; readonly keys: readonly string[]; readonly gives: GivesUp }
+  /** Hold a key for so long, perhaps with a lease of another length than usual. */
+  | ({
+      readonly do: 'hold';
+      readonly key: string;
+      readonly ms: number;
+      readonly leaseMs?: number;
+    } & Through)
+  | ({
+      readonly do: 'send a crowd';
+      readonly keys: readonly string[];
+      readonly gives: GivesUp;
+    } & Through)
   /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };
 

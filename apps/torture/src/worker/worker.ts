@@ -5,12 +5,12 @@ import { monotonicMs } from '../history/monotonic-ms.js';
 import { EVERY_KEY } from '../keys.js';
 import { SeededRandom } from '../seeded-random.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
-import { block, Caller } from './caller.js';
+import { block, Caller, type Work } from './caller.js';
 import { crowd } from './crowd.js';
 import { watchHeartbeat } from './heartbeat.js';
 import { OwnClock } from './own-clock.js';
 import { Recorder } from './recorder.js';
-import { LONG_LEASE_MS, playOne } from './repertoire.js';
+import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
@@ -100,9 +100,9 @@ class Worker {
       case 'expect to be suspended':
         return this.#clock.expectSuspend(order.ms);
       case 'hold':
-        return this.#hold(order.key, order.ms);
+        return this.#hold(order);
       case 'send a crowd':
-        return this.#also((caller) => crowd(caller, order.keys, order.gives));
+        return this.#also((caller) => crowd(caller, order.keys, order.gives), order.through);
       case 'force release':
         void this.#forceRelease(order.key);
         return;
@@ -150,16 +150,20 @@ class Worker {
     this.#callers.add(loop);
   }
 
-  #hold(key: string, ms: number): void {
-    const options = { leaseMs: LONG_LEASE_MS };
-    this.#also((caller) =>
-      caller.withLock('long-lease', [key], options, (call, lock) => caller.work(call, lock, ms)),
-    );
+  #hold({ key, ms, leaseMs, through }: Extract<Order, { do: 'hold' }>): void {
+    const options = leaseMs === undefined ? {} : { leaseMs };
+    this.#also((caller) => {
+      const work: Work = (call, lock) => caller.work(call, lock, ms);
+      return caller.withLock('told-to-hold', [key], options, work);
+    }, through);
   }
 
-  /** Calls beside those that it makes by itself. */
-  #also(calls: (caller: Caller) => Promise<unknown>): void {
-    const [service] = this.#application?.services ?? [];
+  /** Calls beside those that it makes by itself: none if Redis must be reached by a URL, and no service does so. */
+  #also(calls: (caller: Caller) => Promise<unknown>, through?: string): void {
+    const service = this.#application?.services.find(
+      ({ task: { redis } }) =>
+        through === undefined || (redis.kind === 'url' && redis.url === through),
+    );
     if (service === undefined || this.#isFinishing) return;
     const { locks, terms } = service;
     const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
