@@ -1,13 +1,15 @@
 /** Connections that are dead although nothing says so, because a balancer or a router has forgotten them. */
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { RedisReplicaSet } from 'dev-servers';
 import { LockAbortedError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';
 import { ForgettingProxy } from '../support/forgetting-proxy.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess } from '../support/lock-process.js';
-import { openAdmin, openLocks } from '../support/open-locks.js';
+import { openAdmin, openLocks, openLocksOn } from '../support/open-locks.js';
 import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -52,6 +54,28 @@ describe.each([
     expect(outages()).toEqual([]);
     expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
   }, 60_000);
+});
+
+describe('a connection to the master that sentinels name', () => {
+  it('is made anew within the call if it was forgotten: a single try of a free key succeeds', async () => {
+    const set = await RedisReplicaSet.start();
+    afterTest(() => set.stop());
+    const { port } = await set.master();
+    const proxy = await ForgettingProxy.start(port, 1_000);
+    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: proxy.port } };
+    const { sentinels, name } = set;
+    const { engine, events } = await openLocksOn({ sentinels, name, natMap });
+    for (let i = 0; i < 3; i++) {
+      const before = proxy.forgotten;
+      await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
+      const askedAt = performance.now();
+      const lock = await engine.tryAcquire(uniqueKey());
+      expect(lock).not.toBeNull();
+      expect(performance.now() - askedAt).toBeLessThan(REPLACED_MS);
+      await lock?.release();
+    }
+    expect(new Set(events.map(({ type }) => type))).toEqual(new Set(['connection-replaced']));
+  }, 90_000);
 });
 
 describe('a connection that takes long to be made anew', () => {
