@@ -1611,6 +1611,14 @@ export const TABLE = [
     specs: ['test/transactions/unanswered-rollback.spec.ts'],
   },
   {
+    name: 'transaction: a gate that does not wait for a suspect lease',
+    file: `${SOURCES}transactions/scope/transaction-guard.ts`,
+    from: 'await hold.whenCertain();',
+    to: '',
+    breaks: 'a clock that is set costs no transaction',
+    specs: ['test/transactions/clock-steps.spec.ts'],
+  },
+  {
     name: 'transaction: a COMMIT that is waited for without end',
     file: `${SOURCES}transactions/scope/commit-wait.ts`,
     from: 'else void this.#lastLook();',

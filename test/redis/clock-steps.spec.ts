@@ -1,29 +1,12 @@
 /** Steps of the wall clock, and a machine that sleeps, with locks on a real Redis. */
 import { expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
+import { SteppedClock } from '../support/stepped-clock.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
-
-/** A clock whose wall can be set. */
-class SteppedClock implements Clock {
-  offsetMs = 0;
-
-  now(): number {
-    return systemClock.now();
-  }
-
-  wallNow(): number {
-    return systemClock.wallNow() + this.offsetMs;
-  }
-
-  after(ms: number, fire: () => void): ReturnType<Clock['after']> {
-    return systemClock.after(ms, fire);
-  }
-}
 
 it('a clock that is set takes no lock from its holder, and sends no nested call behind itself', async () => {
   const clock = new SteppedClock();
