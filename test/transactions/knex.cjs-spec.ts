@@ -1,8 +1,15 @@
+import { describe, expect, it } from '@jest/globals';
 import knexOf, { type Knex } from 'knex';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
 import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
+import { startLocks } from './locks.js';
 import { describePropagation } from './propagation-suite.js';
+import { useStock } from './stock.js';
 
 // Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
 const KNEX = clsOrm('Knex', (url) => {
@@ -47,3 +54,31 @@ const KNEX = clsOrm('Knex', (url) => {
 
 describeLockContract(KNEX, { roundTrips: 0 });
 describePropagation(KNEX);
+
+describe('a ROLLBACK that Knex gives up before its driver does', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+  /** Knex waits 5 s for its ROLLBACK. */
+  const QUERY_TIMEOUT_MS = 6_000;
+
+  it('leaves no connection on which a later transaction commits the failed work', async () => {
+    const orm = await KNEX.open(`${postgres.url}?query_timeout=${QUERY_TIMEOUT_MS}`);
+    afterTest(() => orm.close());
+    const { locks } = await startLocks(redis.url);
+    const from = performance.now();
+    const sale = locks.withLock(stock.key, () =>
+      orm.transaction(async (tx) => {
+        await stock.takeOne(tx);
+        await tx.query('SELECT pg_sleep(14)', []);
+      }),
+    );
+    await expect(sale).rejects.toThrow(/read timeout/);
+    expect(performance.now() - from).toBeGreaterThan(QUERY_TIMEOUT_MS + 4_900);
+    await sleep(1_500); // until the driver has given it up, too
+    await Promise.all(
+      Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
+    );
+    expect(await stock.quantity()).toBe(100);
+  }, 60_000);
+});
