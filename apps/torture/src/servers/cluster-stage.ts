@@ -13,6 +13,8 @@ const MIGRATE_LIMIT_MS = 5_000;
 const POLL_MS = 50;
 /** A node that is slower than this does not count. */
 const ANSWER_LIMIT_MS = 300;
+/** How long all nodes together may take to say how they are. */
+const SETTLED_LIMIT_MS = 5_000;
 
 /** Three masters with a replica each. The keys are spread over all of them. */
 export class ClusterStage implements Stage {
@@ -108,7 +110,12 @@ export class ClusterStage implements Stage {
 
   /** Resolves when every node answers, every master has a replica that gets everything, and all agree. */
   async settled(): Promise<void> {
-    while (!(await this.#isSettled().catch(() => false))) await sleep(POLL_MS);
+    for (;;) {
+      // What was asked of a server while it was killed may never be answered.
+      const isSettled = this.#isSettled().catch(() => false);
+      if (await Promise.race([isSettled, sleep(SETTLED_LIMIT_MS, false)])) return;
+      await sleep(POLL_MS);
+    }
   }
 
   async stop(): Promise<void> {
