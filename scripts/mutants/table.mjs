@@ -658,6 +658,22 @@ export const TABLE = [
     specs: ['test/redis/loop-turn.spec.ts'],
   },
   {
+    name: 'strict order by process instead of by call',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;',
+    to: 'const waitedMs = 0;',
+    breaks: 'with localHandovers 0, the earlier call is served first',
+    specs: ['test/processes/contention.spec.ts'],
+  },
+  {
+    name: 'a place in the queue kept by every call',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;',
+    to: 'const waitedMs = this.#parts.clock.now() - since;',
+    breaks: 'processes take turns, so that many callers of one do not keep out the others',
+    specs: ['test/processes/contention.spec.ts'],
+  },
+  {
     name: 'a turn of the event loop for each hand-over',
     file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);',

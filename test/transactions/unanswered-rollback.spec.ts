@@ -32,7 +32,6 @@ describeWithMariaDb('a connection to MariaDB whose ROLLBACK was not answered', (
     const proxy = await TcpProxy.start(port);
     const dataSource = await new DataSource({
       type: 'mysql',
-      connectorPackage: 'mysql2',
       ...{ host, username: user, password, database },
       port: Number(new URL(proxy.url).port),
       poolSize: 1,

@@ -270,8 +270,9 @@ export class RedisLockStore implements LockStore {
   }
 
   requeue(command: RequeueCommand): Promise<RequeueReply> {
-    const { key, token, used, newToken, leaseMs } = command;
+    const { key, token, used, newToken, leaseMs, waitedMs = 0 } = command;
     const args = [token, used, newToken, leaseMs];
+    if (waitedMs > 0) args.push(0, Math.floor(waitedMs));
     const readReply = (reply: unknown, mayHaveRunBefore: boolean) => {
       const asked = readHandoverReply(reply);
       return mayHaveRunBefore ? { ...asked, wasLost: false } : asked;

@@ -119,7 +119,8 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return { kind: 'released' };
   }
 
-  async requeue({ key, token, used, newToken, leaseMs }: RequeueCommand): Promise<RequeueReply> {
+  async requeue(command: RequeueCommand): Promise<RequeueReply> {
+    const { key, token, used, newToken, leaseMs, waitedMs = 0 } = command;
     const entry = this.#locks.entry(key);
     remove(entry, token);
     if (entry.lock?.token !== token) {
@@ -128,8 +129,11 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     }
     this.#free(entry, used);
     const live = this.#living(entry);
-    if (live[0] === undefined) return this.#grant(entry, newToken, leaseMs);
-    return this.#yield(key, entry, newToken, this.#join(entry, newToken), live);
+    const score = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
+    if (live[0] === undefined || (score !== undefined && score < live[0].score)) {
+      return this.#grant(entry, newToken, leaseMs);
+    }
+    return this.#yield(key, entry, newToken, this.#join(entry, newToken, score), live);
   }
 
   async leave({ key, tokens, leaseMs }: LeaveCommand): Promise<LeaveReply> {

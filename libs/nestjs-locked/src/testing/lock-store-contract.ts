@@ -82,8 +82,9 @@ class Party {
     return this.store.release({ key: this.#key, token, used, keepMs });
   }
 
-  requeue(token: string, used: number, newToken: string) {
-    return this.store.requeue({ key: this.#key, token, used, newToken, leaseMs: LEASE_MS });
+  requeue(token: string, used: number, newToken: string, waitedMs = 0) {
+    const leaseMs = LEASE_MS;
+    return this.store.requeue({ key: this.#key, token, used, newToken, leaseMs, waitedMs });
   }
 
   /** The last try at the end of a wait. */
@@ -227,6 +228,19 @@ const RULES: Readonly<Record<string, Rule>> = {
     const waiting = await b.queued();
     equal((await a.requeue(token, fence, a.token())).kind, 'queued');
     equal((await b.told('grant')).token, waiting.token);
+  },
+  'requeue() keeps the place of a call that has waited': async ({ a, b }) => {
+    const held = await a.acquired();
+    await sleep(200);
+    const first = await b.queued();
+    await sleep(200);
+    const earlier = await a.requeue(held.token, held.fence, a.token(), 60_000);
+    equal(earlier.kind, 'granted');
+    const { token, fence } = earlier as Granted;
+    const later = await a.requeue(token, fence, a.token(), 100);
+    equal(later.kind, 'queued');
+    ok((later as Queued).score > first.score);
+    equal((await b.told('grant')).token, first.token);
   },
   'recheck() keeps the place with a new token, even when the old one is gone': async ({ a, b }) => {
     const held = await a.acquired();

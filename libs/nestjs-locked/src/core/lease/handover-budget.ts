@@ -15,12 +15,15 @@ const LONGEST_TURN_MS = 100;
  */
 export class HandoverBudget {
   readonly #clock: Clock;
+  /** Nobody goes before a call of another process that asked earlier. */
+  readonly isStrict: boolean;
   #left: number;
   #limitedAt: number | undefined;
 
   /** @param handovers allowed once another process waits */
   constructor(clock: Clock, handovers: number) {
     this.#clock = clock;
+    this.isStrict = handovers === 0;
     this.#left = handovers;
   }
 

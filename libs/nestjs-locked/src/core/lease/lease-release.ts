@@ -42,12 +42,18 @@ export class LeaseRelease {
 
   /**
    * Others have waited long enough: hands the lease over and joins the store's queue again, in one step.
+   * @param waitedMs whoever came later than this long ago stays behind
    * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
-  async requeue(next: NextRequest, used: number, until: number): Promise<boolean> {
+  async requeue(
+    next: NextRequest,
+    used: number,
+    until: number,
+    waitedMs: number,
+  ): Promise<boolean> {
     const old = this.#command(used);
     const { token: newToken, leaseMs } = next;
-    const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs });
+    const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs, waitedMs });
     // What this lease has left is taken back before the next request takes back anything of its own.
     const isUnknown = reply.kind === 'unknown' && reply.wasReleased === undefined;
     const released = isUnknown ? this.#parts.cleanUp.release(old, until, this.forget) : undefined;

@@ -312,12 +312,17 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     return released;
   }
 
-  /** Hands it over to the next in the store's queue, and asks again. @returns whether the lease was ours until now */
-  requeue(leaseMs: number): Promise<boolean> {
+  /**
+   * Hands it over to the next in the store's queue, and asks again.
+   * @param since when the call asked that is served next
+   * @returns whether the lease was ours until now
+   */
+  requeue(leaseMs: number, since: number): Promise<boolean> {
     this.#end();
     this.#removeLabel();
     const next = this.#user.askAgain(this, leaseMs);
-    return this.#ending.requeue(next, this.#numbers.toReport, this.#deadline.latest);
+    const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;
+    return this.#ending.requeue(next, this.#numbers.toReport, this.#deadline.latest, waitedMs);
   }
 
   /** Releases an idle lease: another process wants the key, or the time for which it is kept is over. */

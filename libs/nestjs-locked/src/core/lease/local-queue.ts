@@ -114,7 +114,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     const call = this.#calls.first;
     if (call === undefined) return this.#isClosed ? lease.release() : lease.rest();
     if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);
-    if (!lease.mayServe(call.options, call.since)) return lease.requeue(call.options.leaseMs);
+    if (!lease.mayServe(call.options, call.since))
+      return lease.requeue(call.options.leaseMs, call.since);
     const hold = lease.handOut(call.options, call.isPart);
     if (hold !== undefined) this.#serve(call, hold);
     return Promise.resolve(true);

@@ -119,8 +119,13 @@ export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
 
 /** Gives a lease up and asks for it again, in one step. */
 export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
-  /** Joins the end of the queue, or gets the lease again at once if nobody else waits. */
+  /** Joins the queue, or gets the lease again at once if nobody waits before it. */
   readonly newToken: string;
+  /**
+   * For how long the call has waited for which it asks, in milliseconds: its place is before those who came later.
+   * @default 0: the end of the queue
+   */
+  readonly waitedMs?: number;
   /** How long the new lease is to last, in milliseconds. */
   readonly leaseMs: number;
 }

@@ -15,6 +15,8 @@ export const releaseScript = (settings: ScriptSettings): RedisScript =>
 -- ARGV[1] token · ARGV[2] highest fencing token used, 0 or missing = not known
 -- ARGV[3] new token, '' or missing if there is none · ARGV[4] leaseMs of the new token
 -- ARGV[5] keepMs: the key stays taken for this long, by nobody; 0 or missing = the next waiter gets it
+-- ARGV[6] for how long the call of the new token has waited, in ms: its place is before those who came later; 0 or
+--         missing = the end of the queue
 -- returns released | lost
 --       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
 --       | again
@@ -26,7 +28,7 @@ if #ARGV == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS'
 end
 ${protocolLua(settings)}
 local token, newToken, leaseMs = ARGV[1], ARGV[3] or '', ARGV[4]
-local used, keepMs = tonumber(ARGV[2] or 0), tonumber(ARGV[5] or 0)
+local used, keepMs, waitedMs = tonumber(ARGV[2] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 -- The first command is one that a server that is out of memory accepts. It then accepts the others as well.
 redis.pcall('ZREM', queue, token)
 if holder() ~= token then
@@ -44,7 +46,10 @@ end
 redis.call('DEL', lock)
 if unknown then return redis.error_reply(unknown) end -- others may wait: the sender must not be the next one
 local above = used > 0 and used + 1 or nil
-if live[1] then return yield(newToken, join(newToken, nil), live, above) end
+local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
+if live[1] and not (score and score < live[1].score) then
+  return yield(newToken, join(newToken, score), live, above)
+end
 return grant(newToken, leaseMs, above)
 `,
     isGranted,
