@@ -3,7 +3,7 @@ import { LockInTransactionError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
 import pg from 'pg';
-import type { DataSource, EntityManager, EntitySubscriberInterface } from 'typeorm';
+import type { DataSource, EntityManager, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -105,6 +105,48 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     );
     await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
     expect([hooks, await stock.quantity()]).toEqual([1, 100]);
+  });
+
+  /** The hook swallows the error. */
+  const hooks: [string, (runner: QueryRunner) => unknown][] = [
+    ['and was not awaited', fail],
+    ['and was answered', (runner) => runner.query('SELECT 1 / 0').catch(() => {})],
+  ];
+
+  describe.each(hooks)('in the commit hook of a query runner driven by hand, %s', (_, act) => {
+    const endings: [string, (runner: QueryRunner) => Promise<void>][] = [
+      ['rolls back', (runner) => runner.rollbackTransaction()],
+      ['only releases it', () => Promise.resolve()],
+    ];
+
+    it.each(endings)('is no success, and its owner %s', async (__, end) => {
+      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const { locks } = await startLocks(redis.url);
+      let calls = 0;
+      const subscriber: EntitySubscriberInterface = {
+        beforeTransactionCommit: ({ queryRunner }) =>
+          calls++ === 0 ? act(queryRunner) : undefined,
+      };
+      dataSource.subscribers.push(subscriber);
+      const sale = locks.withLock(stock.key, async () => {
+        const runner = dataSource.createQueryRunner();
+        try {
+          await runner.startTransaction();
+          await stock.takeOne(runner);
+          await runner.commitTransaction();
+        } catch (error) {
+          await end(runner);
+          throw error;
+        } finally {
+          await runner.release();
+        }
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+      expect([calls, await stock.quantity()]).toEqual([1, 100]);
+      // The same connection is in order, and so is the next sale.
+      await dataSource.transaction((manager) => stock.takeOne(manager));
+      expect(await stock.quantity()).toBe(99);
+    });
   });
 
   it('is no success with node-postgres, whose COMMIT is answered with ROLLBACK', async () => {

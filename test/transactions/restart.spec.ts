@@ -3,6 +3,8 @@ import { Injectable } from '@nestjs/common';
 import {
   InjectLockService,
   LockInTransactionError,
+  LockLostError,
+  type LockOptions,
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
@@ -201,6 +203,33 @@ describe('acquire() around a transaction, with the fence on', () => {
     expect(runner.isTransactionActive).toBe(false);
     await runner.release();
   });
+
+  const losses: [string, LockOptions, (locks: LockService) => Promise<unknown>][] = [
+    ['to an operator', {}, (locks) => locks.forceRelease(stock.key)],
+    ['after maxHoldMs', { maxHoldMs: 300, leaseMs: 500 }, () => sleep(400)],
+  ];
+
+  it.each(losses)(
+    'is refused for a lock that was lost %s, until that is released',
+    async (_, options, lose) => {
+      const dataSource = await openAware();
+      const { locks } = await startLocks(redis.url, { fence: {} });
+      const sell = (): Promise<void> => dataSource.transaction((manager) => stock.takeOne(manager));
+      const keys = [uniqueKey('other'), stock.key];
+      const lock = await locks.acquire(keys, options);
+      await lose(locks);
+      expect([lock.signal.aborted, lock.isHeld]).toEqual([true, false]);
+      await expect(sell()).rejects.toBeInstanceOf(LockLostError);
+      const runner = dataSource.createQueryRunner();
+      await expect(runner.startTransaction()).rejects.toBeInstanceOf(LockLostError);
+      await runner.release();
+      await expect(lock.run(sell)).rejects.toBeInstanceOf(LockLostError);
+      expect(await stock.quantity()).toBe(100);
+      await lock.release();
+      await sell();
+      expect(await stock.quantity()).toBe(99);
+    },
+  );
 
   it('is none for a lock that lasts as long as the application, nor without a fence', async () => {
     const dataSource = await openAware();

@@ -1,6 +1,7 @@
 import type { QueryRunner } from 'typeorm';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
+import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
@@ -38,6 +39,9 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     scope = await open(isolation, () => start(isolation));
     depth = 1;
     watchCommit(runner.manager);
+    const client = new ClientWatch(); // only there can be seen that a COMMIT was answered with ROLLBACK
+    client.opened(runner.manager);
+    scope.atEnd(() => client.stop());
     try {
       await scope.begin();
     } catch (error) {

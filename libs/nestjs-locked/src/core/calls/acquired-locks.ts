@@ -20,8 +20,9 @@ export class AcquiredPlace {
     return this.#lock?.holds ?? [];
   }
 
+  /** A lock that was lost is in use until it is released: its caller may not know of the loss. */
   get isInUse(): boolean {
-    return !this.#isLeft && this.#lock?.isOver !== true;
+    return !this.#isLeft && this.#lock?.isReleased !== true;
   }
 }
 

@@ -79,6 +79,10 @@ export class HeldLock implements Lock {
     return this.remainingMs() > 0;
   }
 
+  get isReleased(): boolean {
+    return this.#released !== undefined;
+  }
+
   /** Whether it is known to be held no longer. */
   get isOver(): boolean {
     return this.#released !== undefined || this.#sections.some(({ hold }) => hold.isOver);

@@ -24,7 +24,10 @@ export interface TransactionalLocks {
   heldHere(): readonly Hold[];
   /** The same, and those that were lost while their calls still run: no transaction may be opened under them. */
   openHere(): readonly Hold[];
-  /** The holds that it is known to have got from `acquire()` and not to have released; none of them is current. */
+  /**
+   * The holds that it is known to have got from `acquire()` and not to have released, even if they were lost meanwhile;
+   * none of them is current.
+   */
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;

@@ -18,6 +18,8 @@ export interface HoldKeeper {
   remainingMs(): number;
   /** The same, if the machine has not slept since the store last confirmed the lease. */
   leftMs(): number;
+  /** How long the lease lasts in the store, whatever becomes of the hold, if the machine has not slept. */
+  leaseLeftMs(): number;
   /** How long the present hold may last, whatever becomes of the lease. */
   holdLeftMs(): number;
   /** Settles when the store has confirmed the lease, or when it is over: at once, unless it is suspect. */
@@ -133,9 +135,13 @@ export class Hold {
     while (!this.isHeld && !this.isOver) await this.#lease.whenCertain();
   }
 
-  /** How long it lasts if the machine has not slept. */
-  leftMs(): number {
-    return this.isOver ? 0 : this.#lease.leftMs();
+  /**
+   * How long its lease keeps others out, if the machine has not slept: a hold that was lost because it took too long
+   * or because the application closes leaves its lease in the store.
+   */
+  leaseLeftMs(): number {
+    const isGone = this.#users === 0 || this.#lost?.reason === 'stolen';
+    return isGone ? 0 : this.#lease.leaseLeftMs();
   }
 
   /** How long it may last, whatever becomes of the lease. */

@@ -107,7 +107,11 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   leftMs(): number {
-    return Math.max(0, Math.min(this.#deadline.at, this.#holdEnd) - this.#parts.clock.now());
+    return Math.max(0, Math.min(this.leaseLeftMs(), this.holdLeftMs()));
+  }
+
+  leaseLeftMs(): number {
+    return Math.max(0, this.#deadline.at - this.#parts.clock.now());
   }
 
   holdLeftMs(): number {

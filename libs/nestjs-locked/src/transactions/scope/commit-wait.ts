@@ -25,7 +25,7 @@ export class CommitWait {
   begin(): void {
     let ms = Infinity;
     for (const hold of this.#holds()) {
-      ms = Math.min(ms, hold.options.leaseMs * LATE_SHARE, hold.leftMs());
+      ms = Math.min(ms, hold.options.leaseMs * LATE_SHARE, hold.leaseLeftMs());
     }
     if (ms < Infinity) this.#after(ms, () => this.#isLate());
   }
@@ -46,7 +46,7 @@ export class CommitWait {
   }
 
   #look(): void {
-    const leftMs = Math.min(...this.#late.map((hold) => hold.leftMs()));
+    const leftMs = Math.min(...this.#late.map((hold) => hold.leaseLeftMs()));
     if (leftMs > 0) this.#after(leftMs, () => this.#look());
     else void this.#lastLook();
   }

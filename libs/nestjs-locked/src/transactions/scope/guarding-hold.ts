@@ -40,16 +40,19 @@ export function speaksFirst(connection: string): boolean {
  * fence that its caller counts on.
  *
  * @param holds what the transaction is going to know
- * @throws LockInTransactionError if this async context has acquired another one before
+ * @throws LockInTransactionError if this async context has acquired another one before · LockLostError if that was lost
  */
 export function assertNoneAcquired(holds: readonly GuardingHold[], connection: string): void {
   for (const locks of locksInUse()) {
     if (fenceOn(locks, connection) === undefined) continue;
-    for (const hold of locks.acquiredHere()) {
-      if (holds.some((known) => known.hold === hold)) continue;
+    const acquired = locks
+      .acquiredHere()
+      .filter((hold) => !holds.some((known) => known.hold === hold));
+    acquired.find(({ isOver }) => isOver)?.assertHeld();
+    for (const { key } of acquired) {
       throw new LockInTransactionError(
-        `Lock '${hold.key}' was taken with acquire(), so the transaction that is opened now does not know it: its fence would not be claimed, and the commit would not be guarded; open the transaction inside lock.run(() => …), or take the lock with withLock. A lock for the whole life of the application is allowed if it has maxHoldMs: Infinity`,
-        hold.key,
+        `Lock '${key}' was taken with acquire(), so the transaction that is opened now does not know it: its fence would not be claimed, and the commit would not be guarded; open the transaction inside lock.run(() => …), or take the lock with withLock. A lock for the whole life of the application is allowed if it has maxHoldMs: Infinity`,
+        key,
       );
     }
   }

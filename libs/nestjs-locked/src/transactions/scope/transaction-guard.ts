@@ -174,7 +174,7 @@ export class TransactionGuard {
   commitUnknown(doubt: LockCommitUnknownError): void {
     for (const [hold, { report }] of this.#holds) {
       hold.commitUnknown(doubt);
-      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.leftMs() });
+      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.leaseLeftMs() });
     }
   }
 

@@ -51,6 +51,7 @@ export class WatchedCommit {
       if (status === 'failed' || status === 'none') throw transactionGone();
     } catch (error) {
       this.#veto = error as Error;
+      this.#progress = 'not-sent'; // whoever has seen it on its way to the driver
       throw error;
     }
     if (this.#progress !== 'sent') this.#wait.begin();
