@@ -71,7 +71,17 @@ describe('a claim that arms time-outs', () => {
       const session = sessionOf('postgres', query, database);
       return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity)).kind;
     };
-    return { sent, state, claim };
+    /** Two claims of one session: the second one finds what the first has armed. */
+    const claimTwice = async (armed: string): Promise<void> => {
+      const session = sessionOf('postgres', query, database);
+      const own = state.shown;
+      for (const now of [own, armed]) {
+        state.shown = now;
+        await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity);
+      }
+      state.shown = own;
+    };
+    return { sent, state, claim, claimTwice };
   };
 
   it('needs the long statement only once', async () => {
@@ -94,6 +104,13 @@ describe('a claim that arms time-outs', () => {
     state.fenced = true;
     expect(await claim()).toBe('fenced');
     expect(sent).toEqual(['general', 'short', 'general', 'newest']);
+  });
+
+  it('takes what it has armed itself for no limit of the session', async () => {
+    const { sent, claim, claimTwice } = open('180004 0 0 0 0');
+    await claimTwice('180004 1min 0 0 0');
+    await claim();
+    expect(sent).toEqual(['general', 'general', 'short']);
   });
 
   it('stays with the long one on a server of another kind', async () => {

@@ -32,10 +32,20 @@ class ScriptedDatabase implements DatabaseSession {
   readonly claims: (readonly FenceClaim[])[] = [];
   readonly answers: ClaimOutcome[] = [];
   level = 'read committed';
+  /** How long each claim was allowed to wait, and how long it takes. */
+  readonly waits: number[] = [];
+  claimMs = 0;
 
   async begin(): Promise<void> {}
-  async claim(_table: string, claims: readonly FenceClaim[]): Promise<ClaimOutcome> {
+  async claim(
+    _table: string,
+    claims: readonly FenceClaim[],
+    _bounds: unknown,
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
     this.claims.push(claims);
+    this.waits.push(waitMs);
+    if (this.claimMs > 0) await sleep(this.claimMs);
     return this.answers.shift() ?? { kind: 'claimed' };
   }
   async arm(): Promise<void> {}
@@ -363,6 +373,24 @@ describe('a transaction', () => {
     await expect(running).rejects.toThrow(/opened by hand/);
   });
 
+  it('that its driver repeats fails with the error of the last run', async () => {
+    const { engine, database, key } = await start({ insideTransaction: 'join' });
+    const other = await engine.acquire(key);
+    const last = new Error('no stock');
+    const errors: unknown[] = [];
+    const repeated = ambientCoordinator().run(
+      { isAmbient: () => true, session: () => database },
+      async (enter) => {
+        const busy = enter({}, () => engine.withLock(key, { waitMs: 0 }, async () => {}));
+        await busy.catch((error: unknown) => errors.push(error));
+        return enter({}, () => Promise.reject(last));
+      },
+    );
+    await expect(repeated).rejects.toBe(last);
+    expect(errors).toEqual([expect.any(LockNotAcquiredError)]);
+    await other.release();
+  });
+
   it('tops up a lease before it is claimed', async () => {
     const { engine, transaction, database, key } = await start({ fence: {} });
     await engine.withLock(key, { leaseMs: 1_000, renew: false }, async (lock) => {
@@ -464,6 +492,19 @@ describe('a claim', () => {
     const running = engine.withLock(key, {}, () => transaction(async () => {}));
     await expect(running).rejects.toBeInstanceOf(LockFencedError);
     expect(database.claims).toHaveLength(3);
+  });
+
+  it('that is tried again waits only for what is left of the wait of its call', async () => {
+    const { engine, transaction, database, key } = await start({ fence: {} });
+    database.claimMs = 400;
+    const newest = Date.now() * 1_000 + 60_000_000;
+    database.answers.push({ kind: 'fenced', refused: [{ key, newest }] });
+    await engine.withLock(key, { waitMs: 2_000 }, () => transaction(async () => {}));
+    const [first = 0, second = 0] = database.waits;
+    expect(database.waits).toHaveLength(2);
+    expect(first).toBeLessThanOrEqual(2_000);
+    expect(first).toBeGreaterThan(1_000);
+    expect(second).toBeLessThan(first - 390);
   });
 
   it('is asked for in one order, whatever the order of the locks', async () => {

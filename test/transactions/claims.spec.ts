@@ -94,6 +94,27 @@ describe('parallel transactions under one lock, with the fence on', () => {
     expect(await stock.quantity()).toBe(88);
   });
 
+  it.each([
+    ['the lease lasts, if their call would not wait', { waitMs: 0, leaseMs: 10_000 }],
+    ['their call would wait, if that is longer than the lease', { waitMs: 10_000, leaseMs: 500 }],
+  ])('wait for each other as long as %s', async (_, options) => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced({ transactionTimeouts: false });
+    const begun = makeGate();
+    await locks.withLock(stock.key, options, async () => {
+      const first = dataSource.transaction(async (manager) => {
+        begun.open();
+        await stock.takeOne(manager, 1_000);
+      });
+      await begun.opened;
+      const asked = performance.now();
+      await dataSource.transaction((manager) => stock.takeOne(manager));
+      expect(performance.now() - asked).toBeGreaterThan(700); // it did wait, for longer than the other limit
+      await first;
+    });
+    expect(await stock.quantity()).toBe(98);
+  });
+
   it('do not wait for each other for ever, if they do so inside', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ transactionTimeouts: false });

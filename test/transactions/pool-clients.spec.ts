@@ -208,6 +208,31 @@ describe('the clients of a pool of node-postgres', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
+  it('are closed if the database refuses a ROLLBACK: the pool hands out no open transaction', async () => {
+    const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
+    pool.on('error', () => {});
+    afterTest(() => pool.end());
+    const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
+    const { locks } = await startLocks(redis.url);
+    let refused: unknown;
+    const sale = locks.withLock(stock.key, () =>
+      run(async (wrap) => {
+        const client = await pool.connect();
+        try {
+          await client.query('BEGIN');
+          return await wrap(client, () => Promise.reject(new Error('no stock')));
+        } finally {
+          refused = await client.query('ROLLBACK AND NOTHING').catch((error: unknown) => error);
+          client.release();
+        }
+      }),
+    );
+    await expect(sale).rejects.toThrow('no stock');
+    expect(refused).toMatchObject({ code: '42601' });
+    const { rows } = await pool.query<{ one: number }>('SELECT 1 AS one');
+    expect(rows).toEqual([{ one: 1 }]);
+  });
+
   it('are left as they were if nothing was sent on them', async () => {
     const { pool, locks } = await open();
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });

@@ -4,6 +4,7 @@ import {
   InjectLockService,
   LockInTransactionError,
   LockLostError,
+  LockNotAcquiredError,
   type LockOptions,
   LockService,
   RedisLockModule,
@@ -135,6 +136,39 @@ describe('a restart for several keys', () => {
     expect(performance.now() - startedAt).toBeLessThan(1_400);
     expect(runs).toBe(2);
     await lock.release();
+  });
+
+  it('waits for each from the moment at which it was asked for', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    const [first, second] = [uniqueKey('a'), uniqueKey('b')];
+    const [busy, busyNext] = [await others.acquire(first), await others.acquire(second)];
+    setTimeout(() => void busy.release(), 1_500);
+    const wait = { waitMs: 2_700 };
+    let runs = 0;
+    await dataSource.transaction('REPEATABLE READ', async () => {
+      runs++;
+      await locks.withLock(first, wait, async () => {});
+      if (runs === 2) setTimeout(() => void busyNext.release(), 1_800);
+      await locks.withLock(second, wait, async () => {});
+    });
+    expect(runs).toBe(3);
+  });
+
+  it('fails with what its body throws, also if that looks as if one of its keys were busy', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const thrown = new LockNotAcquiredError('of another service', stock.key, 0);
+    const tries: boolean[] = [];
+    const sale = dataSource.transaction('REPEATABLE READ', async () => {
+      const tried = await locks.tryAcquire(stock.key);
+      tries.push(tried !== null);
+      await tried?.release();
+      throw thrown;
+    });
+    await expect(sale).rejects.toBe(thrown);
+    expect(tries).toEqual([true]);
   });
 
   it('asks again for a key that somebody has tried in vain, if somebody else would wait for it', async () => {
