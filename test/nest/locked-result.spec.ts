@@ -388,6 +388,52 @@ describe('a Promise of something that goes on', () => {
     );
   });
 
+  it.each(['breaks off', 'fails'])('keeps the lock for all readers when one %s', async (how) => {
+    const cursor = await reports.make({
+      async *[Symbol.asyncIterator]() {
+        for (let i = 0; i < 3; i += 1) yield Promise.resolve(i);
+      },
+    });
+    const [one, other] = [cursor[Symbol.asyncIterator](), cursor[Symbol.asyncIterator]()];
+    await Promise.all([one.next(), other.next()]);
+    if (how === 'fails') await expect(one.throw(new Error('reader'))).rejects.toThrow('reader');
+    else await one.return(undefined);
+    await expect(one.next()).resolves.toEqual({ value: undefined, done: true });
+    await one.return(undefined); // once more
+    expect(locks.events).toEqual(['lock k']);
+    await expect(other.next()).resolves.toEqual({ value: 1, done: false });
+    await other.next();
+    expect(locks.events).toEqual(['lock k']);
+    await expect(other.next()).resolves.toEqual({ value: undefined, done: true });
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    expect(() => cursor[Symbol.asyncIterator]()).toThrow('its lock was released');
+  });
+
+  it('reads no more for a reader that goes on after the lock was released', async () => {
+    let reads = 0;
+    const cursor = await reports.make({
+      next: async () => Promise.resolve({ value: (reads += 1), done: false }),
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+    });
+    for await (const value of cursor) if (value === 2) break;
+    expect(locks.events).toEqual(LOCKED_ONCE);
+    await expect(cursor.next()).rejects.toThrow('Cannot iterate the result of Reports.make again');
+    expect(reads).toBe(2);
+  });
+
+  it('gives it back when the iteration cannot begin', async () => {
+    const cursor = await reports.make({
+      [Symbol.asyncIterator](): AsyncIterator<number> {
+        throw new Error('closed');
+      },
+    });
+    expect(() => cursor[Symbol.asyncIterator]()).toThrow('closed');
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
   it('keeps the lock until the stream has ended, and gives the stream itself', async () => {
     const stream = new Readable({ read() {} });
     const result = await reports.make(stream);

@@ -4,6 +4,7 @@ import { heldIterator } from './held-iterator.js';
 import { type Enter, ManualHold, openManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { MethodKind } from './result-kind.js';
+import { ResultReaders } from './result-readers.js';
 import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
 
 /** One call of a locked method. */
@@ -118,17 +119,18 @@ async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerato
     else if (instead !== undefined) yield instead;
     return undefined;
   }
-  let source: unknown;
+  let source: AsyncIterable<unknown>;
   try {
-    source = await hold.run(run);
-    if (!isAsyncIterable(source)) {
+    const result = await hold.run(run);
+    if (!isAsyncIterable(result)) {
       throw new LockConfigError(
         `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,
       );
     }
+    source = result;
   } catch (error) {
     await hold.end({ error });
     throw error;
   }
-  return yield* heldIterator(source[Symbol.asyncIterator](), hold);
+  return yield* heldIterator(() => source[Symbol.asyncIterator](), new ResultReaders(hold, label));
 }

@@ -2,10 +2,10 @@ import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { finished, type Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
-import { LockConfigError } from '../../core/lock.errors.js';
 import { heldIterator } from './held-iterator.js';
 import { heldObservable } from './held-observable.js';
 import type { ManualHold } from './manual-hold.js';
+import { ResultReaders } from './result-readers.js';
 
 /** Gives the caller the result, and releases the lock when the result has ended. */
 export type Carry = (hold: ManualHold) => unknown;
@@ -27,7 +27,7 @@ export function streamedResult(result: unknown, label: string): Carry | undefine
     };
   }
   if (result instanceof ReadableStream) {
-    return (hold) => ReadableStream.from(heldIterator(result[Symbol.asyncIterator](), hold));
+    return (hold) => ReadableStream.from(held(result, new ResultReaders(hold, label)));
   }
   if (isAsyncIterable(result)) return (hold) => heldIterable(result, hold, label);
   return undefined;
@@ -45,20 +45,23 @@ export function isStream(result: object): boolean {
 }
 
 function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: string): unknown {
-  if ('next' in source) return heldIterator(source[Symbol.asyncIterator](), hold);
+  const readers = new ResultReaders(hold, label);
+  if ('next' in source) return held(source, readers);
   // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay.
   return new Proxy(source, {
     get(target, property) {
-      if (property === Symbol.asyncIterator) {
-        return () => {
-          if (hold.isOver) throw iteratedTooLate(label);
-          return heldIterator(target[Symbol.asyncIterator](), hold);
-        };
-      }
+      if (property === Symbol.asyncIterator) return () => held(target, readers);
       const value: unknown = Reflect.get(target, property, target);
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
+}
+
+function held(
+  source: AsyncIterable<unknown>,
+  readers: ResultReaders,
+): AsyncGenerator<unknown, unknown, unknown> {
+  return heldIterator(() => source[Symbol.asyncIterator](), readers);
 }
 
 /** Recognized by its methods, because a stream may come from another copy of the stream package. */
@@ -74,10 +77,4 @@ function endWith(stream: Readable, hold: ManualHold): void {
     // The caller already has the result, and learns of a failure from the stream itself.
     hold.end(error ? { error } : undefined).catch(() => {});
   });
-}
-
-function iteratedTooLate(label: string): LockConfigError {
-  return new LockConfigError(
-    `Cannot iterate the result of ${label} again: its lock was released when the first iteration ended; set returns: 'iterable', so that every call takes the lock when it is iterated`,
-  );
 }
