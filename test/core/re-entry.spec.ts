@@ -49,6 +49,25 @@ describe('re-entry', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
+  it.each([
+    ['the nested call', 1_000, 5_000],
+    ['the outer call', 5_000, 1_000],
+  ])('keeps the key for the longer holdAtLeastMs, that of %s', async (_, outerMs, innerMs) => {
+    const { clock, engine, other } = start();
+    await engine.withLock('k', { holdAtLeastMs: outerMs }, () =>
+      engine.withLock('k', { holdAtLeastMs: innerMs }, () => 'quick'),
+    );
+    await clock.advance(4_900);
+    expect(await other.inspect('k')).not.toBeNull();
+    await clock.advance(200);
+    expect(await other.inspect('k')).toBeNull();
+    await engine.withLock(['j', 'k'], {}, () =>
+      engine.withLock('k', { holdAtLeastMs: innerMs }, () => 'quick'),
+    );
+    expect(await other.inspect('j')).toBeNull();
+    expect(await other.inspect('k')).not.toBeNull();
+  });
+
   it('never shortens the lease', async () => {
     const { engine } = start();
     await engine.withLock('k', { leaseMs: 60_000 }, (outer) =>

@@ -270,10 +270,12 @@ export class Acquisition {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was released again: the signal aborted', this.#firstKey);
     }
-    if (!this.#isSeveral) return; // its hold began when it was handed out
     const now = this.#parts.clock.now();
-    for (const { hold, isRoot } of this.#sections)
-      if (isRoot) hold.begin(now, this.#options.waitMs);
+    const { waitMs, holdAtLeastMs } = this.#options;
+    for (const { hold, isRoot } of this.#sections) {
+      if (!isRoot) hold.keptUntil = Math.max(hold.keptUntil, now + holdAtLeastMs);
+      else if (this.#isSeveral) hold.begin(now, waitMs); // a single one began when it was handed out
+    }
   }
 
   /** Releases the sections from here on, the last one first. Nobody waits for that: it is repeated, and reported. */

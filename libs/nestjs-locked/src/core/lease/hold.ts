@@ -60,6 +60,8 @@ interface Alarm {
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
+  /** When the key may be free at the earliest, on the monotonic clock: the latest that one of its calls asks for. */
+  keptUntil = -Infinity;
   readonly #lease: HoldKeeper;
   #since = Infinity;
   #callWaitMs: number | undefined;
@@ -93,6 +95,7 @@ export class Hold {
   /** The call has all its keys: its work starts now. */
   begin(now: number, callWaitMs?: number): void {
     this.#since = now;
+    this.keptUntil = now + this.options.holdAtLeastMs;
     this.#callWaitMs = callWaitMs;
     this.#lease.holdBegins(this, now);
   }

@@ -276,8 +276,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       this.#releaseLost();
       return Promise.resolve(false);
     }
-    const keepMs = hold.since + hold.options.holdAtLeastMs - this.#parts.clock.now();
-    if (keepMs > 0 && keepMs < Infinity) return this.release(Math.ceil(keepMs));
+    const keepMs = hold.keptUntil - this.#parts.clock.now();
+    if (keepMs > 0) return this.release(Math.ceil(keepMs));
     this.#before = hold.options;
     return this.#user.onFree();
   }
