@@ -123,6 +123,24 @@ describe.each(losses)('a user who loses the right $name', ({ take, refuses }) =>
   }, 60_000);
 });
 
+describe('a server that refuses every write because its memory is full', () => {
+  it('is told once, ping() fails meanwhile, and both end when it has memory again', async () => {
+    const locks = await openHealthy();
+    await server.admin.config('SET', 'maxmemory', '1');
+    try {
+      await eventually(() => expect(told(locks)).toEqual(['rights-lost']));
+      const [lost] = locks.events.filter(({ type }) => type === 'rights-lost');
+      const says = expect.stringMatching(/^OOM .* \(at redis:.*; give Redis .*memory/);
+      expect(lost).toMatchObject({ cause: { message: says } });
+      await expect(locks.engine.ping()).rejects.toBeInstanceOf(LockStoreError);
+    } finally {
+      await server.admin.config('SET', 'maxmemory', '0');
+    }
+    await eventually(() => expect(told(locks)).toEqual(['rights-lost', 'rights-back']));
+    await expect(locks.engine.ping()).resolves.toBeGreaterThan(0);
+  }, 60_000);
+});
+
 describe('a user who loses a right', () => {
   it('is told with the next check if it is the right to ask who listens', async () => {
     const impaired = await openImpaired(30_000); // the proof itself is repeated every 30 seconds

@@ -1,7 +1,7 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
 import type { Clock } from '../../core/time/clock.js';
-import { lacksRights } from '../scripts/reply-error.js';
+import { lacksRights, refusesWrites } from '../scripts/reply-error.js';
 import type { CommandConnection } from './command-connection.js';
 import type { InboxProof, InboxProofOutcome } from './inbox-proof.js';
 import { reasonOf } from './reason-of.js';
@@ -100,7 +100,7 @@ export class ConnectionProof {
         case 'failed': {
           const cause = outcome.cause.cause ?? outcome.cause;
           this.#listener.failed(cause);
-          if (lacksRights(cause)) this.#hasNoRights(cause);
+          if (lacksRights(cause) || refusesWrites(cause)) this.#isRefused(cause);
           if (mustSucceed || this.#lacksRights) this.#runLater(older, mustSucceed);
           return;
         }
@@ -117,10 +117,13 @@ export class ConnectionProof {
     this.#cancelRetry = this.#options.clock.after(RETRY_MS, () => this.#run(older, mustSucceed));
   }
 
-  #hasNoRights(cause: unknown): void {
+  #isRefused(cause: unknown): void {
     this.#lacksRights = true;
     const { server, rights } = this.#options;
-    const reason = `${reasonOf(cause)} (at ${server}); give the Redis user these keys, channels and commands: ACL SETUSER <user> ${rights()}`;
+    const remedy = refusesWrites(cause)
+      ? 'give Redis what it needs to write: memory (maxmemory), or a disk to save to'
+      : `give the Redis user these keys, channels and commands: ACL SETUSER <user> ${rights()}`;
+    const reason = `${reasonOf(cause)} (at ${server}); ${remedy}`;
     this.#listener.rightsLost(new LockStoreError(reason, undefined, { cause }));
   }
 

@@ -53,6 +53,11 @@ export function lacksRights(error: unknown): boolean {
   );
 }
 
+/** The server refuses every write, whoever asks: its memory is full, or it cannot save what it has. */
+export function refusesWrites(error: unknown): boolean {
+  return isReplyError(error) && /\b(?:OOM|MISCONF)\b/.test(error.message);
+}
+
 export function refusesUser(error: unknown): boolean {
   return error instanceof Error && /WRONGPASS|NOAUTH/i.test(error.message);
 }
