@@ -159,6 +159,52 @@ describe('what a failed command may have left', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
+  it('is a key to keep until that time is over, and for what is left of it', async () => {
+    const { clock, store, engine, held, events } = await startScripted({ leaseMs: 1_000 });
+    const { hold } = await held({ holdAtLeastMs: 10_000 });
+    const from = clock.now();
+    const released = hold.release();
+    const first = await store.next('release');
+    expect(first.command.keepMs).toBe(10_000);
+    first.reply(unknown);
+    await expect(released).rejects.toThrow(LockStoreError);
+    expect(events).toMatchObject([{ type: 'release-unknown', keepMs: 10_000 }]);
+    let last = 0;
+    for (let ms = 0; ms < 12_000; ms += 50) {
+      await clock.advance(50);
+      for (const kind of await store.unanswered()) {
+        expect(kind).toBe('release');
+        const again = await store.next('release');
+        last = clock.now() - from;
+        expect(again.command.keepMs).toBe(10_000 - last);
+        again.reply(unknown);
+      }
+    }
+    expect(last).toBeGreaterThan(8_900); // tries are a second apart at most
+    expect(last).toBeLessThan(10_000);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('is named as the reason if the store refuses to take it back', async () => {
+    const { clock, store, engine } = await startScripted();
+    const refusal = { kind: 'unknown', cause: new LockStoreError('NOPERM for this key') } as const;
+    const first = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow('NOPERM');
+    (await store.next('acquire')).reply(refusal);
+    await first;
+    (await store.next('leave')).reply(refusal);
+    await settled();
+    const calls = [
+      engine.acquire([KEY, 'other'], { waitMs: 0 }),
+      engine.acquire(KEY, { waitMs: 50 }),
+    ];
+    const errors = Promise.all(calls.map((call) => call.catch((error: unknown) => error)));
+    await clock.advance(60);
+    for (const error of await errors) {
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect((error as Error).message).toMatch(/^Cannot lock .*NOPERM for this key/);
+    }
+  });
+
   it('is tried again at once when the store is there again', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const calls = ['a', 'b', 'c'].map((key) => engine.acquire(key, { waitMs: 0 }));

@@ -1,13 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -173,6 +176,33 @@ describe('a key that is kept after short work', () => {
       );
     },
   );
+
+  it('is kept for the rest of that time although Redis was away until the lease had ended', async () => {
+    const [leaseMs, keptMs] = [1_000, 8_000];
+    const [a, b] = [await openLocks(server.url, { leaseMs }), await openLocks(server.url)];
+    const key = uniqueKey();
+    const from = performance.now();
+    const lock = await a.engine.acquire(key, { holdAtLeastMs: keptMs });
+    const holder = await server.admin.get(`lock:{${key}}`);
+    server.pause();
+    try {
+      await expect(lock.release()).rejects.toBeInstanceOf(LockStoreError);
+      await sleep(2 * leaseMs);
+    } finally {
+      server.resume();
+    }
+    await eventually(async () =>
+      expect(await server.admin.get(`lock:{${key}}`)).toBe(`kept:${holder}`),
+    );
+    const keptFor = await server.admin.pttl(`lock:{${key}}`);
+    expect(keptFor + performance.now() - from).toBeGreaterThan(keptMs - 20);
+    expect(keptFor).toBeLessThan(keptMs - 2 * leaseMs);
+    expect(a.events).toContainEqual(
+      expect.objectContaining({ type: 'release-unknown', keepMs: expect.any(Number) }),
+    );
+    await eventually(() => b.engine.ping());
+    await expect(b.engine.tryAcquire(key)).resolves.toBeNull();
+  }, 30_000);
 
   it('is told to the head of the queue, which enters as soon as that is over', async () => {
     const [a, b] = [newLocks(), newLocks()];

@@ -11,8 +11,17 @@ export type LockEvent =
       readonly remainingMs: number;
       readonly cause: LockStoreError;
     }
-  /** A release was not answered; it is tried again, and the lease ends on its own at the latest. */
-  | { readonly type: 'release-unknown'; readonly key: string; readonly cause: LockStoreError }
+  /**
+   * A release was not answered; it is tried again, and the lease ends on its own at the latest. For `keepMs` more the
+   * key was to stay taken; if that is longer than the lease lasts, others may get the key before that is over.
+   */
+  | {
+      readonly type: 'release-unknown';
+      readonly key: string;
+      readonly cause: LockStoreError;
+      /** 0 if the lease lasts for as long as the key is to stay taken. */
+      readonly keepMs: number;
+    }
   /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
   | { readonly type: 'outlived'; readonly key: string }
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease runs out. */

@@ -298,11 +298,12 @@ export class RedisLockStore implements LockStore {
   }
 
   async #takeBackAlone(command: TakeBackCommand): Promise<TakeBackReply> {
-    const { tokens, used } = command;
+    const { tokens, used, keepMs = 0 } = command;
     if (used === undefined) return first(await this.#takeBackTogether([command]));
     // A release has a short form, for a key whose slot is moving.
     const reply = await this.release({ ...command, token: tokens[0], used });
-    return reply.kind === 'unknown' ? reply : { kind: 'left' };
+    if (reply.kind === 'unknown') return reply;
+    return keepMs > 0 ? first(await this.#takeBackTogether([command])) : { kind: 'left' };
   }
 
   async #takeBackTogether(

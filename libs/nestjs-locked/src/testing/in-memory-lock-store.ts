@@ -152,6 +152,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
       const entry = this.#locks.entry(key);
       const own = this.#leaveQueue(entry, tokens);
       if (own !== undefined) this.#giveUp(key, entry, own, used, keepMs);
+      else if (entry.lock === undefined && keepMs > 0) this.#keep(key, entry, tokens[0], keepMs);
       return { kind: 'left' };
     });
   }
@@ -304,6 +305,10 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   #giveUp(key: string, entry: Entry, token: string, used: number, keepMs: number): void {
     this.#free(entry, used);
     if (keepMs === 0) return this.#pass(key, entry);
+    this.#keep(key, entry, token, keepMs);
+  }
+
+  #keep(key: string, entry: Entry, token: string, keepMs: number): void {
     entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
     this.#tellNext(key, this.#living(entry)[0], keepMs);
   }

@@ -92,6 +92,11 @@ class Party {
     return this.store.leave({ key: this.#key, tokens: [token], leaseMs: LEASE_MS });
   }
 
+  /** A token of which nobody makes use any more, and which had a lease. */
+  of(token: string) {
+    return { key: this.#key, tokens: [token], used: 0 } as const;
+  }
+
   async leave(token: string) {
     const [reply] = this.store.takeBack([{ key: this.#key, tokens: [token] }]);
     ok(reply !== undefined, 'takeBack() gives one reply for each command');
@@ -351,6 +356,22 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(500);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
+  'takeBack() with keepMs keeps a key that is free by now, and leaves the lease of another alone':
+    async ({ a, b }) => {
+      const gone = await a.acquired();
+      const next = (await a.release(gone.token, gone.fence), await b.acquired());
+      const keep = () => Promise.all(a.store.takeBack([{ ...a.of(gone.token), keepMs: 400 }]));
+      deepEqual(await keep(), [{ kind: 'left' }]);
+      equal((await b.renew(next.token, next.fence)).kind, 'renewed');
+      await b.release(next.token, next.fence);
+      deepEqual(await keep(), [{ kind: 'left' }]);
+      const waiting = await b.queued();
+      ok(waiting.remainingMs <= 400 && !waiting.foreign);
+      await sleep(500);
+      const after = await b.recheck(waiting);
+      equal(after.kind, 'granted');
+      ok(after.kind === 'granted' && after.fence > next.fence);
+    },
   'a lease is never shortened by asking again': async ({ a, b }) => {
     const token = a.token();
     await a.ask(token, { leaseMs: LONG_MS });

@@ -23,6 +23,7 @@ export class LeaseRelease {
    * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
   async release(used: number, until: number, keepMs: number): Promise<boolean> {
+    const keptUntil = this.#parts.clock.now() + keepMs;
     const reply = await this.#parts.cleanUp.release(
       this.#command(used, keepMs),
       until,
@@ -34,7 +35,7 @@ export class LeaseRelease {
       case 'lost':
         return false;
       case 'unknown':
-        throw this.#unknown(reply.cause);
+        throw this.#unknown(reply.cause, keptUntil > until ? keptUntil : undefined);
       default:
         return unreachable(reply);
     }
@@ -78,9 +79,11 @@ export class LeaseRelease {
     return { key: this.#key, token: this.#token, used, keepMs };
   }
 
-  #unknown(cause: LockStoreError): LockStoreError {
+  #unknown(cause: LockStoreError, keptUntil?: number): LockStoreError {
+    const now = this.#parts.clock.now();
+    const keepMs = Math.max(0, (keptUntil ?? now) - now);
     const key = this.#key;
-    this.#parts.report({ type: 'release-unknown', key, cause });
+    this.#parts.report({ type: 'release-unknown', key, cause, keepMs });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,

@@ -63,9 +63,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#request !== undefined;
   }
 
-  /** Whether the store could not be asked and has not answered since. */
-  get isFailing(): boolean {
-    return this.#failure !== undefined;
+  /** Why the store could not be asked, if it has not answered since. */
+  get failure(): LockStoreError | undefined {
+    return this.#failure;
   }
 
   get isEmpty(): boolean {
@@ -161,7 +161,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       return this.#onEmpty(this);
     }
     if (this.place !== undefined) return; // pausing after a failure
-    if (this.#parts.cleanUp.isStuck(this.key)) return this.#awaitCleanUp();
+    const stuckBy = this.#parts.cleanUp.stuckBy(this.key);
+    if (stuckBy !== undefined) return this.#awaitCleanUp(stuckBy);
     const score = this.#score;
     this.#score = undefined;
     const nowait = call.atEnd && this.#calls.size === 1;
@@ -174,11 +175,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /** Our next attempt must not meet what an earlier one left in the store. */
-  #awaitCleanUp(): void {
-    this.#failure ??= new LockStoreError(
-      'Redis has not answered an earlier command for this key yet',
-      this.key,
-    );
+  #awaitCleanUp(cause: LockStoreError): void {
+    this.#failure ??= cause;
     if (this.#awaitsCleanUp) return;
     this.#awaitsCleanUp = true;
     this.#parts.cleanUp.whenSettled(this.key, () => {

@@ -65,9 +65,11 @@ export class QueuesByKey {
   /** A key counts as taken only if somebody has it, and not because the store does not answer. */
   #assertFreeHere(key: string): void {
     const queue = this.#queues.get(key);
-    if (queue?.isTaken === true && !queue.isFailing) throw notAcquired(key);
+    const failure = queue?.failure;
+    if (queue?.isTaken === true && failure === undefined) throw notAcquired(key);
+    const stuckBy = this.#parts.cleanUp.stuckBy(key);
     const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
-    if (isUnanswered || this.#parts.cleanUp.isStuck(key)) throw notAnswered(key);
+    if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
   }
 
   leases(): Lease[] {
@@ -127,11 +129,9 @@ function allOrNone(
   throw refusals.find(isBroken) ?? refusals.find(({ key }) => key === taken()) ?? first;
 }
 
-function notAnswered(key: string): LockStoreError {
-  return new LockStoreError(
-    `Cannot lock '${key}': Redis has not answered an earlier command for this key yet`,
-    key,
-  );
+function notAsked(key: string, cause: LockStoreError | undefined): LockStoreError {
+  const reason = cause?.message ?? 'Redis has not answered an earlier command for this key yet';
+  return new LockStoreError(`Cannot lock '${key}': ${reason}`, key, { cause });
 }
 
 function notAcquired(key: string): LockNotAcquiredError {

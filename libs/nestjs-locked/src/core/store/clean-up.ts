@@ -1,3 +1,4 @@
+import type { LockStoreError } from '../lock.errors.js';
 import type { Clock } from '../time/clock.js';
 import type { Scheduled, Scheduler } from '../time/scheduler.js';
 import type {
@@ -15,11 +16,13 @@ interface Debt {
   readonly command: TakeBackCommand;
   /** When it has ended on its own. */
   readonly until: number;
+  /** Until when the key is to stay taken by nobody. */
+  readonly keptUntil: number;
   /** Called when it is settled, one way or another. */
   readonly done: () => void;
   isOnItsWay: boolean;
-  /** It was tried, and not answered: what is true in the store is not known. */
-  hasFailed: boolean;
+  /** Why it was tried in vain: what is true in the store is not known. */
+  failure: LockStoreError | undefined;
 }
 
 /** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
@@ -33,7 +36,8 @@ interface DebtsOfKey extends Scheduled {
 /**
  * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
  * check the owner and are harmless to repeat, so each is repeated until it is answered, or until the lease in question
- * must have ended.
+ * must have ended. A key that is to stay taken for longer than that is kept as soon as the store answers, if it is free
+ * then.
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
  * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
@@ -59,16 +63,17 @@ export class CleanUp {
 
   /** Removes the tokens from the queue; hands the lease on if one of them has got it meanwhile. */
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
-    const ofKey = this.#owe({ key, tokens }, until, done, false);
+    const ofKey = this.#owe({ key, tokens }, until, done);
     if (ofKey.place === undefined) this.#collect(ofKey);
   }
 
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
   release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
+    const keptUntil = this.#clock.now() + (command.keepMs ?? 0);
     return this.#store.release(command).then((first) => {
       if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
-        const { key, token, used, keepMs = 0 } = command;
-        this.#pause(this.#owe({ key, tokens: [token], used, keepMs }, until, done, true));
+        const { key, token, used } = command;
+        this.#pause(this.#owe({ key, tokens: [token], used }, until, done, first.cause, keptUntil));
       } else {
         done();
       }
@@ -84,21 +89,21 @@ export class CleanUp {
     const ofKey = this.#byKey.get(key);
     const isOwed = [...(ofKey?.debts ?? [])].some(({ command }) => command.tokens.includes(token));
     this.#collect(
-      isOwed ? (ofKey as DebtsOfKey) : this.#owe({ key, tokens: [token] }, until, done, false),
+      isOwed ? (ofKey as DebtsOfKey) : this.#owe({ key, tokens: [token] }, until, done),
     );
   }
 
   /**
-   * Whether something that was left for this key could not be taken back so far. A request for the key might find it in
-   * the way: a token of our own that no request or lease uses any more.
+   * Why something that was left for this key could not be taken back so far, if there is such a thing. A request for
+   * the key might find it in the way: a token of our own that no request or lease uses any more.
    *
    * What was not tried before does not count: it is sent now, and the store carries commands out in order.
    */
-  isStuck(key: string): boolean {
+  stuckBy(key: string): LockStoreError | undefined {
     const ofKey = this.#byKey.get(key);
-    if (ofKey === undefined) return false;
+    if (ofKey === undefined) return undefined;
     this.#flush(); // ahead of the request
-    return [...ofKey.debts].some(({ hasFailed }) => hasFailed);
+    return [...ofKey.debts].find(({ failure }) => failure !== undefined)?.failure;
   }
 
   /** Calls back once when nothing is owed for the key any more. */
@@ -125,11 +130,18 @@ export class CleanUp {
     await Promise.all(this.#onTheirWay);
   }
 
-  #owe(command: TakeBackCommand, until: number, done: () => void, hasFailed: boolean): DebtsOfKey {
+  #owe(
+    command: TakeBackCommand,
+    leaseEnd: number,
+    done: () => void,
+    failure?: LockStoreError,
+    keptUntil = -Infinity,
+  ): DebtsOfKey {
     const { key } = command;
+    const until = Math.max(leaseEnd, keptUntil);
     const ofKey = this.#byKey.get(key) ?? this.#newKey();
     this.#byKey.set(key, ofKey);
-    ofKey.debts.add({ command, until, done, isOnItsWay: false, hasFailed });
+    ofKey.debts.add({ command, until, keptUntil, done, isOnItsWay: false, failure });
     return ofKey;
   }
 
@@ -174,7 +186,11 @@ export class CleanUp {
     const debts = this.#collected;
     if (debts.length === 0) return;
     this.#collected = [];
-    const replies = this.#store.takeBack(debts.map(({ command }) => command));
+    const now = this.#clock.now();
+    const commands = debts.map(({ command, keptUntil }) =>
+      keptUntil > now ? { ...command, keepMs: Math.ceil(keptUntil - now) } : command,
+    );
+    const replies = this.#store.takeBack(commands);
     debts.forEach((debt, i) => this.#await(debt, replies[i] as Promise<TakeBackReply>));
   }
 
@@ -192,7 +208,7 @@ export class CleanUp {
     if (ofKey === undefined || !ofKey.debts.has(debt)) return;
     if (reply.kind !== 'unknown' || reply.isLasting === true || this.#closed)
       return this.#settle(ofKey, debt);
-    debt.hasFailed = true;
+    debt.failure = reply.cause;
     this.#pause(ofKey);
   }
 
@@ -203,8 +219,7 @@ export class CleanUp {
 
   /** What has ended on its own is forgotten, and the rest is tried again. */
   #pauseIsOver(ofKey: DebtsOfKey, now: number): void {
-    for (const debt of [...ofKey.debts])
-      if (!debt.isOnItsWay && debt.until <= now) this.#settle(ofKey, debt);
+    for (const debt of [...ofKey.debts]) if (debt.until <= now) this.#settle(ofKey, debt);
     if (ofKey.debts.size === 0) return;
     if (this.#isAway(ofKey)) this.#pause(ofKey);
     else this.#collect(ofKey);

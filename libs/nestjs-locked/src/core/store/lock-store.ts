@@ -163,7 +163,10 @@ export interface TakeBackCommand {
   readonly tokens: readonly [string, string?];
   /** Highest fencing token used. @default 0: not known, the stored bound stays */
   readonly used?: number;
-  /** How long the key stays taken although nobody holds it. @default 0: the next waiter gets it */
+  /**
+   * How long the key stays taken although nobody holds it, also if it is free because the lease has ended meanwhile.
+   * @default 0: the next waiter gets it
+   */
   readonly keepMs?: number;
 }
 /** Nothing of it is left in the store, or nobody knows. */

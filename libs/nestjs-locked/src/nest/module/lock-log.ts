@@ -29,11 +29,7 @@ export class LockLog {
         return;
       }
       case 'release-unknown':
-        if (this.#isAway) return;
-        this.#logger.warn(
-          `Lock '${event.key}' may not have been released, trying again until its lease ends: ${event.cause.message}`,
-        );
-        return;
+        return this.#notReleased(event);
       case 'outlived':
         this.#logger.warn(
           `Lock '${event.key}' is kept although its work has ended: calls inside of it, which joined its hold, were not awaited`,
@@ -91,6 +87,19 @@ export class LockLog {
         return;
       default:
         return event satisfies never;
+    }
+  }
+
+  /** That others may get a key too early is said for each key, also while Redis is away. */
+  #notReleased({ key, cause, keepMs }: Extract<LockEvent, { type: 'release-unknown' }>): void {
+    if (keepMs > 0) {
+      this.#logger.warn(
+        `Lock '${key}' may become free before its holdAtLeastMs is over, trying for ${Math.round(keepMs)} ms to keep it: ${cause.message}`,
+      );
+    } else if (!this.#isAway) {
+      this.#logger.warn(
+        `Lock '${key}' may not have been released, trying again until its lease ends: ${cause.message}`,
+      );
     }
   }
 

@@ -11,11 +11,23 @@ export const takeBackScript = (settings: ScriptSettings): RedisScript =>
     'take-back',
     `
 -- KEYS lock, queue, fence, lapsed of each key in turn
--- ARGV token · another token or '' · highest fencing token used, 0 = not known · keepMs, as release, of each in turn
+-- ARGV token · another token or '' · highest fencing token used, 0 = not known · keepMs, as release, of each in turn;
+--      a key that is free is kept as well
 -- returns for each 'left', or the error | again
 ${protocolLua(settings)}
+-- The lease has ended although the key was to stay taken. Somebody else may have had it meanwhile, whose fence stays.
+local function keepFree(token, keepMs)
+  local live, isMore = heirs()
+  if not isMore then
+    redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs)
+    tellNext(live[1], keepMs)
+  end
+  return isMore
+end
+
 local function takeBack(token, other, used, keepMs)
   local value = leaveQueue(token, other)
+  if not value and keepMs > 0 then return keepFree(token, keepMs) end
   if not value or not isOneOf(value, token, other) then return false end
   local live, isMore = heirs()
   if not isMore then giveUp(value, live, used, keepMs) end
