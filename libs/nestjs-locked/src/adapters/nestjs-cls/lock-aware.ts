@@ -150,7 +150,10 @@ function lockAwareMethods(
     delaysBegin: delayBeginsOf(options.pool || connection),
   });
   const guarded = (given: object): object => {
-    const tx: object = guardedTx(given, connection, (sql) => coordinator.assertTakes(tx, sql));
+    const tx: object = guardedTx(given, connection, {
+      assertTakes: (sql) => coordinator.assertTakes(tx, sql),
+      isOpen: () => coordinator.isOpen(tx),
+    });
     return tx;
   };
   const wrapped: AdapterMethods = {

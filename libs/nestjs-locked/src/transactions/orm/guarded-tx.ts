@@ -1,8 +1,17 @@
 import { watchCommit } from './commit-watch.js';
+import { type Ask, guardedClient } from './guarded-client.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
-/** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
-export type AssertTakes = (sql?: string) => void;
+/** What is asked before a transaction sends a statement. */
+export interface StatementGuard {
+  /** @param sql the text of the statement, where it can be seen @throws if it may not be sent */
+  readonly assertTakes: (sql?: string) => void;
+  /** Whether the transaction has not ended yet, so that its own ROLLBACK cannot meet another one. */
+  readonly isOpen: () => boolean;
+}
+
+/** Of the whole transaction: who has begun it has to be able to end it, also after a failure. */
+const ROLLBACK = /^\s*ROLLBACK\b(?!\s+TO\b)(?!\s+(?:WORK|TRANSACTION)\s+TO\b)[^;]*;?\s*$/i;
 
 /** What the transactions of the known ORMs send their statements through. */
 interface MaybeKnown {
@@ -27,7 +36,8 @@ interface MaybeKnown {
  * @param connection what the transaction was opened on; undefined if that is not known
  * @returns what is to be handed out in place of `tx`
  */
-export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTakes): object {
+export function guardedTx(tx: object, connection: unknown, guard: StatementGuard): object {
+  const { assertTakes } = guard;
   const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
   if (isGuardableRunner(queryRunner)) {
     watchCommit(tx);
@@ -39,14 +49,14 @@ export function guardedTx(tx: object, connection: unknown, assertTakes: AssertTa
       connection === undefined
         ? !isForOneUse(session.client)
         : (connection as MaybeKnown).session === session;
-    if (!isShared) session.client = guardedClient(session.client, assertTakes);
+    if (!isShared) session.client = guardedClient(session.client, askingFor(guard));
     return tx;
   }
   if (typeof withPlugin === 'function' && typeof getExecutor === 'function') {
     return guardedKysely(withPlugin.call(tx, askingPlugin(assertTakes)), assertTakes);
   }
   if (typeof query === 'function' || typeof unsafe === 'function') {
-    return guardedClient(tx, assertTakes);
+    return guardedClient(tx, askingFor(guard));
   }
   return tx;
 }
@@ -60,7 +70,7 @@ function isForOneUse(client: object): boolean {
 }
 
 /** Kysely lets plugins see every query before it is compiled. */
-function askingPlugin(assertTakes: AssertTakes): object {
+function askingPlugin(assertTakes: Ask): object {
   return {
     transformQuery: ({ node }: { node: unknown }): unknown => {
       assertTakes();
@@ -71,7 +81,7 @@ function askingPlugin(assertTakes: AssertTakes): object {
 }
 
 /** A query that was compiled before is executed without the plugins. */
-function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: AssertTakes): object {
+function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: Ask): object {
   const executeQuery = tx.executeQuery as (...args: unknown[]) => Promise<unknown>;
   tx.executeQuery = async (...args: unknown[]) => {
     assertTakes();
@@ -80,42 +90,17 @@ function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: AssertTakes)
   return tx;
 }
 
-/** The methods of a client that have nothing to do with the transaction. */
-const NO_STATEMENTS: readonly unknown[] = [
-  ...['release', 'end', 'destroy', 'on', 'once', 'off', 'addListener', 'removeListener', 'emit'],
-  ...['listenerCount', 'listeners', 'removeAllListeners', 'setMaxListeners', 'getMaxListeners'],
-];
-
-/** Of the whole transaction, or to a savepoint: code that has begun either has to be able to end it. */
-const ROLLBACK = /^\s*ROLLBACK\b[^;]*;?\s*$/i;
-
-function guardedClient(client: object, assertTakes: AssertTakes): object {
+/**
+ * Lets one ROLLBACK of the transaction through, and none that comes after its end: its connection may be in somebody
+ * else's transaction by then. A ROLLBACK to a savepoint is a statement like any other. A late one is refused, and not
+ * answered as if it had been done, because what it should undo may have been committed.
+ */
+function askingFor({ assertTakes, isOpen }: StatementGuard): Ask {
   let isRolledBack = false;
-  const ask = (statement: unknown): void => {
-    const sql = textOf(statement);
-    if (sql === undefined || isRolledBack || !ROLLBACK.test(sql)) return assertTakes(sql);
-    isRolledBack = !/\bTO\b/i.test(sql);
+  return (sql) => {
+    if (sql === undefined || isRolledBack || !ROLLBACK.test(sql) || !isOpen()) {
+      return assertTakes(sql);
+    }
+    isRolledBack = true;
   };
-  return new Proxy(client, {
-    apply: (target, self, args) => {
-      ask(args[0]);
-      return Reflect.apply(target as () => unknown, self, args) as unknown;
-    },
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        if (!NO_STATEMENTS.includes(name)) ask(args[0]);
-        return Reflect.apply(value as () => unknown, target, args) as unknown;
-      };
-    },
-  });
-}
-
-/** A text, a template, or an object that has it: `{ text }` of node-postgres, `{ sql }` of mysql2. */
-function textOf(statement: unknown): string | undefined {
-  if (typeof statement === 'string') return statement;
-  if (Array.isArray(statement)) return textOf(statement[0]);
-  const { text, sql } = (statement ?? {}) as { readonly text?: unknown; readonly sql?: unknown };
-  return [text, sql].find((one): one is string => typeof one === 'string');
 }

@@ -119,7 +119,10 @@ export function lockAwareTransactions<Tx extends object>(
         isWrapped = true;
         assertAsynchronous(given);
         openedHere()?.isOn(knownPgClient(given));
-        const tx = guardedTx(given, undefined, (sql) => coordinator.assertTakes(tx, sql)) as Tx;
+        const tx = guardedTx(given, undefined, {
+          assertTakes: (sql) => coordinator.assertTakes(tx, sql),
+          isOpen: () => coordinator.isOpen(tx),
+        }) as Tx;
         return enter(tx, () => body(tx));
       });
       if (!isWrapped) throw neverWrapped();

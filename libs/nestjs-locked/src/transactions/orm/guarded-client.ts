@@ -1,0 +1,165 @@
+import { callbackIn, isOwnQuery } from './carried-statements.js';
+import { endingTextOf, isLazyQuery, isTemplate, textOf, textOfQuery } from './statement-text.js';
+
+/** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
+export type Ask = (sql?: string) => void;
+
+/** The methods of a client that have nothing to do with the transaction. */
+const NO_STATEMENTS: readonly unknown[] = [
+  ...['release', 'end', 'destroy', 'on', 'once', 'off', 'addListener', 'removeListener', 'emit'],
+  ...['listenerCount', 'listeners', 'removeAllListeners', 'setMaxListeners', 'getMaxListeners'],
+  ...['setTypeParser', 'getTypeParser', 'notify'],
+];
+
+/** Makes a part of a statement out of a value. */
+const HELPER = /^(?:escape|quote|format|literal|ident|json|array|type|param)/i;
+
+/** Takes a statement first: node-postgres, mysql2, then pg-promise, and what others call it. */
+const SENDS: readonly unknown[] = [
+  ...['query', 'execute', 'prepare'],
+  ...['none', 'one', 'oneOrNone', 'many', 'manyOrNone', 'any', 'result', 'multi', 'multiResult'],
+  ...['map', 'each', 'stream'],
+  ...['unsafe', 'raw', 'exec', 'run', 'simple', 'queryRaw', 'executeRaw'],
+];
+
+/** Runs a function with a client for a part of the transaction. */
+const OPENS: readonly unknown[] = [
+  ...['savepoint', 'begin', 'transaction', 'task', 'taskIf', 'tx', 'txIf'],
+];
+
+/** Takes the name of what is to be called in the database. */
+const CALLS: readonly unknown[] = ['func', 'proc'];
+
+type Callable = (...args: unknown[]) => unknown;
+
+/**
+ * A client of a transaction that asks before each of its statements. What is not sent is not read: the values that
+ * helpers take may begin with any word.
+ */
+export function guardedClient(client: object, ask: Ask): object {
+  /** postgres.js: its queries are sent when they are waited for. */
+  const isLazy = typeof client === 'function' && 'typed' in client;
+  return new Proxy(client, {
+    apply: (target, self, args) => {
+      if (!isLazy) ask(isTemplate(args[0]) ? textOf(args[0]) : endingTextOf(args[0]));
+      const made: unknown = Reflect.apply(target as Callable, self, args);
+      return isLazy ? askingWhenSent(made, ask) : made;
+    },
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      const call = (args: unknown[]): unknown => Reflect.apply(value as Callable, target, args);
+      if (NO_STATEMENTS.includes(name) || HELPER.test(String(name))) {
+        return isLazy ? value : (...args: unknown[]) => call(args); // `types` has properties
+      }
+      if (OPENS.includes(name)) return (...args: unknown[]) => opened(call, args, ask);
+      if (isLazy) return (...args: unknown[]) => askingWhenSent(call(args), ask);
+      return (...args: unknown[]) => {
+        const refused = refusal(ask, textIn(name, args));
+        if (refused !== undefined) {
+          if (!SENDS.includes(name) || callbackIn(args) || isOwnQuery(args[0])) throw refused;
+          return Promise.reject(refused); // where an answer is awaited
+        }
+        const answer = call(args);
+        return name === 'prepare' ? preparedBy(answer, ask) : answer;
+      };
+    },
+  });
+}
+
+function refusal(ask: Ask, sql?: string): Error | undefined {
+  try {
+    ask(sql);
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+function textIn(name: string | symbol, [first]: readonly unknown[]): string | undefined {
+  if (SENDS.includes(name)) return textOf(first);
+  return CALLS.includes(name) ? undefined : endingTextOf(first);
+}
+
+/** A query that is sent when it is waited for asks then, and not at all if it is made a part of another one. */
+function askingWhenSent(query: unknown, ask: Ask): unknown {
+  if (!isLazyQuery(query)) return query; // a part of a statement
+  const { handler } = query;
+  query.handler = (sent) => {
+    const refused = refusal(ask, textOfQuery(sent));
+    if (refused !== undefined) {
+      sent.catch(() => {}); // whoever waits for it is told; the driver does the same with its errors
+      sent.reject(refused);
+      return;
+    }
+    handler(sent);
+  };
+  return query;
+}
+
+/**
+ * A part of the transaction, on a client of its own that asks as well. Its driver is not told how it has ended if the
+ * transaction takes no statements any more: it would answer with a RELEASE or a ROLLBACK TO of its own.
+ */
+async function opened(
+  call: (args: unknown[]) => unknown,
+  args: unknown[],
+  ask: Ask,
+): Promise<unknown> {
+  ask();
+  const [tag] = args;
+  const given = isTemplate(tag) ? [(part: Callable) => part(...args)] : args;
+  return new Promise((resolve, reject) => {
+    const guarded = (value: unknown): unknown =>
+      isClient(value) ? guardedClient(value, ask) : value;
+    const within = (body: Callable): Callable => {
+      const run = async function (this: unknown, ...passed: unknown[]): Promise<unknown> {
+        try {
+          const result: unknown = Reflect.apply(body, guarded(this), passed.map(guarded));
+          const value: unknown = await (Array.isArray(result) ? Promise.all(result) : result);
+          ask();
+          return value;
+        } catch (error) {
+          const refused = refusal(ask);
+          if (refused !== undefined) {
+            reject(error instanceof Error ? error : refused);
+            return new Promise(() => {});
+          }
+          throw error;
+        }
+      };
+      Object.defineProperty(run, 'name', { value: body.name }); // pg-promise reports it
+      return run;
+    };
+    const ended = call(given.map((one) => (isFunction(one) ? within(one) : one)));
+    Promise.resolve(ended).then(resolve, reject);
+  });
+}
+
+function isFunction(value: unknown): value is Callable {
+  return typeof value === 'function';
+}
+
+function isClient(value: unknown): value is object {
+  if (typeof value !== 'function' && (typeof value !== 'object' || value === null)) return false;
+  const { query, unsafe } = value as { readonly query?: unknown; readonly unsafe?: unknown };
+  return typeof query === 'function' || typeof unsafe === 'function';
+}
+
+/** A statement of mysql2 that is executed later. Its text has been read. */
+function preparedBy(answer: unknown, ask: Ask): unknown {
+  if (!(answer instanceof Promise)) return answer;
+  return (answer as Promise<object>).then((statement) => {
+    return new Proxy(statement, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) => {
+          if (name !== 'close') ask();
+          const answered: unknown = Reflect.apply(value, target, args);
+          return answered;
+        };
+      },
+    });
+  });
+}

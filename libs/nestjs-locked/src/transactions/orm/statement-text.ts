@@ -1,0 +1,69 @@
+/**
+ * The text of what is given to a client to be sent: a text, a template, `{ text }` of node-postgres, `{ sql }` of
+ * mysql2, or a stream around a cursor.
+ *
+ * @returns undefined if it cannot be seen
+ */
+export function textOf(statement: unknown): string | undefined {
+  if (typeof statement === 'string') return statement;
+  if (isTemplate(statement)) return statement.join(PARAMETER);
+  const { text, sql, cursor } = (statement ?? {}) as MaybeStatement;
+  return [text, sql, cursor?.text].find((one) => typeof one === 'string');
+}
+
+interface MaybeStatement {
+  readonly text?: string;
+  readonly sql?: string;
+  readonly cursor?: { readonly text?: string };
+}
+
+/** What is read in the place of a value. */
+const PARAMETER = ' $1 ';
+
+/** What the tag of a template is given first. */
+export function isTemplate(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && 'raw' in value;
+}
+
+/** A query of postgres.js, which is sent when it is first waited for. It may be a part of another one instead. */
+export interface LazyQuery {
+  readonly strings: readonly string[];
+  readonly args: readonly unknown[];
+  readonly reject: (error: unknown) => void;
+  readonly catch: (onError: () => void) => unknown;
+  /** Sends it. */
+  handler: (query: LazyQuery) => unknown;
+}
+
+export function isLazyQuery(value: unknown): value is LazyQuery {
+  const { strings, args, handler, reject } = (value ?? {}) as Partial<LazyQuery>;
+  return (
+    Array.isArray(strings) &&
+    Array.isArray(args) &&
+    typeof handler === 'function' &&
+    typeof reject === 'function'
+  );
+}
+
+/** Its text, with those of the queries that are a part of it. */
+export function textOfQuery({ strings, args }: LazyQuery): string {
+  const [first = '', ...rest] = strings;
+  return rest.reduce((text, next, i) => {
+    const value = args[i];
+    return text + (isLazyQuery(value) ? textOfQuery(value) : PARAMETER) + next;
+  }, first);
+}
+
+/** A statement that ends a transaction, and nothing else. */
+const WHOLE_ENDING =
+  /^\s*(?:COMMIT|END|ROLLBACK|ABORT|PREPARE\s+TRANSACTION\s+'[^']*')(?:\s+(?:WORK|TRANSACTION))?(?:\s+AND\s+(?:NO\s+)?CHAIN)?(?:\s+(?:NO\s+)?RELEASE)?\s*$/i;
+
+/**
+ * As `textOf`, where nobody knows whether a value is a statement: it counts as one only if it ends a transaction word
+ * for word. `End of the meeting` does not.
+ */
+export function endingTextOf(value: unknown): string | undefined {
+  if (typeof value !== 'string' && !isTemplate(value)) return undefined;
+  const text = textOf(value);
+  return text?.split(';').some((one) => WHOLE_ENDING.test(one)) === true ? text : undefined;
+}
