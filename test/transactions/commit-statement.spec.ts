@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { LockCommitUnknownError, LockInTransactionError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
 import pg from 'pg';
@@ -10,7 +10,7 @@ import { describeWithMariaDb } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
-import { startLocks } from './locks.js';
+import { isHeld, startLocks } from './locks.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -178,3 +178,50 @@ const rowsFrom =
   (client: pg.PoolClient) =>
   async (sql: string, params: unknown[]): Promise<unknown[]> =>
     (await client.query<pg.QueryResultRow>(sql, params)).rows;
+
+describe('a call that has succeeded, by what it has sent', () => {
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  const sellAnd = async (last: string): Promise<{ told: unknown; isHeld: boolean }> => {
+    const pool = new pg.Pool({ connectionString: postgres.url });
+    afterTest(() => pool.end());
+    const { locks } = await startLocks(redis.url);
+    const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
+    let client: pg.PoolClient | undefined;
+    const told = await locks
+      .withLock(stock.key, () =>
+        run(async (wrap) => {
+          client = await pool.connect();
+          await client.query('BEGIN');
+          await wrap(client, (tx) => stock.takeOne({ query: rowsFrom(tx) }));
+          await client.query(last);
+        }),
+      )
+      .catch((error: unknown) => error);
+    const answer = { told, isHeld: await isHeld(redis.url, stock.key) };
+    client?.release(true);
+    return answer;
+  };
+
+  it.each(['SELECT 1', 'RELEASE SAVEPOINT nothing'])(
+    'is a commit in doubt if neither COMMIT nor ROLLBACK was sent, but %s',
+    async (last) => {
+      const savepoint = last.startsWith('RELEASE') ? 'SAVEPOINT nothing; ' : '';
+      const { told, isHeld: lasts } = await sellAnd(savepoint + last);
+      expect(told).toBeInstanceOf(LockCommitUnknownError);
+      expect(lasts).toBe(true); // as long as the lease
+      expect(await stock.quantity()).toBe(100);
+    },
+  );
+
+  it('is a rollback if it has rolled back on purpose, after the body', async () => {
+    expect(await sellAnd('ROLLBACK')).toEqual({ told: undefined, isHeld: false });
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('is a commit if that was sent', async () => {
+    expect(await sellAnd('COMMIT')).toEqual({ told: undefined, isHeld: false });
+    expect(await stock.quantity()).toBe(99);
+  });
+});

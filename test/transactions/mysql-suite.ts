@@ -365,4 +365,39 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     await expect(sale).rejects.toThrow();
     expect([await held(), await stock.quantity()]).toEqual([false, 100]);
   });
+
+  it.each([
+    ['resolves', /a nested transaction .* is still open/],
+    ['fails', 'out of credit'],
+  ] as const)(
+    'writes nothing if the body %s while a nested transaction is open',
+    async (end, message) => {
+      const app = await start({ fence: {}, poolSize: 1 });
+      let endNested = (): void => {};
+      let nested: Promise<unknown> | undefined;
+      const sale = app.locks.withLock(stock.key, () =>
+        app.host.withTransaction(async () => {
+          await takeOne(app);
+          await new Promise<void>((isOpen) => {
+            nested = app.host
+              .withTransaction(Propagation.Nested, async () => {
+                isOpen();
+                await new Promise<void>((resolve) => (endNested = resolve));
+              })
+              .catch((error: unknown) => error);
+          });
+          if (end === 'fails') throw new Error('out of credit');
+        }),
+      );
+      await expect(sale).rejects.toThrow(message);
+      expect([await held(), await stock.quantity()]).toEqual([false, 100]);
+      await app.dataSource.transaction(async (manager) => {
+        await manager.query('SELECT 1');
+        endNested();
+        expect(await nested).toBeInstanceOf(Error);
+        await manager.query('SELECT 2');
+      });
+      expect(await stock.quantity()).toBe(100);
+    },
+  );
 }

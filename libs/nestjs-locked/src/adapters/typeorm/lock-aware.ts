@@ -19,7 +19,7 @@ import type { TransactionDescription } from '../../transactions/scope/transactio
 import type { TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import { watchRunner } from './watched-runner.js';
+import { type OpenNested, watchRunner } from './watched-runner.js';
 
 /** What `lockAware` may be told about a data source. */
 export interface LockAwareOptions {
@@ -85,13 +85,16 @@ class LockAwareDataSource {
     this.#installRunners();
   }
 
-  #installCallbackForm(manager: EntityManager): void {
+  /** @param openNested what the savepoints of a manager have to be opened through */
+  #installCallbackForm(manager: EntityManager, openNested: OpenNested = (open) => open()): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
     // `dataSource.transaction` passes on two arguments, even if it was given only the body.
     const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
-      if (manager.queryRunner?.isTransactionActive === true) return original(first, second); // a savepoint
+      if (manager.queryRunner?.isTransactionActive === true) {
+        return openNested(() => original(first, second)); // a savepoint
+      }
       this.#assertGoesOn();
       const hasFailed = takeOpening(this.#dataSource);
       if (hasFailed !== undefined) {
@@ -183,12 +186,12 @@ class LockAwareDataSource {
       this.#assertGoesOn();
       const runner = original(...args);
       if (!this.#opensWithCallback) {
-        watchRunner(runner, {
+        const openNested = watchRunner(runner, {
           isSeen: () => this.#opensWithCallback,
           open: (isolation, start) =>
             this.#coordinator.open(this.#describe(isolation, 'by-hand'), runner.manager, start),
         });
-        this.#installCallbackForm(runner.manager);
+        this.#installCallbackForm(runner.manager, openNested);
         this.#noteStatements(runner);
       }
       return runner;

@@ -1,4 +1,5 @@
 import type { QueryRunner } from 'typeorm';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch } from '../../transactions/orm/client-watch.js';
@@ -15,11 +16,19 @@ export interface RunnerWatch {
   readonly open: (isolation: Isolation, start: () => Promise<void>) => Promise<TransactionScope>;
 }
 
+/** Opens a nested transaction, with a callback, in the one that is driven by hand. */
+export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
+
+/** The transaction that is driven by hand, for the code in a nested one that was opened with a callback. */
+const NESTED_IN = new AsyncLocalStorage<TransactionScope | undefined>();
+
 /**
  * Follows the transactions of a query runner that is driven by hand. Savepoints use the same methods, and are passed
  * over.
+ *
+ * @returns what its nested transactions have to be opened through
  */
-export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch): void {
+export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch): OpenNested {
   const start = runner.startTransaction.bind(runner);
   const commit = runner.commitTransaction.bind(runner);
   const rollback = runner.rollbackTransaction.bind(runner);
@@ -28,6 +37,33 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let scope: TransactionScope | undefined;
   let depth = 0;
   let isCommitting = false;
+  let isRollingBack = false;
+  let openNested = 0;
+
+  const nested: OpenNested = async (opened) => {
+    openNested++;
+    try {
+      return await NESTED_IN.run(scope, opened);
+    } finally {
+      openNested--;
+    }
+  };
+  /**
+   * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
+   * the innermost of them.
+   *
+   * @throws LockInTransactionError if it is a nested one whose transaction ends, or has ended
+   */
+  const outlivesNested = (): boolean => {
+    const around = NESTED_IN.getStore();
+    if (around === undefined || around.tx !== runner.manager) {
+      return openNested > 0 && depth - openNested <= 1;
+    }
+    if (isRollingBack || around !== scope || !scope.isOpen) {
+      throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
+    }
+    return false;
+  };
 
   const begin = async (isolation: Isolation): Promise<void> => {
     const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
@@ -70,6 +106,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.commitTransaction = async () => {
+    scope?.assertNoneNested(outlivesNested());
     if (depth !== 1 || scope === undefined) {
       await commit();
       depth = Math.max(0, depth - 1);
@@ -89,10 +126,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.rollbackTransaction = async () => {
+    const isWhole = outlivesNested();
+    isRollingBack ||= isWhole;
     try {
-      await rollBackForSure(runner, rollback, query);
+      await rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
     } finally {
-      depth = Math.max(0, depth - 1);
+      if (isWhole) isRollingBack = false;
+      depth = isWhole ? 0 : Math.max(0, depth - 1);
       if (depth === 0) await scope?.end('rolled-back');
     }
   };
@@ -112,4 +152,5 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (isOpen) await scope?.end(isCommitting ? 'unknown' : 'rolled-back');
     }
   };
+  return nested;
 }

@@ -39,13 +39,19 @@ export function closePgClient(client: unknown): Promise<void> {
 /** Where ORMs keep a connection of mysql2. */
 interface MaybeKnown {
   /** TypeORM. */
-  readonly queryRunner?: { readonly databaseConnection?: unknown };
+  readonly queryRunner?: { readonly databaseConnection?: unknown; readonly isReleased?: unknown };
   /** Drizzle. */
   readonly session?: { readonly client?: unknown };
 }
 
-/** Closes the connection of a transaction, if it can be reached. @param tx what an ORM hands out for it */
+/**
+ * Closes the connection of a transaction, if it can be reached. TypeORM's query runners keep theirs after it went back
+ * to the pool, where it may have another user: that one is left alone.
+ *
+ * @param tx what an ORM hands out for it
+ */
 export async function closeConnectionOf(tx: object): Promise<void> {
+  if ((tx as MaybeKnown).queryRunner?.isReleased === true) return;
   const client = knownPgClient(tx);
   if (client !== undefined) return closePgClient(client);
   const { queryRunner, session } = tx as MaybeKnown;

@@ -1,11 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { rollBackForSure, type RollsBack } from './sure-rollback.js';
+import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { knownDepth, noteOpening } from './known-depth.js';
+import { rollBackForSure, type RolledBack, type RollsBack } from './sure-rollback.js';
 
 /** The part of TypeORM's query runner that sends the statements of a transaction. */
 export interface GuardableRunner extends RollsBack {
   query: (sql: string, ...more: never[]) => Promise<unknown>;
   stream?: (sql: string, ...more: never[]) => Promise<unknown>;
+  startTransaction?: (...options: never[]) => Promise<void>;
+  commitTransaction?: () => Promise<void>;
   rollbackTransaction: () => Promise<void>;
+  /** Stands for its transaction. */
+  readonly manager?: object;
 }
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
@@ -33,7 +39,7 @@ export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) 
       return error as Error;
     }
   };
-  const { query, stream, rollbackTransaction } = runner;
+  const { query, stream } = runner;
   // Not async: every statement passes here, and promises are not free.
   runner.query = (sql, ...more) => {
     const refused = refusal(sql);
@@ -46,12 +52,70 @@ export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) 
       return stream.call(runner, sql, ...more);
     };
   }
-  runner.rollbackTransaction = () =>
+  guardEndings(runner, query);
+}
+
+/**
+ * The transaction and its nested transactions (savepoints) are ended by the same two methods, and TypeORM ends the
+ * innermost one, whoever asks. Here the transaction itself is ended only by the code that has opened it, and wholly;
+ * its nested transactions end before it, or with it.
+ */
+function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']): void {
+  const coordinator = ambientCoordinator();
+  const { startTransaction, commitTransaction, rollbackTransaction, manager = runner } = runner;
+  /** What calls in the meantime from outside of the body is a subscriber with a nested transaction of its own. */
+  let isEnding = false;
+  let rollingBack: Promise<void> | undefined;
+
+  const end = async (ending: () => Promise<void>): Promise<void> => {
+    isEnding = true;
+    try {
+      await ending();
+    } finally {
+      isEnding = false;
+    }
+  };
+  const rollBack = (what: RolledBack): Promise<void> =>
     ROLLING_BACK.run(runner, () =>
       rollBackForSure(
         runner,
+        what,
         () => rollbackTransaction.call(runner),
         (sql) => query.call(runner, sql),
       ),
     );
+  /** For a nested transaction that ends too late: TypeORM refuses it as soon as its transaction has ended. */
+  const rolledBack = async (): Promise<void> => {
+    await rollingBack?.catch(() => {}); // told to whoever rolls back
+  };
+
+  if (typeof startTransaction === 'function') {
+    runner.startTransaction = async (...options) => {
+      noteOpening(runner, 1);
+      try {
+        await startTransaction.apply(runner, options);
+      } finally {
+        noteOpening(runner, -1);
+      }
+    };
+  }
+  if (typeof commitTransaction === 'function') {
+    runner.commitTransaction = async () => {
+      const scope = coordinator.endedHere(manager);
+      if (scope === undefined) await rolledBack();
+      if (scope === undefined || isEnding) return commitTransaction.call(runner);
+      await end(async () => {
+        scope.assertNoneNested(knownDepth({ queryRunner: runner }) > 0);
+        await commitTransaction.call(runner);
+        scope.assertNoneNested(runner.isTransactionActive); // opened since then: TypeORM has ended that one
+      });
+    };
+  }
+  runner.rollbackTransaction = async () => {
+    const scope = coordinator.endedHere(manager);
+    if (scope === undefined) await rolledBack();
+    if (scope === undefined || isEnding) return rollBack('innermost');
+    rollingBack = end(() => rollBack('whole'));
+    await rollingBack;
+  };
 }

@@ -2,10 +2,20 @@ interface MaybeEntityManager {
   readonly queryRunner?: { readonly transactionDepth?: unknown };
 }
 
+/** How many savepoints are being opened, by query runner: TypeORM counts them only when they are open. */
+const opening = new WeakMap<object, number>();
+
+/** @param by one more, or one less */
+export function noteOpening(runner: object, by: 1 | -1): void {
+  opening.set(runner, (opening.get(runner) ?? 0) + by);
+}
+
 /**
  * @param tx what stands for a transaction @returns how deep in savepoints its ORM says that it is; 0 if it does not say
  */
 export function knownDepth(tx: object): number {
-  const depth = (tx as MaybeEntityManager).queryRunner?.transactionDepth;
-  return typeof depth === 'number' ? Math.max(0, depth - 1) : 0;
+  const { queryRunner } = tx as MaybeEntityManager;
+  const depth = queryRunner?.transactionDepth;
+  if (queryRunner === undefined || typeof depth !== 'number') return 0;
+  return Math.max(0, depth - 1) + (opening.get(queryRunner) ?? 0);
 }

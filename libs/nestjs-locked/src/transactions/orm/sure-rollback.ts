@@ -7,13 +7,18 @@ const LIMIT_MS = 5_000;
 /** The part of TypeORM's query runner that tells whether a rollback was done. */
 export interface RollsBack {
   isTransactionActive: boolean;
+  readonly isReleased?: boolean;
   /** More than one: in a savepoint. */
   transactionDepth?: number;
 }
 
+/** What is rolled back: the innermost savepoint, if there is one, or the transaction with all its savepoints. */
+export type RolledBack = 'innermost' | 'whole';
+
 /**
- * A subscriber that throws before the rollback keeps TypeORM from sending it. The connection would go back to its pool
- * with the transaction still open, and the next transaction on it would commit both.
+ * Rolls back, and makes sure that a transaction that has to be over is over. The connection would go back to its pool
+ * with the transaction still open, and the next transaction on it would commit both. A subscriber that throws before
+ * the rollback keeps TypeORM from sending it. While a nested transaction is open, TypeORM rolls back that one.
  *
  * @param rollback TypeORM's own
  * @param query sends a statement, past all guards
@@ -21,22 +26,34 @@ export interface RollsBack {
  */
 export async function rollBackForSure(
   runner: RollsBack,
+  what: RolledBack,
   rollback: () => Promise<void>,
   query: (sql: string) => Promise<unknown>,
 ): Promise<void> {
+  const depth = runner.transactionDepth ?? 1;
+  if (what === 'whole' && depth > 1) runner.transactionDepth = 1;
   try {
     await rollback();
   } catch (error) {
-    const isSavepoint = (runner.transactionDepth ?? 1) > 1; // the transaction around it is rolled back next
-    if (runner.isTransactionActive && !isSavepoint) {
-      if (!wasSent(error) && (await isAnswered(query('ROLLBACK')))) {
-        runner.isTransactionActive = false;
-        runner.transactionDepth = 0;
-      } else {
-        await closeConnectionOf({ queryRunner: runner }); // in which state it is, nobody knows
-      }
-    }
+    // The transaction around a savepoint is rolled back next.
+    const isSavepoint = what === 'innermost' && (runner.transactionDepth ?? 1) > 1;
+    if (!isSavepoint) await endForSure(runner, query, wasSent(error));
     throw error;
+  }
+  if (what === 'whole') await endForSure(runner, query, false); // a savepoint was opened meanwhile
+}
+
+async function endForSure(
+  runner: RollsBack,
+  query: (sql: string) => Promise<unknown>,
+  wasTried: boolean,
+): Promise<void> {
+  if (!runner.isTransactionActive || runner.isReleased === true) return; // its connection has another user
+  if (!wasTried && (await isAnswered(query('ROLLBACK')))) {
+    runner.isTransactionActive = false;
+    runner.transactionDepth = 0;
+  } else {
+    await closeConnectionOf({ queryRunner: runner }); // in which state it is, nobody knows
   }
 }
 

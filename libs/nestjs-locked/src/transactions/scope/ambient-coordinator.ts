@@ -108,6 +108,18 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.#notices.statement(connection, sql);
   }
 
+  /**
+   * For adapters: the scope of a transaction whose body is done, if the code that runs here is not a part of that body.
+   * Then it is what has opened the transaction, and is about to end it.
+   */
+  endedHere(tx: object): TransactionScope | undefined {
+    const scope = this.#scopes.get(tx);
+    if (scope?.isEnding !== true) return undefined;
+    let around = this.#storage.getStore();
+    while (around !== undefined && around !== scope) around = around.outer;
+    return around === undefined ? scope : undefined;
+  }
+
   isOpen(tx: object): boolean {
     return this.#scopes.get(tx)?.isOpen === true;
   }
@@ -199,8 +211,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         opened.then(resolve, reject);
       });
       if (!isDone) run.assertGoesOn(); // the ORM swallowed the error
-      scope?.commit.assertNotForbidden();
-      await scope?.end('committed');
+      await scope?.end(scope.commit.succeeded());
       return result;
     } catch (error) {
       if (scope === undefined) throw error;

@@ -25,6 +25,7 @@ export type Refusal =
   | 'failing'
   | 'ended'
   | 'unawaited-branch'
+  | 'open-savepoint'
   | 'endless-branch'
   | 'own-claim'
   | 'ends-it'
@@ -69,6 +70,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'It has ended already: the work was not awaited; await it inside the transaction';
     case 'unawaited-branch':
       return 'It cannot commit, because a locked call inside of it still runs: only a part of it would be committed; await every call in the body of the transaction';
+    case 'open-savepoint':
+      return 'It cannot commit, because a nested transaction (a savepoint) is still open in it: only a part of it would be committed; await every nested transaction in the body of the transaction, and let none outlive another one that fails (Promise.allSettled)';
     case 'endless-branch':
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':

@@ -109,6 +109,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#state !== 'ended';
   }
 
+  /** Whether its body is done, and the code that has opened it is about to commit or to roll back. */
+  get isEnding(): boolean {
+    return this.#state === 'committing' || this.#state === 'failing';
+  }
+
   /** Whether code that runs here and now runs inside of it. */
   get isAmbient(): boolean {
     return this.isOpen && this.description.isAmbient(this.tx);
@@ -172,10 +177,21 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   async beforeCommit(): Promise<void> {
     this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
+    this.assertNoneNested();
     this.#state = 'committing';
     await this.#gate.pass();
     if (this.#endedInside !== undefined) throw this.#endedInside;
     this.commit.expect(this.description.seesCommit?.(this.tx) === true);
+  }
+
+  /**
+   * An ORM that counts its savepoints would end the innermost one, and not the transaction.
+   *
+   * @param isOpen whether it is known that a nested transaction is still open in it
+   * @throws LockInTransactionError if so
+   */
+  assertNoneNested(isOpen = (this.description.depth?.(this.tx) ?? 0) > 0): void {
+    if (this.#isLocked && isOpen) throw this.refusal('open-savepoint', A_TRANSACTION);
   }
 
   /** The driver repeats it. @throws LockCommitUnknownError if nobody knows whether it was committed */
@@ -252,6 +268,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (ending === undefined) return undefined;
     if (ending === 'rollback') {
       if (this.#bodyRuns) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);
+      else this.commit.rollingBack();
       return undefined;
     }
     if (this.#state === 'committing' && ending === 'commit') return this.commit.sending(status);

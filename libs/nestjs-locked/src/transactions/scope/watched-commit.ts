@@ -18,6 +18,8 @@ export class WatchedCommit {
   readonly #wait: CommitWait;
   /** Undefined: nobody sees its statements. */
   #progress: CommitProgress | undefined;
+  /** Instead of the COMMIT, a ROLLBACK was sent. */
+  #isRolledBack = false;
   #veto: Error | undefined;
   #driverError: unknown;
   #onOverdue: (error: Error) => void = () => {};
@@ -71,9 +73,24 @@ export class WatchedCommit {
     return this.#progress;
   }
 
-  /** @throws what has forbidden the COMMIT, whatever became of that error */
-  assertNotForbidden(): void {
+  /** A ROLLBACK is sent after the body. */
+  rollingBack(): void {
+    this.#isRolledBack = true;
+  }
+
+  /**
+   * The code that has opened the transaction says that it has succeeded.
+   *
+   * @returns how it has ended
+   * @throws what has forbidden the COMMIT, whatever became of that error · LockCommitUnknownError if neither COMMIT nor
+   * ROLLBACK was sent: the transaction may still be open, and be committed by whoever uses its connection next
+   */
+  succeeded(): TransactionOutcome {
     if (this.#veto !== undefined) throw this.#veto;
+    if (this.#progress !== 'not-sent' || this.#gate.holds.size === 0) return 'committed';
+    if (this.#isRolledBack) return 'rolled-back';
+    this.#progress = undefined; // nobody knows what becomes of it
+    throw commitUnknown([...this.#gate.holds.keys()], new Error('it was not sent'));
   }
 
   /** @param onOverdue gets the error if it is not answered for as long as the leases last */
