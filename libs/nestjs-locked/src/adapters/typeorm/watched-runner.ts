@@ -116,6 +116,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isCommitting = true;
     try {
       await commitInTime(scope);
+      scope.assertNoneNested(scope.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
     } catch (error) {
       throw await endFailed(scope, error);
     } finally {
