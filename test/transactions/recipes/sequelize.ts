@@ -11,5 +11,8 @@ export function transactionsOf(sequelize: Sequelize) {
     work: (transaction: Transaction) => Promise<R>,
     options: TransactionOptions = {},
   ): Promise<R> =>
-    run<R>((wrap) => sequelize.transaction(options, (transaction) => wrap(transaction, work)));
+    run<R>(
+      (wrap) => sequelize.transaction(options, (transaction) => wrap(transaction, work)),
+      options.isolationLevel === undefined ? {} : { isolation: options.isolationLevel },
+    );
 }

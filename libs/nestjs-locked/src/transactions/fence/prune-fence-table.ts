@@ -4,7 +4,7 @@ import { systemClock } from '../../core/time/clock.js';
 import { assertTableName } from '../../core/transaction.options.js';
 import type { TransactionQuery } from '../sql/database-session.js';
 import type { SqlDialect } from '../sql/database-session.js';
-import { rowsOf } from '../sql/rows-of.js';
+import { onlyValueOf, rowsOf, shown, textOf, unreadable, valuesOf } from '../sql/rows-of.js';
 import { assertDialect } from '../sql/session-of.js';
 import { sqlErrorCode } from '../sql/sql-error.js';
 import type { FenceTableOptions } from './fence-table.js';
@@ -46,30 +46,55 @@ export async function pruneFenceTable(
   assertTableName(table);
   assertAge(olderThanMs);
   const prune = dialect === 'mysql' ? pruneOneByOne : prunePage;
-  const run = async (sql: string, params: unknown[]): Promise<readonly Row[]> =>
-    rowsOf(await query(withPlaceholders(dialect, sql), params));
-  const [{ newest = 0 } = {}] = await run(`SELECT MAX(token) AS newest FROM ${table}`, []);
-  const oldest = Math.min(Number(newest), systemClock.wallNow() * 1_000) - olderThanMs * 1_000;
+  const run: Run = (sql, params) => query(withPlaceholders(dialect, sql), params);
+  const newest = await newestToken(run, table);
+  const oldest = Math.min(newest, systemClock.wallNow() * 1_000) - olderThanMs * 1_000;
   let count = 0;
   for (let after: unknown = ''; ;) {
-    const sql = `SELECT lock_key, token FROM ${table} WHERE lock_key > ? ORDER BY lock_key LIMIT ${PAGE}`;
-    const page = await run(sql, [after]);
-    const last = page.at(-1)?.lock_key;
+    const page = await pageAfter(run, table, after);
+    const last = page.at(-1);
     if (last === undefined) return count;
-    const old = page.filter(({ token }) => Number(token) < oldest).map((row) => row.lock_key);
+    const old = page.filter(({ token }) => token < oldest).map(({ key }) => key);
     if (old.length > 0) await prune(run, table, String(oldest), after, old);
     count += old.length;
-    after = last;
+    after = last.key;
   }
 }
 
-interface Row {
-  readonly newest?: unknown;
-  readonly lock_key?: unknown;
-  readonly token?: unknown;
+type Run = (sql: string, params: unknown[]) => Promise<unknown>;
+
+/** A row of the fence table. */
+interface FenceRow {
+  /** As the driver gives it: in MySQL it is binary. */
+  readonly key: unknown;
+  readonly token: number;
 }
 
-type Run = (sql: string, params: unknown[]) => Promise<readonly Row[]>;
+const TOKEN = /^\d+$/;
+
+async function newestToken(run: Run, table: string): Promise<number> {
+  const question = 'the question for the newest token';
+  const rows = rowsOf(
+    await run(`SELECT concat(COALESCE(MAX(token), 0)) AS newest FROM ${table}`, []),
+    question,
+  );
+  const newest = textOf(onlyValueOf(rows[0])) ?? '';
+  return TOKEN.test(newest) ? Number(newest) : unreadable(question, shown(rows));
+}
+
+/** The values are read in their order, because applications map the names of columns. */
+async function pageAfter(run: Run, table: string, after: unknown): Promise<readonly FenceRow[]> {
+  const question = 'the question for old keys';
+  const sql = `SELECT lock_key AS claimed, concat(token) AS token FROM ${table}
+    WHERE lock_key > ? ORDER BY lock_key LIMIT ${PAGE}`;
+  const rows = rowsOf(await run(sql, [after]), question);
+  return rows.map((row) => {
+    const [key, token, ...others] = valuesOf(row);
+    const isRead = textOf(key) !== undefined && TOKEN.test(textOf(token) ?? '');
+    if (!isRead || others.length > 0) return unreadable(question, shown(rows));
+    return { key, token: Number(token) };
+  });
+}
 
 /** PostgreSQL passes over rows that are being claimed: they are not old any more. */
 async function prunePage(

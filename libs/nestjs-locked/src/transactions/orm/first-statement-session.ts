@@ -42,7 +42,7 @@ export class FirstStatementSession implements DatabaseSession {
     await this.#session.beforeCommit(idleMs);
   }
 
-  async isolation(): Promise<string> {
+  async isolation(): Promise<string | undefined> {
     return this.#session.isolation();
   }
 }

@@ -6,7 +6,9 @@ interface MaybeKnown {
   readonly options?: { readonly isolationLevel?: unknown };
   /** Prisma; its default is applied where nothing was given. */
   readonly $transaction?: unknown;
-  readonly _engineConfig?: { readonly transactionOptions?: { readonly timeout?: unknown } };
+  readonly _engineConfig?: {
+    readonly transactionOptions?: { readonly timeout?: unknown; readonly isolationLevel?: unknown };
+  };
   /** Drizzle on SQLite. */
   readonly resultKind?: unknown;
 }
@@ -22,8 +24,9 @@ export interface TransactionDefaults {
 /** @param connection what transactions are opened with: TypeORM's data source, Prisma's client */
 export function transactionDefaults(connection: object): TransactionDefaults {
   const { options, $transaction, _engineConfig } = connection as MaybeKnown;
-  const isolation = options?.isolationLevel;
-  const timeout = _engineConfig?.transactionOptions?.timeout ?? PRISMA_TIMEOUT_MS;
+  const prisma = _engineConfig?.transactionOptions;
+  const isolation = options?.isolationLevel ?? prisma?.isolationLevel;
+  const timeout = prisma?.timeout ?? PRISMA_TIMEOUT_MS;
   return {
     ...(typeof isolation === 'string' ? { isolation } : {}),
     ...(typeof $transaction === 'function' && typeof timeout === 'number'

@@ -32,8 +32,8 @@ export interface TransactionLevel {
   /** The transactions around it and this one, the outermost first. */
   readonly levels: readonly TransactionLevel[];
   readonly inside: LocksInside;
-  /** Whether each statement sees what others have committed before it. If that is not known, it counts as no. */
-  seesFreshData(): Promise<boolean>;
+  /** Whether each statement sees what others have committed before it; undefined if its level is not known. */
+  seesFreshData(): Promise<boolean | undefined>;
   keptSections(locks: TransactionalLocks): readonly Section[];
   /** @returns false if it takes no more: the sections do not become its own then */
   keep(locks: TransactionalLocks, sections: readonly Section[]): boolean;
@@ -182,7 +182,8 @@ export class LocksInside {
    */
   async #assertMayJoin(locks: TransactionalLocks, asker: Asker): Promise<void> {
     const fresh = await Promise.all(this.#level.levels.map((level) => level.seesFreshData()));
-    if (!fresh.every(Boolean)) throw this.#level.refusal('stale-snapshot', asker);
+    if (fresh.includes(false)) throw this.#level.refusal('stale-snapshot', asker);
+    if (fresh.includes(undefined)) throw this.#level.refusal('unknown-level', asker);
     const isInSavepoint = this.#level.levels.some(
       ({ connection, description, tx }) =>
         fenceOn(locks, connection) !== undefined && (description.depth?.(tx) ?? 0) > 0,

@@ -20,6 +20,7 @@ export type Refusal =
   | 'hooks'
   | 'outlived'
   | 'stale-snapshot'
+  | 'unknown-level'
   | 'savepoint'
   | 'committing'
   | 'failing'
@@ -60,6 +61,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return `It cannot be restarted, because the transaction around it has ended already; await it inside of that one`;
     case 'stale-snapshot':
       return `Its isolation level keeps the snapshot of its first read, which may be older than the lock: an update could be lost without an error; ${WAYS_OUT}'restart', or use READ COMMITTED`;
+    case 'unknown-level':
+      return `Its isolation level is not known, because MySQL and MariaDB tell only that of the session, which the level of one transaction does not change. It may keep the snapshot of its first read, which may be older than the lock: open it at READ COMMITTED, and name that level where the library sees it: { isolationLevel } of the ORM, or run(open, { isolation }) of lockAwareTransactions; or set insideTransaction: 'restart'`;
     case 'savepoint':
       return `The fence cannot be claimed inside a savepoint, whose rollback would undo the claim; ${WAYS_OUT}'restart'`;
     case 'committing':

@@ -83,7 +83,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'), and that it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
-  #seesFreshData: Promise<boolean> | undefined;
+  #seesFreshData: Promise<boolean | undefined> | undefined;
   readonly #endings: (() => void)[] = [];
 
   constructor(
@@ -350,14 +350,15 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     }
   }
 
-  seesFreshData(): Promise<boolean> {
-    this.#seesFreshData ??= this.#isolation().then(
-      (level) => level !== undefined && seesFreshData(level),
+  seesFreshData(): Promise<boolean | undefined> {
+    this.#seesFreshData ??= this.#isolation().then((level) =>
+      level === undefined ? undefined : seesFreshData(level),
     );
     return this.#seesFreshData;
   }
 
+  /** A database that tells the level of this transaction knows better than who has opened it. */
   async #isolation(): Promise<string | undefined> {
-    return this.description.isolation ?? (await this.#session?.isolation());
+    return (await this.#session?.isolation()) ?? this.description.isolation;
   }
 }

@@ -116,7 +116,7 @@ class WatchedSession implements DatabaseSession {
     await this.#session.beforeCommit(this.#survivesDisconnect ? idleMs : undefined);
   }
 
-  async isolation(): Promise<string> {
+  async isolation(): Promise<string | undefined> {
     return this.#session.isolation();
   }
 

@@ -75,8 +75,8 @@ export interface DatabaseSession {
    * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
    */
   beforeCommit(idleMs: number | undefined): Promise<void>;
-  /** As the database calls it: `repeatable read`. */
-  isolation(): Promise<string>;
+  /** Of this transaction, as the database calls it: `repeatable read`. Undefined if the database does not tell. */
+  isolation(): Promise<string | undefined>;
 }
 
 /** Whether this isolation level lets each statement see what was committed before it. */

@@ -1,3 +1,4 @@
+import { shownValue } from '../../core/runtime/shown-value.js';
 import type {
   ClaimOutcome,
   DatabaseSession,
@@ -7,7 +8,7 @@ import type {
   TransactionQuery,
 } from './database-session.js';
 import type { KnownDatabase } from './known-database.js';
-import { rowsOf } from './rows-of.js';
+import { onlyValueOf, type Row, rowsIn, textIn, textOf, tokensIn, unreadable } from './rows-of.js';
 import { sqlErrorCode } from './sql-error.js';
 import { transactionGone } from './transaction-gone.js';
 
@@ -21,6 +22,7 @@ const NO_SUCH_SAVEPOINT = 1305;
 /** SAVEPOINT as a prepared statement, which is all that some drivers send. */
 const NOT_PREPARABLE = 1295;
 const SAVEPOINT = 'nestjs_locked';
+const LAST_LOOK = 'the question whether the transaction is still there';
 
 /**
  * MySQL 8 and MariaDB 10.5, and later. They have no time-outs for one transaction: those of a session would stay on
@@ -58,7 +60,7 @@ export class MySqlSession implements DatabaseSession {
     _bounds: TransactionBounds | undefined,
     waitMs: number,
   ): Promise<ClaimOutcome> {
-    let written: readonly Record<string, unknown>[];
+    let written: readonly Row[];
     try {
       written = await this.#write(table, claims, waitMs);
     } catch (cause) {
@@ -68,26 +70,29 @@ export class MySqlSession implements DatabaseSession {
       throw cause;
     }
     const doubtful = claims.filter(
-      ({ fencingNumber }, i) => Number(written[i]?.['token']) !== fencingNumber,
+      ({ fencingNumber }, i) => textOf(onlyValueOf(written[i])) !== String(fencingNumber),
     );
     if (doubtful.length === 0) return { kind: 'claimed' };
     const newest = await this.#newest(table, doubtful);
-    const refused = newest.filter((_, i) => newest[i]?.newest !== doubtful[i]?.fencingNumber);
+    const refused = newest.filter(
+      ({ newest }, i) => newest !== (doubtful[i] as FenceClaim).fencingNumber,
+    );
     return refused.length === 0 ? { kind: 'claimed' } : { kind: 'fenced', refused };
   }
 
-  /** @returns a row for each claim with the token that is there now; none if the server does not tell */
+  /** @returns a row for each claim with the token that is there now; none if the server or the driver do not tell */
   async #write(
     table: string,
     claims: readonly FenceClaim[],
     waitMs: number,
-  ): Promise<readonly Record<string, unknown>[]> {
+  ): Promise<readonly Row[]> {
     const sql = `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`;
     const params = claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]);
     if (this.#database.hasReturning) {
       try {
-        return rowsOf(await this.#query(`${waitingAtMost(waitMs)}${sql} RETURNING token`, params));
+        const written = `${waitingAtMost(waitMs)}${sql} RETURNING token`;
+        return rowsIn(await this.#query(written, params)) ?? [];
       } catch (error) {
         if (sqlErrorCode(error) !== PARSE_ERROR) throw error;
         this.#database.hasReturning = false;
@@ -97,14 +102,22 @@ export class MySqlSession implements DatabaseSession {
     return [];
   }
 
-  /** One row, whose columns are in the order of the claims: drivers differ in what they give for a binary key. */
+  /**
+   * One text with the tokens in the order of the claims: drivers differ in what they give for a binary key, and
+   * applications map the names of columns. It is a locking read, because a snapshot may be older than what has refused.
+   */
   async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
     const tokens = claims.map(
-      (_, i) => `(SELECT token FROM ${table} WHERE lock_key = ?) AS token_${i}`,
+      () => `COALESCE((SELECT token FROM ${table} WHERE lock_key = ? LOCK IN SHARE MODE), 0)`,
     );
+    const sql = `SELECT CONCAT_WS(' ', ${tokens.join(', ')}) AS answer`;
     const keys = claims.map(({ key }) => key);
-    const [row] = rowsOf(await this.#query(`SELECT ${tokens.join(', ')}`, keys));
-    return claims.map(({ key }, i) => ({ key, newest: Number(row?.[`token_${i}`]) }));
+    const newest = tokensIn(await this.#query(sql, keys), claims.length);
+    return claims.map(({ key, fencingNumber }, i) => {
+      const token = newest[i] as number;
+      if (token >= fencingNumber) return { key, newest: token };
+      return unreadable('the claim of the fence', `a token that was written is ${token} there`);
+    });
   }
 
   async arm(_bounds: TransactionBounds): Promise<void> {}
@@ -130,21 +143,23 @@ export class MySqlSession implements DatabaseSession {
   /** Only MariaDB tells. */
   async #isAutonomous(): Promise<boolean> {
     try {
-      const rows = rowsOf(await this.#query('SELECT @@in_transaction AS inTransaction', []));
-      return Number(rows[0]?.['inTransaction']) === 0;
+      const sql = `SELECT IF(@@in_transaction, 'inside', 'outside') AS answer`;
+      const answer = textIn(await this.#query(sql, []), LAST_LOOK);
+      if (answer === 'inside') return false;
+      return answer === 'outside' || unreadable(LAST_LOOK, `it is ${shownValue(answer)}`);
     } catch (error) {
       if (sqlErrorCode(error) === UNKNOWN_VARIABLE) return false;
       throw error;
     }
   }
 
-  async isolation(): Promise<string> {
-    const answer = await this.#query(
-      `SELECT variable_value AS level FROM information_schema.session_variables
-      WHERE variable_name IN ('tx_isolation', 'transaction_isolation')`,
-      [],
-    ).catch(() => this.#query('SELECT @@transaction_isolation AS level', []));
-    return String(rowsOf(answer)[0]?.['level']);
+  /**
+   * The variables have the level of the session, and a level that was set for one transaction does not change them.
+   * `information_schema.innodb_trx` knows better, but needs a right, and answers from a cache that can be older than
+   * the transaction.
+   */
+  isolation(): Promise<undefined> {
+    return Promise.resolve(undefined);
   }
 }
 

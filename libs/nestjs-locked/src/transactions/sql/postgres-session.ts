@@ -1,4 +1,5 @@
 import { readArrived } from '../../core/runtime/arrived-messages.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import type {
   ClaimOutcome,
   ConnectionState,
@@ -10,17 +11,20 @@ import type {
 } from './database-session.js';
 import type { KnownDatabase } from './known-database.js';
 import {
+  ARMED,
   expectantArming,
   expectantClaim,
   generalArming,
   generalClaim,
+  LAST_LOOKS,
   lastLook,
   limitsAnything,
   plainClaim,
+  readClaim,
   type Statement,
   tokensOf,
 } from './postgres-statements.js';
-import { rowsOf } from './rows-of.js';
+import { onlyValueOf, rowsOf, shown, textIn, textOf, tokensIn, unreadable } from './rows-of.js';
 import type { ExpectedLimits, SessionLimits } from './session-limits.js';
 import { sqlErrorCode } from './sql-error.js';
 import { transactionGone } from './transaction-gone.js';
@@ -29,6 +33,16 @@ const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
 /** Both mean that another transaction had the row for too long: the wait, or the statement that waited, was ended. */
 const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
+
+const CLAIM = 'the claim of the fence';
+const ARMING = 'the statement that arms the time-outs';
+const LAST_LOOK = 'the question whether the transaction is still there';
+
+/** What a claim has answered. */
+interface Claimed {
+  readonly keys: ReadonlySet<string>;
+  readonly limits: string | undefined;
+}
 
 /** PostgreSQL 12 and later. All settings end with the transaction, so that they also suit a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
@@ -59,7 +73,7 @@ export class PostgresSession implements DatabaseSession {
     bounds: TransactionBounds | undefined,
     waitMs: number,
   ): Promise<ClaimOutcome> {
-    let claimed: ReadonlySet<unknown>;
+    let claimed: ReadonlySet<string>;
     try {
       claimed = await this.#claimed(table, claims, bounds ?? {}, waitMs);
     } catch (cause) {
@@ -79,31 +93,47 @@ export class PostgresSession implements DatabaseSession {
     claims: readonly FenceClaim[],
     bounds: TransactionBounds,
     waitMs: number,
-  ): Promise<ReadonlySet<unknown>> {
+  ): Promise<ReadonlySet<string>> {
     if (!limitsAnything(bounds) && waitMs === Infinity) {
-      return keysIn(await this.#send(plainClaim(table, claims)));
+      return (await this.#sendClaim(plainClaim(table, claims), claims)).keys;
     }
     const isLater = this.#hasArmed;
     const expected = this.#expected();
     if (expected !== undefined) {
       const arming = expected.armingFor(bounds, waitMs);
-      const claimed = keysIn(await this.#send(expectantClaim(table, claims, arming)));
+      const { keys } = await this.#sendClaim(expectantClaim(table, claims, arming), claims);
       // Otherwise somebody was there, or the session has other limits: the general statement finds out which.
-      if (claims.every(({ key }) => claimed.has(key))) return claimed;
+      if (keys.size === claims.length) return keys;
     }
-    const rows = await this.#send(generalClaim(table, claims, bounds, waitMs));
-    const [first] = rows;
-    if (first !== undefined && !isLater) this.#limits.learn(first['limits']);
-    return keysIn(rows);
+    const general = generalClaim(table, claims, bounds, waitMs);
+    const { keys, limits } = await this.#sendClaim(general, claims);
+    if (limits !== undefined && !isLater) this.#limits.learn(limits);
+    return keys;
   }
 
-  /** A snapshot may be older than the row that has refused a claim, whose token is higher than ours in any case. */
+  /** @returns the keys whose claim was accepted, and the limits of the session, if the statement tells them */
+  async #sendClaim(statement: Statement, claims: readonly FenceClaim[]): Promise<Claimed> {
+    const rows = rowsOf(await this.#send(statement), CLAIM);
+    const keys = new Set<string>();
+    let limits: string | undefined;
+    for (const row of rows) {
+      const claim = readClaim(textOf(onlyValueOf(row)) ?? '');
+      const isKnown = claim?.key === '' || claims.some(({ key }) => key === claim?.key);
+      if (claim === undefined || !isKnown) return unreadable(CLAIM, shown(rows));
+      if (claim.key !== '') keys.add(claim.key);
+      if (claim.limits !== '') limits = claim.limits;
+    }
+    return { keys, limits };
+  }
+
+  /** The rows that have refused the claims are locked by this transaction, so they can be seen in it. */
   async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
-    const [row] = await this.#send(tokensOf(table, claims));
-    return claims.map(({ key, fencingNumber }, i) => ({
-      key,
-      newest: Math.max(Number(row?.[`token_${i}`] ?? 0), fencingNumber + 1),
-    }));
+    const tokens = tokensIn(await this.#send(tokensOf(table, claims)), claims.length);
+    return claims.map(({ key, fencingNumber }, i) => {
+      const newest = tokens[i] as number;
+      if (newest > fencingNumber) return { key, newest };
+      return unreadable(CLAIM, `it has no row for a key whose token is ${newest} there`);
+    });
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
@@ -111,11 +141,11 @@ export class PostgresSession implements DatabaseSession {
     const isLater = this.#hasArmed;
     const expected = this.#expected();
     if (expected !== undefined) {
-      const [row] = await this.#send(expectantArming(expected.armingFor(bounds, Infinity)));
-      if (typeof row?.['armed'] === 'string') return;
+      const arming = expectantArming(expected.armingFor(bounds, Infinity));
+      if (ARMED.test(textIn(await this.#send(arming), ARMING))) return;
     }
-    const [row] = await this.#send(generalArming(bounds));
-    if (!isLater) this.#limits.learn(row?.['limits']);
+    const limits = textIn(await this.#send(generalArming(bounds)), ARMING);
+    if (!isLater) this.#limits.learn(limits);
   }
 
   /** What the session is expected to have as its own limits; undefined if that is not known, or not of use any more. */
@@ -135,23 +165,19 @@ export class PostgresSession implements DatabaseSession {
       if (this.#connection?.transactionStatus === 'open') return;
     }
     const isGone = this.#connection?.transactionStatus === 'none';
-    const [row] = await this.#send(lastLook(idleMs)); // an ORM that has ended it says so in its own words
-    if (isGone || row?.['inside'] === false) throw transactionGone();
+    const answer = await this.#send(lastLook(idleMs)); // an ORM that has ended it says so in its own words
+    if (isGone) throw transactionGone();
+    const look = textIn(answer, LAST_LOOK);
+    if (LAST_LOOKS.outside.test(look)) throw transactionGone();
+    if (!LAST_LOOKS.inside.test(look)) unreadable(LAST_LOOK, `it is ${shownValue(look)}`);
   }
 
   async isolation(): Promise<string> {
-    const answer = await this.#query(
-      `SELECT current_setting('transaction_isolation') AS level`,
-      [],
-    );
-    return String(rowsOf(answer)[0]?.['level']);
+    const sql = `SELECT current_setting('transaction_isolation') AS level`;
+    return textIn(await this.#query(sql, []), 'the question for the isolation level');
   }
 
-  async #send({ sql, params }: Statement): Promise<readonly Record<string, unknown>[]> {
-    return rowsOf(await this.#query(sql, params));
+  #send({ sql, params }: Statement): Promise<unknown> {
+    return this.#query(sql, params);
   }
-}
-
-function keysIn(rows: readonly Record<string, unknown>[]): ReadonlySet<unknown> {
-  return new Set(rows.map((row) => row['lock_key']));
 }

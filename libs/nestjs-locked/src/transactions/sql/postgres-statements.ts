@@ -12,11 +12,31 @@ export function limitsAnything(bounds: TransactionBounds): boolean {
   return LIMITS.some(([bound]) => (bounds[bound] ?? 0) > 0);
 }
 
+/** Before the key in a row of a claim. Before it are the limits of the session, if the statement tells them. */
+const KEY_FOLLOWS = '|';
+
+/** What a row of a claim says. */
+export interface ClaimRow {
+  /** The limits of the session; an empty text if the statement does not tell them. */
+  readonly limits: string;
+  /** A key whose claim was accepted; an empty text if none was. */
+  readonly key: string;
+}
+
+/**
+ * Every answer has one column, and its value is a text that nobody takes for something else: applications map the names
+ * of columns, and parse values. @returns undefined if the text is not from a claim
+ */
+export function readClaim(text: string): ClaimRow | undefined {
+  const at = text.indexOf(KEY_FOLLOWS);
+  return at < 0 ? undefined : { limits: text.slice(0, at), key: text.slice(at + 1) };
+}
+
 /** Claims the keys, and arms nothing. Its rows are the keys whose claim was accepted. */
 export function plainClaim(table: string, claims: readonly FenceClaim[]): Statement {
   const params = new Parameters();
   const rows = claims.map((claim) => `(${values(claim, params)})`);
-  return params.statement(upsert(table, `VALUES ${rows.join(', ')}`));
+  return params.statement(claim(table, `VALUES ${rows.join(', ')}`));
 }
 
 /**
@@ -35,10 +55,10 @@ export function expectantClaim(
     // Without the other form, PostgreSQL has less to plan.
     const row = `SELECT ${values(only, params)}`;
     const source = `${row} WHERE ${armingIf(arming, params)} <> ''`;
-    return params.statement(upsert(table, source));
+    return params.statement(claim(table, source));
   }
   const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(arming, params)} AS done)`;
-  return params.statement(`${armed} ${upsert(table, onceArmed(claims, params))}`);
+  return params.statement(`${armed} ${claim(table, onceArmed(claims, params))}`);
 }
 
 /** The same, and waits less for the rows than the statements after it may. */
@@ -52,10 +72,11 @@ function impatientClaim(
   const wait = { name: 'lock_timeout', value: String(ms) } as const;
   const shorter = { ...arming, settings: [...arming.settings, wait] };
   const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(shorter, params)} AS done)`;
-  const claimed = `claimed AS (${upsert(table, onceArmed(claims, params))})`;
+  const claimed = `claimed AS (${claim(table, onceArmed(claims, params))})`;
   const restored = restoring(`${params.add(String(afterwards))}::text`, 'armed');
   return params.statement(
-    `${armed}, ${claimed}, ${restored} SELECT lock_key FROM restored LEFT JOIN claimed ON true`,
+    `${armed}, ${claimed}, ${restored}
+      SELECT COALESCE(answer, '${KEY_FOLLOWS}') AS answer FROM restored LEFT JOIN claimed ON true`,
   );
 }
 
@@ -73,32 +94,41 @@ export function generalClaim(
   const arming = armingOverAny(bounds, params);
   if (waitMs === Infinity) {
     return params.statement(
-      `${arming}, claimed AS (${upsert(table, onceArmed(claims, params))})
-        SELECT lock_key, (SELECT limits FROM armed) AS limits FROM claimed`,
+      `${arming}, claimed AS (${claim(table, onceArmed(claims, params))})
+        SELECT concat((SELECT limits FROM armed), answer) AS answer FROM claimed`,
     );
   }
   const shorter = `done || ${setToSmaller('lock_timeout', waitMs, params)}`;
   const waiting = `waiting AS MATERIALIZED
       (SELECT current_setting('lock_timeout') AS afterwards, ${shorter} AS done FROM armed)`;
-  const claimed = `claimed AS (${upsert(table, onceArmed(claims, params, 'waiting'))})`;
+  const claimed = `claimed AS (${claim(table, onceArmed(claims, params, 'waiting'))})`;
   const restored = restoring(`(SELECT afterwards FROM waiting)`, 'waiting');
   return params.statement(
     `${arming}, ${waiting}, ${claimed}, ${restored}
-      SELECT lock_key, (SELECT limits FROM armed) AS limits FROM restored LEFT JOIN claimed ON true`,
+      SELECT concat((SELECT limits FROM armed), COALESCE(answer, '${KEY_FOLLOWS}')) AS answer
+      FROM restored LEFT JOIN claimed ON true`,
   );
 }
 
-/** Its row has no text as `armed` if the session has other limits than those expected: then nothing was set. */
+/** What `expectantArming` answers where it has armed; if the session has other limits, then nothing was set. */
+export const ARMED = /^armed/;
+
+/** Its row says whether the session has the limits that are expected. */
 export function expectantArming(arming: Arming): Statement {
   const params = new Parameters();
-  return params.statement(`SELECT ${armingIf(arming, params)} AS armed`);
+  return params.statement(`SELECT COALESCE(${armingIf(arming, params)}, 'not') AS answer`);
 }
 
 /** Its row has the limits of the session. */
 export function generalArming(bounds: TransactionBounds): Statement {
   const params = new Parameters();
-  return params.statement(`${armingOverAny(bounds, params)} SELECT limits, done FROM armed`);
+  return params.statement(
+    `${armingOverAny(bounds, params)} SELECT limits AS answer FROM armed WHERE done <> ''`,
+  );
 }
+
+/** How the answer to `lastLook` begins. */
+export const LAST_LOOKS = { inside: /^inside/, outside: /^outside/ };
 
 /**
  * Asks right before COMMIT whether there is a transaction, and whether it may go on: outside of one, a statement begins
@@ -110,17 +140,18 @@ export function lastLook(idleMs: number | undefined): Statement {
   const [[, name]] = LIMITS;
   const arming =
     idleMs === undefined || idleMs <= 0 ? '' : `, ${setToSmaller(name, idleMs, params)}`;
-  return params.statement(`SELECT now() <> statement_timestamp() AS inside${arming}`);
+  const inside = `CASE WHEN now() <> statement_timestamp() THEN 'inside' ELSE 'outside' END`;
+  return params.statement(`SELECT concat(${inside}${arming}) AS answer`);
 }
 
-/** Its row has the token of each key, in their order: `token_0`, `token_1`. */
+/** Its row has the token of each key, in their order, and 0 where there is none, with spaces in between. */
 export function tokensOf(table: string, claims: readonly FenceClaim[]): Statement {
   const params = new Parameters();
   const tokens = claims.map(
-    ({ key }, i) =>
-      `(SELECT token FROM ${table} WHERE lock_key = ${params.add(key)}::text) AS token_${i}`,
+    ({ key }) =>
+      `COALESCE((SELECT token FROM ${table} WHERE lock_key = ${params.add(key)}::text), 0)`,
   );
-  return params.statement(`SELECT ${tokens.join(', ')}`);
+  return params.statement(`SELECT concat_ws(' ', ${tokens.join(', ')}) AS answer`);
 }
 
 function values({ key, fencingNumber }: FenceClaim, params: Parameters): string {
@@ -141,10 +172,10 @@ function restoring(afterwards: string, armed: string): string {
       WHERE claims >= 0 AND (SELECT done FROM ${armed}) <> '')`;
 }
 
-function upsert(table: string, source: string): string {
+function claim(table: string, source: string): string {
   return `INSERT INTO ${table} AS f (lock_key, token) ${source}
       ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
-      RETURNING lock_key`;
+      RETURNING '${KEY_FOLLOWS}' || lock_key AS answer`;
 }
 
 /** CASE evaluates nothing before its condition. */
