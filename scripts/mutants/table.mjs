@@ -378,6 +378,15 @@ export const TABLE = [
     specs: LEASES,
   },
   {
+    name: 'notice that outlives a re-check that was not sent',
+    file: `${SOURCES}core/lease/recheck-timer.ts`,
+    after: 'INBOX_DOWN_INTERVAL_MS, this.#notLaterThan));',
+    from: 'this.#notLaterThan = Infinity;',
+    to: '',
+    breaks: 'a notice makes a waiter look once',
+    specs: ['test/core/clean-up.spec.ts'],
+  },
+  {
     name: 'clean-up that is not repeated',
     file: `${SOURCES}core/store/clean-up.ts`,
     from: 'debt.failure = reply.cause;',

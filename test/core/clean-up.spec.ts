@@ -46,6 +46,21 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
+  it('a re-check that was not carried out uses up the notice that came meanwhile', async () => {
+    const { clock, store, waiting } = await startScripted();
+    const { token } = await waiting();
+    await clock.advance(5_001);
+    const failed = await store.next('recheck');
+    store.listener.message({ kind: 'head', key: KEY, token, ms: 100 });
+    failed.reply(undone);
+    await settled();
+    await clock.advance(300);
+    const again = await store.next('recheck');
+    again.reply(queued(again.command.newToken));
+    await clock.advance(4_500);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
   it('a re-check that was not carried out leaves the place in the queue as it is', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
