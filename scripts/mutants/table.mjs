@@ -1845,6 +1845,14 @@ export const TABLE = [
     specs: ['test/core/transactions.spec.ts'],
   },
   {
+    name: 'transaction: a client whose BEGIN has failed refuses whatever comes later',
+    file: `${SOURCES}transactions/orm/delayed-begin.ts`,
+    from: 'begun.then(goOn, notBegun);',
+    to: 'begun.then(goOn, () => {});',
+    breaks: 'a client goes on as it was after its transaction',
+    specs: ['test/core/delayed-begin.spec.ts'],
+  },
+  {
     name: 'transaction: a BEGIN that has failed is forgotten after the first statement',
     file: `${SOURCES}transactions/orm/delayed-begin.ts`,
     from: 'begun.then(goOn, notBegun);',

@@ -151,6 +151,17 @@ describe('a BEGIN that waits for the claim', () => {
     expect(client.messages).toEqual(['BEGIN']);
   });
 
+  it('that fails leaves the client to its next user, even if no ROLLBACK was sent', async () => {
+    const { client } = await opening(async (pg) => {
+      await pg.query('BEGIN');
+      pg.failsAt = 'BEGIN';
+      await expect(pg.query('UPDATE stock')).rejects.toThrow('BEGIN has failed');
+      await expect(pg.query('UPDATE stock')).rejects.toThrow('BEGIN has failed');
+    });
+    expect(await client.query('SELECT 1')).toEqual({ rows: ['SELECT 1'] });
+    expect(client.messages).toEqual(['BEGIN', 'SELECT 1']);
+  });
+
   it('is sent before a query that sends itself, and before one with a callback', async () => {
     const cursor = new FakeQuery({ text: 'cursor' }, undefined, () => {});
     const first = await opening(async (pg) => {
