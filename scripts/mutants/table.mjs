@@ -2121,14 +2121,6 @@ export const TABLE = [
     specs: ['test/transactions/nested-transactions.cjs-spec.ts'],
   },
   {
-    name: 'transaction: a nested transaction that is opening is not seen',
-    file: `${SOURCES}transactions/orm/known-depth.ts`,
-    from: ' + (opening.get(queryRunner) ?? 0)',
-    to: '',
-    breaks: 'a nested transaction that nobody awaits forbids the commit',
-    specs: ['test/transactions/nested-transactions.cjs-spec.ts'],
-  },
-  {
     name: 'transaction: a nested transaction that ends while its transaction is rolled back commits it',
     file: `${SOURCES}transactions/orm/guarded-runner.ts`,
     from: 'await rollingBack?.catch(() => {});',

@@ -7,7 +7,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { lostError } from './lost-error.js';
+import { lostError, suspectError } from './lost-error.js';
 
 /** The lease under which a hold stands, as the hold sees it. Times are in milliseconds. */
 export interface HoldKeeper {
@@ -155,16 +155,8 @@ export class Hold {
   /** @throws LockLostError if it is over · LockStoreError while its lease is suspect */
   assertHeld(): void {
     if (this.isHeld) return;
-    if (!this.isOver) throw this.#unconfirmed();
+    if (!this.isOver) throw suspectError(this.key);
     this.#assertNotOver();
-  }
-
-  #unconfirmed(cause?: LockStoreError): LockStoreError {
-    return new LockStoreError(
-      `Cannot tell whether lock '${this.key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensure(0)' to wait for that`,
-      this.key,
-      { cause },
-    );
   }
 
   #assertNotOver(): void {
@@ -214,7 +206,7 @@ export class Hold {
       cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
       this.#assertNotOver();
     } while (this.#lease.isSuspect && cause === undefined); // the clock was stepped while it was confirmed
-    if (!this.isHeld) throw this.#unconfirmed(cause);
+    if (!this.isHeld) throw suspectError(this.key, { cause });
     if (isEnough() || this.holdLeftMs() < wanted()) return;
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,

@@ -1,4 +1,4 @@
-import { LockLostError, type LockLostReason } from '../lock.errors.js';
+import { LockLostError, type LockLostReason, LockStoreError } from '../lock.errors.js';
 
 const WHY: Record<LockLostReason, string> = {
   expired:
@@ -19,4 +19,13 @@ export function lostError(
   const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
   const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
   return new LockLostError(message, key, reason, options);
+}
+
+/** The error for a hold of which nobody knows at present whether it has ended. */
+export function suspectError(key: string, options?: ErrorOptions): LockStoreError {
+  return new LockStoreError(
+    `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensure(0)' to wait for that`,
+    key,
+    options,
+  );
 }
