@@ -108,7 +108,7 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
   });
 
   /** The hook swallows the error. */
-  const hooks: [string, (runner: QueryRunner) => unknown][] = [
+  const hooks: [string, (runner: QueryRunner) => void | Promise<unknown>][] = [
     ['and was not awaited', fail],
     ['and was answered', (runner) => runner.query('SELECT 1 / 0').catch(() => {})],
   ];

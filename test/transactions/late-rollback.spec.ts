@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { drizzle } from 'drizzle-orm/node-postgres';
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
@@ -95,7 +95,7 @@ const onDrizzle: Open = (url) => {
   const database = drizzle(openPool(url));
   const run = lockAwareTransactions<DrizzleTx>();
   const known = (tx: DrizzleTx): Tx => ({
-    send: (sql) => drizzleRuns(tx as unknown as Drizzle).query(sql, []),
+    send: (sql) => drizzleRuns(tx as unknown as NodePgDatabase).query(sql, []),
     part: (work) => tx.transaction((part) => work(known(part))),
   });
   return (work) =>
