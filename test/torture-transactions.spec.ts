@@ -121,7 +121,7 @@ describe('torture of transactions', () => {
     'leaves neither process nor folder behind after Ctrl-C',
     async () => {
       const torture = new Torture('--seconds', '60');
-      await eventually(() => expect(torture.workers()).toHaveLength(3));
+      await eventually(() => expect(torture.workers()).toHaveLength(3), 60_000); // after a database was made
       torture.interrupt();
       await torture.ended;
       await eventually(() => expect([torture.processes(), torture.folders()]).toEqual([[], []]));

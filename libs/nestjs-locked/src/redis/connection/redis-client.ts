@@ -39,10 +39,14 @@ export interface RedisConnection extends ScriptClient {
     cork(): void;
     uncork(): void;
     destroy(error?: Error): unknown;
+    /** Calls back whenever bytes have arrived. */
     on(event: 'data', listener: () => void): unknown;
   };
   /** The commands that were sent and are not answered yet. */
-  readonly commandQueue: { readonly length: number };
+  readonly commandQueue: {
+    /** How many they are. */
+    readonly length: number;
+  };
   connect(): Promise<unknown>;
   /** @param reconnect true: drop the connection and make a new one */
   disconnect(reconnect?: boolean): void;
