@@ -17,7 +17,10 @@ const armed = async (
 ): Promise<{ timeouts: ArmedTimeouts; sent: unknown[] }> => {
   const timeouts = new ArmedTimeouts();
   const sent: unknown[] = [];
-  const session = sessionOf(dialect, async (_, params) => void sent.push(...params));
+  const session = sessionOf(dialect, async (_, params) => {
+    sent.push(...params);
+    return [{ answer: '' }];
+  });
   await timeouts.watch(session, survives)?.arm(bounds);
   return { timeouts, sent };
 };
