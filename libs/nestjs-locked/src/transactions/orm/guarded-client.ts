@@ -140,7 +140,8 @@ function isFunction(value: unknown): value is Callable {
   return typeof value === 'function';
 }
 
-function isClient(value: unknown): value is object {
+/** What has `query`, as with node-postgres, mysql2 and pg-promise, or `unsafe`, as with postgres.js. */
+export function isClient(value: unknown): value is object {
   if (typeof value !== 'function' && (typeof value !== 'object' || value === null)) return false;
   const { query, unsafe } = value as { readonly query?: unknown; readonly unsafe?: unknown };
   return typeof query === 'function' || typeof unsafe === 'function';

@@ -1,5 +1,5 @@
 import { watchCommit } from './commit-watch.js';
-import { type Ask, guardedClient } from './guarded-client.js';
+import { type Ask, guardedClient, isClient } from './guarded-client.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
 /** What is asked before a transaction sends a statement. */
@@ -22,10 +22,6 @@ interface MaybeKnown {
   /** Kysely. */
   readonly withPlugin?: (plugin: object) => object;
   readonly getExecutor?: unknown;
-  /** node-postgres, mysql2, pg-promise. */
-  readonly query?: unknown;
-  /** postgres.js. */
-  readonly unsafe?: unknown;
 }
 
 /**
@@ -38,7 +34,7 @@ interface MaybeKnown {
  */
 export function guardedTx(tx: object, connection: unknown, guard: StatementGuard): object {
   const { assertTakes } = guard;
-  const { queryRunner, session, withPlugin, getExecutor, query, unsafe } = tx as MaybeKnown;
+  const { queryRunner, session, withPlugin, getExecutor } = tx as MaybeKnown;
   if (isGuardableRunner(queryRunner)) {
     watchCommit(tx);
     guardRunner(queryRunner, assertTakes);
@@ -55,10 +51,7 @@ export function guardedTx(tx: object, connection: unknown, guard: StatementGuard
   if (typeof withPlugin === 'function' && typeof getExecutor === 'function') {
     return guardedKysely(withPlugin.call(tx, askingPlugin(assertTakes)), assertTakes);
   }
-  if (typeof query === 'function' || typeof unsafe === 'function') {
-    return guardedClient(tx, askingFor(guard));
-  }
-  return tx;
+  return isClient(tx) ? guardedClient(tx, askingFor(guard)) : tx;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { atMost } from '../../core/time/at-most.js';
 import { systemClock } from '../../core/time/clock.js';
 import { closeConnectionOf } from './broken-connection.js';
 
@@ -62,16 +63,10 @@ function wasSent(error: unknown): boolean {
   return (error as { query?: unknown } | undefined)?.query === 'ROLLBACK';
 }
 
-function isAnswered(rollback: Promise<unknown>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const cancel = systemClock.after(LIMIT_MS, () => resolve(false));
-    const settle = (isDone: boolean): void => {
-      cancel();
-      resolve(isDone);
-    };
-    rollback.then(
-      () => settle(true),
-      () => settle(false),
-    );
-  });
+async function isAnswered(rollback: Promise<unknown>): Promise<boolean> {
+  const isDone = rollback.then(
+    () => true,
+    () => false,
+  );
+  return (await atMost(systemClock, LIMIT_MS, isDone)) === true;
 }
