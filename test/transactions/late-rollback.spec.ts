@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
-import { createPool, type PoolConnection } from 'mysql2/promise';
+import { createPool } from 'mysql2/promise';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import pg from 'pg';
@@ -14,6 +14,7 @@ import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { drizzleRuns } from './drizzle-runs.js';
 import { startLocks } from './locks.js';
+import { mysql2Transactions } from './mysql2-transactions.js';
 import { transactionsOf } from './recipes/node-postgres.js';
 import { inTransaction } from './recipes/postgres-js.js';
 
@@ -69,23 +70,8 @@ const onMySql2 =
   (uri, refusals) => {
     const pool = createPool({ uri, connectionLimit: 1 });
     afterTest(() => pool.end());
-    const run = lockAwareTransactions<PoolConnection>({ dialect: 'mysql' });
-    return (work) =>
-      run(async (wrap) => {
-        const client = await pool.getConnection();
-        try {
-          await client.beginTransaction();
-          const send = (tx: PoolConnection) => (sql: string) => tx.query(sql);
-          const result = await wrap(client, (tx) => work(byHand(send(tx), undo, refusals)));
-          await client.commit();
-          return result;
-        } catch (error) {
-          await client.rollback();
-          throw error;
-        } finally {
-          client.release();
-        }
-      });
+    const run = mysql2Transactions(pool);
+    return (work) => run((client) => work(byHand((sql) => client.query(sql), undo, refusals)));
   };
 
 type Drizzle = ReturnType<typeof drizzle>;

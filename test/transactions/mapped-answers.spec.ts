@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import knexOf, { type Knex } from 'knex';
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely';
-import { createPool, type PoolConnection } from 'mysql2/promise';
+import { createPool } from 'mysql2/promise';
 import { LockConfigError, LockFencedError, type RedisLockModuleOptions } from 'nestjs-locked';
 import { pruneFenceTable } from 'nestjs-locked/fence';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
@@ -13,6 +13,7 @@ import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { giveAway, startLocks } from './locks.js';
+import { mysql2Transactions } from './mysql2-transactions.js';
 import { useStock } from './stock.js';
 
 type Send = (sql: string) => Promise<unknown>;
@@ -239,25 +240,12 @@ describeWithMariaDb('The answers of MariaDB, in the forms of mysql2', () => {
   it.each(ON_MYSQL)('are understood: %j', async (form) => {
     const pool = createPool({ ...database.settings, ...form });
     afterTest(() => pool.end());
-    const run = lockAwareTransactions<PoolConnection>({ dialect: 'mysql' });
+    const run = mysql2Transactions(pool);
     const { locks } = await startLocks(redis.url, { fence: true });
     const sell = (): Promise<unknown> =>
-      run(async (wrap) => {
-        const client = await pool.getConnection();
-        try {
-          await client.beginTransaction();
-          const result = await wrap(client, (tx) =>
-            tx.query('UPDATE stock SET quantity = quantity - 1 WHERE id = ?', [stock.product]),
-          );
-          await client.commit();
-          return result;
-        } catch (error) {
-          await client.rollback();
-          throw error;
-        } finally {
-          client.release();
-        }
-      });
+      run((tx) =>
+        tx.query('UPDATE stock SET quantity = quantity - 1 WHERE id = ?', [stock.product]),
+      );
     await locks.withLock([stock.key, `${stock.key}:2`], sell);
     const ahead = Date.now() * 1_000 + 3_600_000_000;
     await raise(ahead);

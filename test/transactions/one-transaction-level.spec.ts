@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPool, type PoolConnection } from 'mysql2/promise';
+import { createPool } from 'mysql2/promise';
 import type { LockService } from 'nestjs-locked';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions, type TransactionGiven } from 'nestjs-locked/transactions';
@@ -11,6 +11,7 @@ import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { startLocks } from './locks.js';
+import { mysql2Transactions } from './mysql2-transactions.js';
 import { useStock } from './stock.js';
 
 const SESSION = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
@@ -30,29 +31,19 @@ describeWithMariaDb('A level that is set for one transaction of MariaDB', () => 
   const byHand = (locks: () => LockService, before: string[], given?: TransactionGiven) => {
     const pool = createPool({ ...database.settings });
     afterTest(() => pool.end());
-    const run = lockAwareTransactions<PoolConnection>({ dialect: 'mysql' });
+    const run = mysql2Transactions(pool);
     return () =>
-      run(async (wrap) => {
-        const client = await pool.getConnection();
-        try {
-          for (const sql of [SESSION, ...before]) await client.query(sql);
-          await client.beginTransaction();
-          await wrap(client, async (tx) => {
-            await tx.query('SELECT * FROM stock');
-            await locks().withLock(stock.key, () => {
-              const query = async (sql: string, values: unknown[]): Promise<unknown> =>
-                (await tx.query(sql, values))[0];
-              return stock.takeOne({ query }, 30);
-            });
+      run(
+        async (tx) => {
+          await tx.query('SELECT * FROM stock');
+          await locks().withLock(stock.key, () => {
+            const query = async (sql: string, values: unknown[]): Promise<unknown> =>
+              (await tx.query(sql, values))[0];
+            return stock.takeOne({ query }, 30);
           });
-          await client.commit();
-        } catch (error) {
-          await client.rollback();
-          throw error;
-        } finally {
-          client.release();
-        }
-      }, given);
+        },
+        { before: [SESSION, ...before], ...(given === undefined ? {} : { given }) },
+      );
   };
 
   it.each([{}, { fence: true }])('is not known, so join loses no update: %j', async (options) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPool, type PoolConnection } from 'mysql2/promise';
+import { createPool } from 'mysql2/promise';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import pg from 'pg';
@@ -11,6 +11,7 @@ import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { startLocks } from './locks.js';
+import { mysql2Transactions } from './mysql2-transactions.js';
 import { transactionsOf } from './recipes/node-postgres.js';
 import { inTransaction } from './recipes/postgres-js.js';
 
@@ -151,17 +152,10 @@ describeWithMariaDb('a value for mysql2 that begins like the end of a transactio
     const pool = createPool(database.url);
     afterTest(() => pool.end());
     await database.query('CREATE TABLE message (text text)');
-    const run = lockAwareTransactions<PoolConnection>({ dialect: 'mysql' });
     await underLock(() =>
-      run(async (wrap) => {
-        const client = await pool.getConnection();
-        await client.beginTransaction();
-        await wrap(client, async (tx) => {
-          await tx.query(`INSERT INTO message VALUES (${tx.escape('End of it')})`);
-          await tx.query(tx.format('INSERT INTO message VALUES (?)', ['commit']));
-        });
-        await client.commit();
-        client.release();
+      mysql2Transactions(pool)(async (tx) => {
+        await tx.query(`INSERT INTO message VALUES (${tx.escape('End of it')})`);
+        await tx.query(tx.format('INSERT INTO message VALUES (?)', ['commit']));
       }),
     );
     expect(await database.query('SELECT text FROM message ORDER BY text')).toEqual([
