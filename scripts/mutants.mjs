@@ -4,6 +4,7 @@
  *
  *     npm run mutants
  *     npm run mutants -- --only renew      those whose name contains `renew`
+ *     npm run mutants -- --shard 2/3       the second third of them
  *     npm run mutants -- --torture         by torture alone, where it is to see them
  *     npm run mutants -- --specs           by specs alone
  *     npm run mutants -- --check           only whether the table fits the source
@@ -28,16 +29,18 @@ const { values: options } = parseArgs({
   allowNegative: true,
   options: {
     only: { type: 'string', default: '' },
+    shard: { type: 'string', default: '1/1' },
     torture: { type: 'boolean', default: false },
     specs: { type: 'boolean', default: false },
     check: { type: 'boolean', default: false },
     baseline: { type: 'boolean', default: true },
   },
 });
+const [shard, shards] = options.shard.split('/').map(Number);
 const chosen = TABLE.filter(
   ({ name, torture = [] }) =>
     name.includes(options.only) && (!options.torture || torture.length > 0),
-);
+).filter((_, i) => i % shards === shard - 1);
 
 let copy;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(1));
@@ -47,7 +50,7 @@ process.exitCode = await main();
 
 async function main() {
   if (chosen.length === 0) {
-    console.log(`--only ${options.only}: no mutant has a name like this`);
+    console.log(`--only ${options.only} --shard ${options.shard}: no mutant is chosen`);
     return 2;
   }
   if (!applies(chosen)) return 1;
