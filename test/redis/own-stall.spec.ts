@@ -56,21 +56,26 @@ describe('an event loop that is blocked for longer than Redis may take to answer
   });
 
   it('finds the grant that has arrived before it says that a wait was in vain', async () => {
-    const leaseMs = 60_000; // a grant is for a tenth of it
+    const leaseMs = 120_000; // a grant is for a tenth of it
+    const waitMs = 4_000;
     const { engine, events } = await openLocks(server.url, { leaseMs });
     const [other] = await LockProcess.startMany(1, { redisUrl: server.url, leaseMs });
     const key = uniqueKey();
-    const hold = other!.hold(key, { ms: 800 });
+    const hold = other!.hold(key);
     await hold.entered;
     const since = sharedNow();
-    const calls = [1, 2].map(() => engine.acquire(key, { waitMs: 1_200 }));
+    const calls = [1, 2].map(() => engine.acquire(key, { waitMs }));
     for (const call of calls) call.catch(() => {});
     await observer.waiting(key, 1);
-    block(since + 3_500 - sharedNow());
+    const ended = hold.release(); // is written at once
+    const blockedFrom = sharedNow();
+    block(since + waitMs + 1_500 - blockedFrom);
     const blockedUntil = sharedNow();
 
     expect((await calls[0])?.isHeld).toBe(true);
-    expect((await hold.ended).left).toBeLessThan(blockedUntil);
+    const { left } = await ended;
+    expect(left).toBeGreaterThan(blockedFrom);
+    expect(left).toBeLessThan(blockedUntil);
     expect(events).toEqual([]);
   });
 
