@@ -23,6 +23,8 @@ export interface BookVerdict {
 
 /** A way to sell in which this many calls were made must have sold something. */
 const CALLS_OF_A_STYLE = 10;
+/** This many calls that were refused because others had their locks prove as much as one that failed otherwise. */
+const BUSY_CALLS = 10;
 
 /** A COMMIT without an answer is given up at the end of the lease. */
 const COMMIT_LIMIT_MS = LEASE_MS + 3_000;
@@ -80,7 +82,7 @@ export function checkBooks(history: readonly SaleEntry[], books: Books): BookVer
   const happened = countBy(history.filter(isCounted), nameOf(ends, styles));
   violations.push(
     ...history.flatMap((entry) => violationOf(entry, books)),
-    ...unsoldStyles(history, happened),
+    ...unsoldStyles(history, ends),
   );
   const kinds = countBy([...asked.keys()], (call) => ends.get(call)?.kind ?? 'killed');
   return {
@@ -142,15 +144,19 @@ function violationOf(entry: SaleEntry, { rows, audits }: Books): string[] {
   }
 }
 
-function unsoldStyles(
-  history: readonly SaleEntry[],
-  happened: ReadonlyMap<string, number>,
-): string[] {
-  const styles = new Set(history.flatMap((e) => (e.kind === 'asked' ? (e.style ?? []) : [])));
-  return [...styles]
-    .filter((style) => !happened.has(style))
-    .filter((style) => (happened.get(`${style}, not sold`) ?? 0) >= CALLS_OF_A_STYLE)
-    .map((style) => `no call of the style ${style} has sold anything`);
+function unsoldStyles(history: readonly SaleEntry[], ends: ReadonlyMap<string, SaleEnd>): string[] {
+  const sold = new Set<string>();
+  const unsold = new Map<string, number>();
+  for (const entry of history) {
+    if (entry.kind !== 'asked' || entry.style === undefined) continue;
+    const end = ends.get(entry.call);
+    if (end?.kind === 'acknowledged') sold.add(entry.style);
+    const isBusy = end?.kind === 'refused' && end.why.endsWith('LOCK_NOT_ACQUIRED');
+    unsold.set(entry.style, (unsold.get(entry.style) ?? 0) + (isBusy ? 1 : BUSY_CALLS));
+  }
+  return [...unsold]
+    .filter(([style, weight]) => !sold.has(style) && weight >= CALLS_OF_A_STYLE * BUSY_CALLS)
+    .map(([style]) => `no call of the style ${style} has sold anything`);
 }
 
 function violationsOf(
