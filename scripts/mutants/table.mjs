@@ -2137,6 +2137,14 @@ export const TABLE = [
     specs: ['test/transactions/nested-transactions.cjs-spec.ts'],
   },
   {
+    name: 'transaction: a nested transaction counts only when its savepoint is there',
+    file: `${SOURCES}transactions/orm/known-depth.ts`,
+    from: ' + (opening.get(queryRunner) ?? 0)',
+    to: '',
+    breaks: 'a transaction is not committed while a nested one is being opened',
+    specs: ['test/transactions/nested-opening.spec.ts'],
+  },
+  {
     name: 'transaction: committed without a COMMIT',
     file: `${SOURCES}transactions/scope/watched-commit.ts`,
     from: "if (this.#progress !== 'not-sent' ||",
