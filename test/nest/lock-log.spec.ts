@@ -1,0 +1,134 @@
+/** What the application's log is told of what happens beside the results of calls. */
+import { describe, expect, it } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { LockLostError, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
+import { LockLog } from '../../libs/nestjs-locked/src/nest/module/lock-log.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { useRedisServer } from '../support/own-redis.js';
+import { RecordingLogger } from '../support/recording-logger.js';
+
+const key = 'stock:1';
+const cause = new LockStoreError('the reason');
+
+const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
+  [
+    { type: 'lost', key, error: new LockLostError('It is lost', key, 'expired') },
+    /^error It is lost\. Its signal has aborted; /,
+  ],
+  [
+    { type: 'renewal-unknown', key, remainingMs: 900.4, cause },
+    /^warn Lock 'stock:1' could not be renewed, trying again for 900 ms: the reason$/,
+  ],
+  [
+    { type: 'release-unknown', key, cause, keepMs: 0 },
+    /^warn Lock 'stock:1' may not have been released, .*: the reason$/,
+  ],
+  [
+    { type: 'release-unknown', key, cause, keepMs: 5 },
+    /^warn Lock 'stock:1' may become free before its holdAtLeastMs is over, .* 5 ms .*: the reason$/,
+  ],
+  [{ type: 'outlived', key }, /^warn Lock 'stock:1' is kept although its work has ended/],
+  [
+    { type: 'commit-unknown', key, remainingMs: 900.4 },
+    /^error Whether the transaction under lock 'stock:1' was committed is not known: .* 901 ms$/,
+  ],
+  [
+    { type: 'unguarded-clients', connection: 'main' },
+    /^warn Nothing is known to listen to the clients of connection 'main': /,
+  ],
+  [
+    { type: 'unfenced-statement', key, connection: 'main' },
+    /^warn A statement under lock 'stock:1' is sent outside of a transaction on connection 'main'/,
+  ],
+  [{ type: 'store-lost', cause }, /^error Redis is lost: the reason\. /],
+  [{ type: 'store-back', awayMs: 900.4 }, /^log Redis is back after 900 ms$/],
+  [{ type: 'inbox-lost', cause }, /^error Messages from Redis do not arrive: the reason\. /],
+  [{ type: 'inbox-back', awayMs: 900.4 }, /^log Messages from Redis arrive again after 900 ms$/],
+  [{ type: 'rights-lost', cause }, /^error Redis refuses what the locks need: the reason\. /],
+  [
+    { type: 'rights-back', awayMs: 900.4 },
+    /^log Redis allows again what the locks need, after 900 ms$/,
+  ],
+  [
+    { type: 'connection-replaced', cause },
+    /^warn the reason; it was made anew, .* forgets idle connections: /,
+  ],
+  [
+    { type: 'eviction', policy: 'allkeys-lru' },
+    /^warn Redis evicts keys .*\(maxmemory-policy allkeys-lru\)/,
+  ],
+];
+
+function record(): () => string[] {
+  const logger = new RecordingLogger();
+  Logger.overrideLogger(logger);
+  afterTest(() => Logger.overrideLogger(false));
+  return () => logger.lines(LOG_CONTEXT);
+}
+
+describe('the log', () => {
+  it.each(LINES.map(([event, line]) => [event.type, event, line] as const))(
+    'has one line for %s',
+    (_, event, line) => {
+      const lines = record();
+      new LockLog().report(event);
+      expect(lines()).toEqual([expect.stringMatching(line)]);
+    },
+  );
+
+  it('does not repeat for each lock that Redis is away, but says which keys may be free too early', () => {
+    const lines = record();
+    const log = new LockLog();
+    log.report({ type: 'store-lost', cause });
+    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause });
+    log.report({ type: 'release-unknown', key, cause, keepMs: 0 });
+    expect(lines()).toHaveLength(1);
+    log.report({ type: 'release-unknown', key, cause, keepMs: 5 });
+    expect(lines()).toHaveLength(2);
+    log.report({ type: 'store-back', awayMs: 1 });
+    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause });
+    expect(lines()).toHaveLength(4);
+  });
+
+  it('warns once of what forgets idle connections, which it does again and again', () => {
+    const lines = record();
+    const log = new LockLog();
+    for (let times = 0; times < 3; times++) log.report({ type: 'connection-replaced', cause });
+    expect(lines()).toHaveLength(1);
+  });
+});
+
+describe('the log of an application', () => {
+  const server = useRedisServer();
+
+  it('says that no message arrives, and that they arrive again', async () => {
+    const setUser = (...rules: string[]): Promise<unknown> =>
+      server.admin.call('ACL', 'SETUSER', 'app', ...rules);
+    await setUser('on', '>secret', '~*', '&*', '+@all');
+    const connection = `redis://app:secret@127.0.0.1:${server.port}`;
+    const lockModule = RedisLockModule.forRoot({ connection, leaseMs: 900 });
+    const logger = new RecordingLogger();
+    const root = { module: class Root {}, imports: [lockModule] };
+    const app = await NestFactory.createApplicationContext(root, { logger, abortOnError: false });
+    afterTest(() => app.close());
+    const lines = (): string[] => logger.lines(LOG_CONTEXT);
+
+    await setUser('resetchannels'); // Redis closes the subscription and refuses a new one
+    await eventually(() =>
+      expect(lines()).toContainEqual(
+        expect.stringMatching(/^error Messages from Redis do not arrive: /),
+      ),
+    );
+    await setUser('allchannels');
+    await eventually(() =>
+      expect(lines()).toContainEqual(
+        expect.stringMatching(/^log Messages from Redis arrive again after \d+ ms$/),
+      ),
+    );
+    await eventually(() => app.get(LockService).ping());
+  }, 60_000);
+});
