@@ -27,14 +27,17 @@ const entity = new EntitySchema({
   properties: { id: { type: 'string', primary: true }, quantity: { type: 'number' } },
 });
 
-const open = (url: string): Promise<MikroORM> =>
-  MikroORM.init({ entities: [entity], clientUrl: url });
+/** It reads no time-out of the driver from the URL. */
+const open = (url: string): Promise<MikroORM> => {
+  const timeout = new URL(url).searchParams.get('query_timeout');
+  const driverOptions = timeout === null ? {} : { query_timeout: Number(timeout) };
+  return MikroORM.init({ entities: [entity], clientUrl: url, driverOptions });
+};
 
 describeLockContract(
   {
     name: 'MikroORM',
     survivesDisconnect: false,
-    timesOut: false, // it takes no time-out from the URL
     open: async (url) => {
       const orm = await open(url);
       const inTransaction = await transactionsOf(orm);
