@@ -1,0 +1,48 @@
+/** Figures that a page repeats from the page where they were measured: one of them is not changed alone. */
+import { describe, expect, it } from '@jest/globals';
+import { type Document, readDocument, tablesBelow } from './markdown.js';
+
+const number = (text = ''): number => Number(/^[\d,.]+/.exec(text)?.[0].replaceAll(',', ''));
+
+describe('docs/growth.md', () => {
+  const benchmarks = readDocument('docs/benchmarks.md');
+
+  it('has the locks per second of the benchmarks, rounded', () => {
+    const measured = [
+      'One caller, one key after the other, no contention',
+      '64 callers on 64 keys',
+      '4 processes with 8 callers each, one key',
+      '32 callers of one process, one key',
+    ].map((scenario) => number(rowOf('nestjs-locked', scenario, benchmarks)[1]));
+    const [onPage = []] = tablesBelow('What one server does', readDocument('docs/growth.md'));
+    expect(onPage).toHaveLength(measured.length);
+    for (const [i, [, rate]] of onPage.entries()) {
+      const ratio = number(rate) / (measured[i] as number);
+      expect(ratio).toBeGreaterThan(0.98);
+      expect(ratio).toBeLessThan(1.02);
+    }
+  });
+});
+
+describe('docs/transactions.md', () => {
+  const inDepth = readDocument('docs/transactions-in-depth.md');
+
+  it('has the ratios that were measured through nestjs-cls, rounded', () => {
+    const measured = [
+      '`lockAware`, no lock held',
+      'under a lock, fence and time-outs',
+      'a lock around each, plain transaction',
+      'a lock around each, no fence',
+      'a lock around each, fence and time-outs',
+    ].map((name) => number(rowOf(name, 'What it costs', inDepth)[4]).toFixed(1));
+    const [onPage = []] = tablesBelow('What it costs', readDocument('docs/transactions.md'));
+    expect(onPage.map(([, ratio]) => ratio)).toEqual(measured);
+  });
+});
+
+function rowOf(name: string, heading: string, page: Document): string[] {
+  const [table = []] = tablesBelow(heading, page);
+  const row = table.find(([first]) => first === name);
+  if (row === undefined) throw new Error(`${page.path}, ${heading}: there is no row ${name}`);
+  return row;
+}
