@@ -2596,6 +2596,31 @@ export const TABLE = [
     specs: ['test/redis/acquire-in-turn.spec.ts'],
   },
   {
+    name: 'keys of several masters that wait for the silent one',
+    file: `${SOURCES}redis/acquire-in-turn.ts`,
+    from: 'atMost(clock, leftMs, store.acquire(command))',
+    to: 'store.acquire(command)',
+    breaks:
+      'a call for several keys gives back what it has before it gives up, whatever a silent master does',
+    specs: ['test/redis/acquire-in-turn.spec.ts'],
+  },
+  {
+    name: 'inspect that waits for a silent master of no importance',
+    file: `${SOURCES}redis/redis-lock-directory.ts`,
+    from: 'servers.isReady ? ENTRY_LIMIT_MS : ENTRY_LIMIT_AWAY_MS',
+    to: 'Infinity',
+    breaks: 'who has a lock is told although the master is silent that knows host and process id',
+    specs: ['test/redis/redis-lock-directory.spec.ts'],
+  },
+  {
+    name: 'close that is told as an outage',
+    file: `${SOURCES}core/engine/engine-lifetime.ts`,
+    from: 'if (this.#closed !== undefined) return; // and this is no news of the store',
+    to: '',
+    breaks: 'closing while the store is looked for is no outage',
+    specs: ['test/core/outage.spec.ts'],
+  },
+  {
     name: 'several keys in turn: fencing numbers given back that others have',
     file: `${SOURCES}redis/acquire-in-turn.ts`,
     from: 'used: 0',

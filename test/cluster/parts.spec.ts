@@ -45,3 +45,28 @@ it('leases that are shorter than the time limit of a command outlive the silence
   }, 20_000);
   for (const lock of held) expect(await lock.release()).toBe(true);
 }, 60_000);
+
+it('a call for several keys that fails because of one master leaves the keys of others free, and names the one that failed', async () => {
+  const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
+  // A command may take five seconds here, which is longer than the call waits.
+  const { engine } = await openLocksOn(cluster.connection, { leaseMs: 30_000 });
+  const other = await openLocksOn(cluster.connection, { leaseMs: 30_000 });
+  const answered = uniqueKey('a');
+  const silent = await cluster.otherMaster(answered);
+  let lost = uniqueKey('b');
+  while ((await cluster.masterOf(lost)) !== silent) lost = uniqueKey('b');
+  const ended: string[] = [];
+
+  silent.pause();
+  afterTest(() => silent.resume());
+  const givenUp = engine.inspect(lost).catch(() => ended.push('the silent master was given up'));
+  const several = engine.acquire([answered, lost], { waitMs: 0 }).catch((error: unknown) => error);
+  const waiting = other.engine.acquire(answered, { waitMs: 30_000 }).then(async (lock) => {
+    ended.push('the other process has the key');
+    return lock.release();
+  });
+  expect(await several).toMatchObject({ code: 'LOCK_STORE_FAILED', key: lost });
+  expect(await waiting).toBe(true);
+  await givenUp;
+  expect(ended).toEqual(['the other process has the key', 'the silent master was given up']);
+}, 60_000);

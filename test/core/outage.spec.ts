@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { LockAbortedError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
@@ -107,6 +108,23 @@ describe('while the store is away', () => {
     await expect(late.forceRelease(KEY)).rejects.toThrow('the cable is out');
     await late.close(0);
     expect(clock.timers).toBe(0);
+  });
+
+  it('that the application closes while it looks for the store is told as no outage', async () => {
+    const clock = new FakeClock();
+    const store = new ScriptedStore();
+    let refuse!: (reason: Error) => void;
+    store.open = async () => new Promise((_, reject) => (refuse = reject));
+    store.close = async () => refuse(new LockAbortedError('the application is shutting down'));
+    const events: LockEvent[] = [];
+    const report = (event: LockEvent): void => void events.push(event);
+    const options = resolveServiceOptions({});
+    const late = new LockEngine({ store, clock, options, report, random: () => 0 });
+    late.openLater(cause);
+    expect(events).toEqual([{ type: 'store-lost', cause }]);
+    await late.close(0);
+    await settled();
+    expect(events).toEqual([{ type: 'store-lost', cause }]);
   });
 
   it('work that ends gives its result at once, and the release follows', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/lease/waiting-call.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type {
   AcquireReply,
@@ -6,6 +7,7 @@ import type {
   ReleaseReply,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { acquireInTurn } from '../../libs/nestjs-locked/src/redis/acquire-in-turn.js';
+import { FakeClock } from '../support/fake-clock.js';
 
 const cause = new LockStoreError('the cable is out');
 const granted = { kind: 'granted', token: 't', fence: 1, blockEnd: 1, waiters: 0 } as const;
@@ -13,17 +15,18 @@ const busy = { kind: 'busy', remainingMs: 100 } as const;
 const unknown = { kind: 'unknown', cause, neverRan: true } as const;
 const wasFree = { kind: 'busy', remainingMs: 0, wasFree: true };
 
-/** What becomes of three keys. */
+/** What becomes of three keys. The one after the last reply is never answered. */
 async function take(
   acquires: readonly AcquireReply[],
   released: ReleaseReply = { kind: 'released' },
 ) {
   const sent: string[] = [];
   const replies = [...acquires];
+  const clock = new FakeClock();
   const store = {
     acquire: async ({ key }: { key: string }) => {
       sent.push(`acquire ${key}`);
-      return replies.shift() as AcquireReply;
+      return replies.shift() ?? new Promise<never>(() => {});
     },
     release: async ({ key, token, used }: ReleaseCommand) => {
       sent.push(`release ${key} ${token}, used ${used}`);
@@ -33,7 +36,9 @@ async function take(
   const commands = ['a', 'b', 'c'].map((key) => {
     return { key, token: `of ${key}`, leaseMs: 1_000, nowait: true };
   });
-  return { outcome: await acquireInTurn(store, commands), sent };
+  const taking = acquireInTurn(store, commands, clock);
+  await clock.advance(ANSWER_GRACE_MS);
+  return { outcome: await taking, sent };
 }
 
 describe('acquireInTurn', () => {
@@ -52,6 +57,13 @@ describe('acquireInTurn', () => {
   it('says of the one that was not answered that nobody knows, and of no other', async () => {
     const { outcome } = await take([granted, unknown]);
     expect(outcome).toEqual([wasFree, unknown, wasFree]);
+  });
+
+  it('gives back what it has when the next one is not answered before the call gives up', async () => {
+    const { outcome, sent } = await take([granted]);
+    expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a, used 0']);
+    expect(outcome).toMatchObject([wasFree, { kind: 'unknown', cause: { key: 'b' } }, wasFree]);
+    expect(outcome[1]).not.toHaveProperty('neverRan');
   });
 
   it('says of a key that may still be taken that nobody knows, however the release failed', async () => {

@@ -11,19 +11,21 @@ import { FENCE_KEEP_MS, RedisKeys } from '../../libs/nestjs-locked/src/redis/scr
 import { FakeClock } from '../support/fake-clock.js';
 
 /** Two masters of a cluster: one has the lock, the other one the entry of the process that holds it. */
-function startDirectory({ isEntryAway }: { isEntryAway: boolean }) {
+function startDirectory({ isEntryAway = false, isEntrySilent = false, isReady = true } = {}) {
   const holder = newProcessId();
+  const clock = new FakeClock();
   const keys = new RedisKeys('lock:');
   const run: CommandRunner['run'] = async ({ redisKey }, read) => {
     const isEntry = redisKey === keys.processOf(holder);
+    if (isEntry && isEntrySilent) return new Promise<never>(() => {});
     if (isEntry && isEntryAway)
       return read({ kind: 'failed', cause: new LockStoreError('it is away'), neverRan: true });
     const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, '', ''];
     return read({ kind: 'answered', reply, mayHaveRunBefore: false });
   };
   const directory = new RedisLockDirectory({
-    servers: { run } as LockServers,
-    clock: new FakeClock(),
+    servers: { run, isReady } as LockServers,
+    clock,
     keys,
     scripts: new LockScripts({
       inCluster: true,
@@ -34,11 +36,11 @@ function startDirectory({ isEntryAway }: { isEntryAway: boolean }) {
     processId: newProcessId(),
     connectionPrefix: '',
   });
-  return { directory, holder };
+  return { directory, holder, clock };
 }
 
 it('says who holds a lock', async () => {
-  const { directory, holder } = startDirectory({ isEntryAway: false });
+  const { directory, holder } = startDirectory();
   expect(await directory.inspect('a')).toMatchObject({
     value: `${holder}:1`,
     process: { host: 'here', pid: 7 },
@@ -52,4 +54,17 @@ it('says what it knows of a lock while the master is away that knows more about 
     remainingMs: 500,
     process: undefined,
   });
+});
+
+it.each([
+  { isReady: true, limitMs: 1_000, what: 'gives no answer' },
+  { isReady: false, limitMs: 100, what: 'is known to be away' },
+])('waits $limitMs ms for a master that knows more and $what', async ({ isReady, limitMs }) => {
+  const { directory, holder, clock } = startDirectory({ isEntrySilent: true, isReady });
+  const answers: unknown[] = [];
+  void directory.inspect('a').then((answer) => answers.push(answer));
+  await clock.advance(limitMs - 1);
+  expect(answers).toEqual([]);
+  await clock.advance(1);
+  expect(answers).toMatchObject([{ value: `${holder}:1`, process: undefined }]);
 });

@@ -1,4 +1,19 @@
-import type { AcquireCommand, AcquireReply, Busy, LockStore } from '../core/store/lock-store.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import type {
+  AcquireCommand,
+  AcquireReply,
+  Busy,
+  LockStore,
+  Unknown,
+} from '../core/store/lock-store.js';
+import { atMost } from '../core/time/at-most.js';
+import { type Clock, systemClock } from '../core/time/clock.js';
+
+/**
+ * How long all of it may take. A single try gives up after a second, and what it has got from other servers must not
+ * stay taken until the silent one is given up as well.
+ */
+const LIMIT_MS = 900;
 
 /** Not taken, because of another key. */
 const WAS_FREE: Busy = { kind: 'busy', remainingMs: 0, wasFree: true };
@@ -8,16 +23,19 @@ const WAS_FREE: Busy = { kind: 'busy', remainingMs: 0, wasFree: true };
  * with a single try, and all or none. Of two calls that want some of the same keys at once, one gets all of its own,
  * because both begin at the same end.
  *
- * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one that was not answered, and for each
- * before it whose release was not
+ * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one that was not answered in time, and
+ * for each before it whose release was not
  */
 export async function acquireInTurn(
   store: Pick<LockStore, 'acquire' | 'release'>,
   commands: readonly AcquireCommand[],
+  clock: Clock = systemClock,
 ): Promise<readonly AcquireReply[]> {
+  const until = clock.now() + LIMIT_MS;
   const granted: AcquireReply[] = [];
   for (const command of commands) {
-    const reply = await store.acquire(command);
+    const leftMs = Math.max(0, until - clock.now());
+    const reply = (await atMost(clock, leftMs, store.acquire(command))) ?? unanswered(command);
     if (reply.kind !== 'granted') {
       const released = await giveBack(store, commands.slice(0, granted.length));
       const untouched = commands.slice(granted.length + 1).map(() => WAS_FREE);
@@ -26,6 +44,11 @@ export async function acquireInTurn(
     granted.push(reply);
   }
   return granted;
+}
+
+function unanswered({ key }: AcquireCommand): Unknown {
+  const reason = `Redis has not answered within ${LIMIT_MS} ms`;
+  return { kind: 'unknown', cause: new LockStoreError(`Cannot acquire '${key}': ${reason}`, key) };
 }
 
 function giveBack(

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
 import type { RedisConnection } from './connection/redis-client.js';
@@ -23,6 +24,11 @@ export interface RedisLockDirectoryOptions {
 
 /** How long the entries of processes are kept. A process writes its entry again before that time is over. */
 const KEPT_MS = 3_600_000;
+
+/** How long the entry of a holder is waited for: without it, most is known. */
+const ENTRY_LIMIT_MS = 1_000;
+/** The same while a server is known to be away. */
+const ENTRY_LIMIT_AWAY_MS = 100;
 
 const SCAN_SIZE = 500;
 
@@ -91,11 +97,21 @@ export class RedisLockDirectory implements LockDirectory {
     return { key, ...found, process: processRecord(text) };
   }
 
-  /** In a cluster, another master may have the entry. While that is away, what the master of the lock says is told. */
+  /**
+   * In a cluster, another master may have the entry. While that is away or silent, what the master of the lock says is
+   * told.
+   */
   async #recordOf(processId: string, key: string): Promise<string | null> {
-    const record = this.#options.keys.processOf(processId);
+    const { keys, servers, clock } = this.#options;
+    const record = keys.processOf(processId);
     const reading = this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
-    return reading.catch(() => null);
+    const limitMs = servers.isReady ? ENTRY_LIMIT_MS : ENTRY_LIMIT_AWAY_MS;
+    const text = await atMost(
+      clock,
+      limitMs,
+      reading.catch(() => null),
+    );
+    return text ?? null;
   }
 
   async *list(pattern: string): AsyncIterable<string> {

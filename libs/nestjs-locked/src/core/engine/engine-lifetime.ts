@@ -77,9 +77,9 @@ export class EngineLifetime {
         await this.open();
         return outages.ends();
       } catch (error) {
+        if (this.#closed !== undefined) return; // and this is no news of the store
         // A right that is missing can be granted later, so even that is tried again.
         if (error instanceof LockError) outages.begins(asStoreError(error));
-        if (this.#closed !== undefined) return;
         const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
         await atMost(clock, RETRY_MS, ended);
       }
