@@ -1628,6 +1628,22 @@ export const TABLE = [
     specs: ['test/transactions/doubt.spec.ts'],
   },
   {
+    name: 'transaction: a late opening runs without its lock',
+    file: `${SOURCES}transactions/orm/run-transaction.ts`,
+    from: 'assertStillHere(askedUnder);',
+    to: '',
+    breaks: 'a transaction that was asked for under a lock never begins without it',
+    specs: ['test/transactions/late-opening.spec.ts'],
+  },
+  {
+    name: 'transaction: a late opening by hand runs without its lock',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'assertStillHere(askedUnder);',
+    to: '',
+    breaks: 'a transaction that was asked for under a lock never begins without it',
+    specs: ['test/transactions/late-opening.spec.ts'],
+  },
+  {
     name: 'transaction: claims that wait with a connection',
     file: `${SOURCES}transactions/scope/claim-turns.ts`,
     from: 'if (holds.length === 0) return work();',

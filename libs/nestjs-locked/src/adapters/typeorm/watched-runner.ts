@@ -5,6 +5,11 @@ import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import {
+  assertStillHere,
+  type GuardingHold,
+  holdsHere,
+} from '../../transactions/scope/guarding-hold.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -65,7 +70,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     return false;
   };
 
-  const begin = async (isolation: Isolation): Promise<void> => {
+  const begin = async (
+    isolation: Isolation,
+    askedUnder: readonly GuardingHold[],
+  ): Promise<void> => {
     const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
     if (isOthers || depth > 0) {
       await start(isolation);
@@ -79,6 +87,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     client.opened(runner.manager);
     scope.atEnd(() => client.stop());
     try {
+      assertStillHere(askedUnder);
       await scope.begin();
     } catch (error) {
       await runner.rollbackTransaction().catch(() => {});
@@ -87,7 +96,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
-  runner.startTransaction = (isolation) => retryingConflicts(() => begin(isolation));
+  runner.startTransaction = (isolation) => {
+    const askedUnder = holdsHere();
+    return retryingConflicts(() => begin(isolation, askedUnder));
+  };
 
   const commitInTime = (committed: TransactionScope): Promise<void> =>
     new Promise((resolve, reject) => {

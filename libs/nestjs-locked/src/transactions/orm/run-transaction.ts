@@ -1,5 +1,5 @@
 import { ambientCoordinator, type EnterTransaction } from '../scope/ambient-coordinator.js';
-import { speaksFirst } from '../scope/guarding-hold.js';
+import { assertStillHere, holdsHere, speaksFirst } from '../scope/guarding-hold.js';
 import type { TransactionDescription } from '../scope/transaction-description.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import type { DatabaseSession } from '../sql/database-session.js';
@@ -27,6 +27,7 @@ export async function runTransaction<R>(
   { survivesDisconnect = true, delaysBegin = false, session, ...description }: TransactionToRun,
   open: (enter: EnterTransaction<R>) => Promise<R>,
 ): Promise<R> {
+  const askedUnder = holdsHere();
   const timeouts = new ArmedTimeouts();
   let begin: DelayedBegin | undefined;
   let watch: ClientWatch | undefined;
@@ -61,9 +62,10 @@ export async function runTransaction<R>(
     };
     try {
       return await opening(transaction, () =>
-        open((tx, body) => {
+        open(async (tx, body) => {
           client.opened(tx);
           present?.opened();
+          assertStillHere(askedUnder);
           return enter(tx, body);
         }),
       );

@@ -1,7 +1,7 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import type { Hold } from '../../core/lease/hold.js';
-import { LockConfigError, LockInTransactionError } from '../../core/lock.errors.js';
+import { LockConfigError, LockInTransactionError, LockLostError } from '../../core/lock.errors.js';
 import { isUnfenced } from '../fence/unfenced.js';
 
 /** A hold under which a transaction runs, and the service that knows it. */
@@ -16,6 +16,25 @@ export interface GuardingHold {
  */
 export function holdsHere(): GuardingHold[] {
   return [...locksInUse()].flatMap((locks) => locks.openHere().map((hold) => ({ locks, hold })));
+}
+
+/**
+ * A transaction may have waited for its turn and for a connection since it was asked for. If the call that asked has
+ * ended meanwhile, nothing would guard it.
+ *
+ * @param holds what the present async context held when the transaction was asked for
+ * @throws LockLostError if one of them is held here no longer
+ */
+export function assertStillHere(holds: readonly GuardingHold[]): void {
+  if (holds.length === 0) return;
+  const here = holdsHere();
+  const gone = holds.find(({ hold }) => !here.some((one) => one.hold === hold))?.hold;
+  if (gone === undefined) return;
+  throw new LockLostError(
+    `The call that held lock '${gone.key}' has ended before a transaction that it has asked for could begin, which would now run without the lock; await the transaction in the call`,
+    gone.key,
+    'released',
+  );
 }
 
 /** The fence of a service, if it has one in the database of the connection. */
