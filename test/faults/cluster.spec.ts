@@ -381,11 +381,17 @@ describe('a cluster with TLS', () => {
       const [from, to] = admins as [Redis, Redis];
       await eventually(async () => expect(await from.zcard(`lock:{${key}}:queue`)).toBe(1));
       const [fromId, toId] = [String(await from.cluster('MYID')), String(await to.cluster('MYID'))];
+      const asked = async (): Promise<number> => {
+        const calls = await to.info('commandstats');
+        return Number(/cmdstat_asking:calls=(\d+)/.exec(calls)?.[1] ?? 0);
+      };
+      const askedBefore = await asked(); // at the start, to see whether the user may
       await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId);
       await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
       for (const found of await from.cluster('GETKEYSINSLOT', slot, 100))
         await from.call('MIGRATE', '127.0.0.1', String(ports[1]), found, 0, 5_000);
-      await lock.ensure(LEASE_MS - 500); // sent on by ASK
+      await eventually(async () => expect(await asked()).toBeGreaterThan(askedBefore)); // renewed there
+      await lock.ensure(LEASE_MS - 500);
       for (const admin of [to, from, admins[2] as Redis])
         await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
       await lock.ensure(LEASE_MS - 100);
