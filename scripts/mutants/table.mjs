@@ -766,6 +766,14 @@ export const TABLE = [
     specs: ['test/redis/tls.spec.ts'],
   },
   {
+    name: 'reason of a sentinel that cannot be reached is hidden',
+    file: `${SOURCES}redis/connection/own-connection.ts`,
+    from: 'explained(error, sentinelError)',
+    to: 'error',
+    breaks: 'a start says what the socket says',
+    specs: ['test/redis/tls.spec.ts'],
+  },
+  {
     name: 'a waiter that looks for itself is taken for dead',
     file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: ' and not looksItself(token) then',
@@ -2748,6 +2756,14 @@ export const TABLE = [
     to: 'if (port === undefined || named === port) return named;',
     breaks: 'a port that is named alone is one of the host that has named it',
     specs: ['test/cluster/addresses.spec.ts'],
+  },
+  {
+    name: 'a right that is needed and not named',
+    file: `${SOURCES}redis/connection/needed-rights.ts`,
+    from: "'cluster|myid cluster|slots asking'",
+    to: "'cluster|slots asking'",
+    breaks: 'a start that is refused names every right that is needed',
+    specs: ['test/redis/rights.spec.ts'],
   },
   {
     name: 'rights that are needed later are not tried at the start',
