@@ -48,6 +48,18 @@ describe('a wait that ended because somebody else holds the lock', () => {
     await refused;
   });
 
+  it('asks again for the next wait, because somebody else may have it by then', async () => {
+    const { clock, asked, waiter } = await start();
+    for (let wait = 1; wait <= 2; wait++) {
+      const refused = expect(waiter.acquire('k', { waitMs: 400 })).rejects.toThrow(
+        /nightly report/,
+      );
+      await clock.advance(400);
+      await refused;
+      expect(asked).toHaveLength(wait);
+    }
+  });
+
   it('tells the function in onBusy, too', async () => {
     const { clock, waiter } = await start();
     const call = waiter.withLock(

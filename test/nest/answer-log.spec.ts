@@ -42,8 +42,8 @@ it('a busy lock is not logged, and a mistake is, unless the client has made it',
 it('an outage does not hide the events that were not handled', () => {
   const [log, answers] = [record(), new AnswerLog(new FakeClock())];
   answers.answered(new LockStoreError('no answer', 'key'), 503);
-  answers.dropped(new LockStoreError('no answer', 'key'), 'taken');
   answers.dropped(new LockKeyError('no id'), 'taken');
+  answers.dropped(new LockStoreError('no answer', 'key'), 'taken');
   expect(log.lines(LOG_CONTEXT)).toEqual([
     'error no answer',
     expect.stringMatching(

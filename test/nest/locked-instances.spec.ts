@@ -171,6 +171,17 @@ describe('LockedInstances', () => {
         return `calls ${await super.take(id)}`;
       }
     }
+    class Shelf extends Stock {
+      async look(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    @Injectable()
+    class CallsAnother extends Shelf {
+      override async take(id: string) {
+        return super.look(id);
+      }
+    }
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const named = RecordingLockModule.with(new RecordingLocks(), 'billing');
     const module = await start([Stock, Unlocked, Deeper, Calls, Locks], named);
@@ -186,5 +197,7 @@ describe('LockedInstances', () => {
     warn.mockClear();
     await start([CallsUnlocked]);
     expect(warn).toHaveBeenCalledTimes(1);
+    await start([CallsAnother]);
+    expect(warn).toHaveBeenCalledTimes(2);
   });
 });

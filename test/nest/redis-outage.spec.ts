@@ -55,6 +55,8 @@ describe('Redis that is not as it should be', () => {
     const start = startNest({ imports: [RedisLockModule.forRoot({ connection })] });
     const error = await start.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockConfigError);
+    const late = RedisLockModule.forRoot({ connection, startWithoutRedis: true });
+    await expect(startNest({ imports: [late] })).rejects.toBeInstanceOf(LockConfigError);
 
     const [, needed = ''] = /ACL SETUSER <user> (.+)$/.exec((error as Error).message) ?? [];
     expect(needed).toContain('~lock:* &lock:inbox:* +eval');
