@@ -2620,6 +2620,22 @@ export const TABLE = [
     specs: ['test/redis/acquire-in-turn.spec.ts'],
   },
   {
+    name: 'grant counted from the re-check that is on its way',
+    file: `${SOURCES}core/lease/lease-request.ts`,
+    from: 'introducedAt: this.#asked.at,',
+    to: 'introducedAt: (this.#pending ?? this.#asked).at,',
+    breaks: 'a grant counts from the sending of the command that introduced its own token',
+    specs: ['test/core/lease-rules.spec.ts'],
+  },
+  {
+    name: 'answer to a re-check that decides before the last try',
+    file: `${SOURCES}core/lease/lease-request.ts`,
+    from: "if (this.#state === 'leaving') return; // the last try was sent later",
+    to: '// the last try was sent later',
+    breaks: 'the answer to the last try is final: it was sent later, and speaks for both tokens',
+    specs: ['test/core/lease-rules.spec.ts'],
+  },
+  {
     name: 'keys of several masters that wait for the silent one',
     file: `${SOURCES}redis/acquire-in-turn.ts`,
     from: 'atMost(clock, leftMs, store.acquire(command))',

@@ -262,6 +262,32 @@ describe('an idle lease', () => {
 });
 
 describe('a wait that is given up', () => {
+  it('counts a grant for the old token from the sending of that token while a re-check is on its way', async () => {
+    const { clock, store, grant, waiting } = await startScripted();
+    const { hold, token } = await waiting();
+    await clock.advance(5_001);
+    const recheck = await store.next('recheck');
+    grant(token); // it was made for three seconds, perhaps five seconds ago
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token });
+    expect(await Promise.race([hold, settled().then(() => 'nobody has it')])).toBe('nobody has it');
+    recheck.reply(granted(token));
+    renewal.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    expect((await hold).isHeld).toBe(true);
+  });
+
+  it('does not let the answer to a re-check decide when the last try is on its way', async () => {
+    const { clock, store, waiting } = await startScripted();
+    const { hold } = await waiting({ waitMs: 5_500 });
+    await clock.advance(5_500);
+    const recheck = await store.next('recheck');
+    const leave = await store.next('leave');
+    recheck.reply(queued(recheck.command.newToken));
+    await settled();
+    leave.reply(granted(recheck.command.newToken));
+    expect((await hold).isHeld).toBe(true);
+  });
+
   it('takes back both tokens while a re-check is on its way', async () => {
     const { clock, store, waiting, nothingLeft } = await startScripted();
     const controller = new AbortController();
