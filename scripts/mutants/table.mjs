@@ -1636,6 +1636,22 @@ export const TABLE = [
     specs: ['test/transactions/doubt.spec.ts'],
   },
   {
+    name: 'transaction: a body that goes on after its own rollback',
+    file: `${SOURCES}transactions/orm/guarded-tx.ts`,
+    from: 'assertTakes(sql); // the body must not go on after a rollback of its own',
+    to: '',
+    breaks: 'what comes after a rollback by the body is not written on its own',
+    specs: ['test/transactions/endings-in-body.spec.ts'],
+  },
+  {
+    name: 'transaction: methods of mysql2 that end a transaction unseen',
+    file: `${SOURCES}transactions/orm/guarded-client.ts`,
+    from: 'if (ENDS.has(name)) return ENDS.get(name);',
+    to: '',
+    breaks: 'a body does not end its transaction, also by a method of its client',
+    specs: ['test/transactions/endings-in-body.spec.ts'],
+  },
+  {
     name: 'transaction: a late opening runs without its lock',
     file: `${SOURCES}transactions/orm/run-transaction.ts`,
     from: 'assertStillHere(askedUnder);',

@@ -22,6 +22,13 @@ const SENDS: readonly unknown[] = [
   ...['unsafe', 'raw', 'exec', 'run', 'simple', 'queryRaw', 'executeRaw'],
 ];
 
+/** What methods send that are given no statement. With mysql2, beginning a transaction commits the one that is open. */
+const ENDS: ReadonlyMap<unknown, string> = new Map([
+  ['commit', 'COMMIT'],
+  ['beginTransaction', 'COMMIT'],
+  ['rollback', 'ROLLBACK'],
+]);
+
 /** Runs a function with a client for a part of the transaction. */
 const OPENS: readonly unknown[] = [
   ...['savepoint', 'begin', 'transaction', 'task', 'taskIf', 'tx', 'txIf'],
@@ -57,7 +64,8 @@ export function guardedClient(client: object, ask: Ask): object {
       return (...args: unknown[]) => {
         const refused = refusal(ask, textIn(name, args));
         if (refused !== undefined) {
-          if (!SENDS.includes(name) || callbackIn(args) || isOwnQuery(args[0])) throw refused;
+          const answers = SENDS.includes(name) || ENDS.has(name);
+          if (!answers || callbackIn(args) || isOwnQuery(args[0])) throw refused;
           return Promise.reject(refused); // where an answer is awaited
         }
         const answer = call(args);
@@ -78,6 +86,7 @@ function refusal(ask: Ask, sql?: string): Error | undefined {
 
 function textIn(name: string | symbol, [first]: readonly unknown[]): string | undefined {
   if (SENDS.includes(name)) return textOf(first);
+  if (ENDS.has(name)) return ENDS.get(name);
   return CALLS.includes(name) ? undefined : endingTextOf(first);
 }
 

@@ -84,9 +84,9 @@ function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: Ask): object
 }
 
 /**
- * Lets one ROLLBACK of the transaction through, and none that comes after its end: its connection may be in somebody
- * else's transaction by then. A ROLLBACK to a savepoint is a statement like any other. A late one is refused, and not
- * answered as if it had been done, because what it should undo may have been committed.
+ * Lets one ROLLBACK of the transaction through, in whatever state it is, and none that comes after its end: its
+ * connection may be in somebody else's transaction by then. A ROLLBACK to a savepoint is a statement like any other. A
+ * late one is refused, and not answered as if it had been done, because what it should undo may have been committed.
  */
 function askingFor({ assertTakes, isOpen }: StatementGuard): Ask {
   let isRolledBack = false;
@@ -95,5 +95,10 @@ function askingFor({ assertTakes, isOpen }: StatementGuard): Ask {
       return assertTakes(sql);
     }
     isRolledBack = true;
+    try {
+      assertTakes(sql); // the body must not go on after a rollback of its own
+    } catch {
+      // it has failed, and has to end
+    }
   };
 }
