@@ -2149,6 +2149,22 @@ export const TABLE = [
     specs: ['test/core/several-keys.spec.ts'],
   },
   {
+    name: 'an aborted call takes the next one for several keys along',
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
+    from: 'if (asking.length === 0) return;',
+    to: 'if (asking.length >= 0) return;',
+    breaks: 'a call is refused only if the store is known to be silent',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
+    name: 'a closing application waits for the answer to an aborted call',
+    file: `${SOURCES}core/lease/local-queue.ts`,
+    from: '    this.#stopAwaiting();\n    // A lease',
+    to: '    // A lease',
+    breaks: 'every call that waits ends with its application',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
     name: 'a single try makes the request nowait for a call that waits',
     file: `${SOURCES}core/lease/local-queue.ts`,
     from: 'const nowait = call.atEnd && this.#calls.size === 1;',

@@ -130,6 +130,61 @@ describe('while an earlier request for a key could not be taken back', () => {
   });
 });
 
+describe('a call for several keys, while a command whose call was aborted is on its way for one of them', () => {
+  async function aborted() {
+    const started = await startScripted();
+    const { store, engine } = started;
+    const controller = new AbortController();
+    const gone = expect(engine.acquire('b', { signal: controller.signal })).rejects.toThrow(
+      LockAbortedError,
+    );
+    const left = await store.next('acquire');
+    controller.abort();
+    await gone;
+    return { ...started, left };
+  }
+
+  it('waits for its answer, and takes them all', async () => {
+    const { store, engine, left } = await aborted();
+    const call = engine.tryAcquire(['a', 'b']);
+    await settled();
+    expect(await store.unanswered()).toEqual([]); // but for that command
+    left.reply(granted(left.command.token));
+    expect((await store.next('release')).command.token).toBe(left.command.token);
+    for (const key of ['a', 'b']) {
+      const ask = await store.next('together');
+      expect(ask.command.key).toBe(key);
+      ask.reply(granted(ask.command.token));
+    }
+    expect((await call)?.keys).toEqual(['a', 'b']);
+  });
+
+  it('waits no longer than for any other answer', async () => {
+    const { clock, store, engine } = await aborted();
+    const tried = expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(
+      "Cannot lock 'b': Redis has not answered an earlier command for this key yet",
+    );
+    await clock.advance(1_000);
+    await tried;
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it.each(['signal', 'application'])('ends at once with its %s', async (what) => {
+    const { store, engine, left } = await aborted();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const ended = expect(engine.acquire(['a', 'b'], { waitMs: 0, signal })).rejects.toThrow(
+      LockAbortedError,
+    );
+    await settled();
+    if (what === 'signal') controller.abort();
+    else engine.drain();
+    await ended;
+    left.reply(granted(left.command.token));
+    await store.next('release');
+  });
+});
+
 describe('a single try of several keys', () => {
   it('touches none of them when another process has one', async () => {
     const { store, engine, nothingLeft } = await startScripted();

@@ -99,6 +99,7 @@ export class Acquisition {
         if (joined === undefined) others.push(key);
         else this.#sections.push(joined);
       }
+      await this.#queues.awaitAnswers(others, this.#answerBy, this.#options.signal);
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
         const holds = await this.#queues.takeTogether(others, this.#options, this.#answerBy);

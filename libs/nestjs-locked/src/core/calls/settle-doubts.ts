@@ -1,5 +1,4 @@
-import { watchAbort } from '../runtime/abort-watch.js';
-import { atMost } from '../time/at-most.js';
+import { awaitAnswer } from '../time/await-answer.js';
 import type { Clock } from '../time/clock.js';
 import type { Section } from './section.js';
 
@@ -21,13 +20,7 @@ export async function settleDoubts(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   for (const { hold } of sections.filter(isInDoubt)) {
-    let unwatch: (() => void) | undefined;
-    const aborted = new Promise<void>((resolve) => {
-      unwatch = signal && watchAbort(signal, resolve);
-    });
-    const limitMs = Math.max(0, until - clock.now());
-    await atMost(clock, limitMs, Promise.race([hold.whenCertain(), aborted]));
-    unwatch?.();
+    await awaitAnswer(hold.whenCertain(), clock, until, signal);
     if (signal?.aborted === true) return; // the call ends with it
     if (!hold.isOver) hold.assertHeld();
   }

@@ -41,6 +41,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** The place in the store's queue that the last request or lease had, for the next request to claim. */
   #score: number | undefined;
   #awaitsCleanUp = false;
+  /** Called when the command that is on its way has been answered, or when the queue closes. */
+  readonly #onAnswer: (() => void)[] = [];
   /** The lease that goes to the next call in the next turn of the event loop. */
   #awaitsTurn: Lease | undefined;
   #isClosed = false;
@@ -66,6 +68,16 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Why the store could not be asked, if it has not answered since. */
   get failure(): LockStoreError | undefined {
     return this.#failure;
+  }
+
+  /** Whether a command is on its way although its calls have gone, and nothing is known to be wrong with the store. */
+  get isAskingForNobody(): boolean {
+    return this.isAsking && this.isEmpty && this.#failure === undefined;
+  }
+
+  /** Settled when the command that is on its way has been answered, or when the queue closes. */
+  whenAnswered(): Promise<void> {
+    return new Promise((resolve) => this.#onAnswer.push(resolve));
   }
 
   get isEmpty(): boolean {
@@ -249,6 +261,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
         ),
       );
     }
+    this.#stopAwaiting();
     // A lease that is being confirmed might never be: nobody waits for the next attempt to renew it.
     if (this.#lease?.state === 'confirming')
       void this.#lease.release().catch(() => {}); // reported
@@ -280,7 +293,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   // ---- what the request and the lease report ----------------------------------------------------------------
 
   granted(from: object, grant: LeaseGrant): void {
-    if (this.#request === from) this.#request = undefined;
+    if (this.#request === from) this.#endRequest();
     this.#lease = new Lease(this.#parts, this.key, this, grant);
     this.#answered();
     this.#lease.start();
@@ -342,10 +355,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** @returns false if the queue has left it behind already */
   #detach(from: object): boolean {
-    if (from === this.#request) this.#request = undefined;
+    if (from === this.#request) this.#endRequest();
     else if (from === this.#lease) this.#lease = undefined;
     else return false;
     return true;
+  }
+
+  #endRequest(): void {
+    this.#request = undefined;
+    this.#stopAwaiting();
+  }
+
+  #stopAwaiting(): void {
+    for (const stop of this.#onAnswer.splice(0)) stop();
   }
 
   /** Messages may have been lost, or the server may be another one, or reachable again. */

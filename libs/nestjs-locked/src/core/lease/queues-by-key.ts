@@ -1,12 +1,13 @@
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { awaitAnswer } from '../time/await-answer.js';
 import { AcquireTogether } from './acquire-together.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
 import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
-import type { CallTerms } from './waiting-call.js';
+import { abortedError, type CallTerms } from './waiting-call.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
 export class QueuesByKey {
@@ -46,6 +47,24 @@ export class QueuesByKey {
   ): Promise<Hold[]> {
     const terms = { options: { ...options, waitMs: 0 }, isPart: true, answerBy };
     return inNeutralContext(() => this.#takeTogether(keys, terms));
+  }
+
+  /**
+   * Waits for the answer to a command for one of the keys that is on its way although its calls have gone. Only that
+   * tells whether the key is free.
+   * @param until when it must have come, on the monotonic clock
+   * @throws LockAbortedError if the signal aborts meanwhile
+   */
+  async awaitAnswers(
+    keys: readonly string[],
+    until: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const asking = keys.filter((key) => this.#queues.get(key)?.isAskingForNobody);
+    if (asking.length === 0) return;
+    const answers = asking.map((key) => this.#queueOf(key).whenAnswered());
+    await awaitAnswer(Promise.all(answers), this.#parts.clock, until, signal);
+    if (signal?.aborted === true) throw abortedError(asking[0] as string, signal);
   }
 
   async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
