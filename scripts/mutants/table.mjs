@@ -21,6 +21,7 @@ const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
 const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
 const LOCK_AWARE = ['test/transactions/lock-aware.cjs-spec.ts'];
+const SECOND = ['test/transactions/second-transaction.spec.ts'];
 const RESTARTS = ['test/transactions/restart.spec.ts'];
 
 /** Whoever has a fixed lease, or a process that stands still, relies on the deadline alone. */
@@ -1666,6 +1667,38 @@ export const TABLE = [
     to: '',
     breaks: 'a transaction that was asked for under a lock never begins without it',
     specs: ['test/transactions/late-opening.spec.ts'],
+  },
+  {
+    name: 'transaction: a second one that is refused with a connection',
+    file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
+    from: 'if (isNew) assertNotClaimedAround(outer, connection, holds);',
+    to: '',
+    breaks: 'a second transaction on a claimed key is refused before it asks for a connection',
+    specs: SECOND,
+  },
+  {
+    name: 'transaction: a second one that asks the pool before it is refused',
+    file: `${SOURCES}transactions/orm/run-transaction.ts`,
+    from: 'if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);',
+    to: '',
+    breaks: 'a second transaction on a claimed key is refused before it asks for a connection',
+    specs: SECOND,
+  },
+  {
+    name: 'transaction: a second one of a driver that cannot be the first',
+    file: `${SOURCES}transactions/orm/lock-aware-transactions.ts`,
+    from: 'givesCopies ||= tx !== given;',
+    to: '',
+    breaks: 'a second transaction on a claimed key is refused before it asks for a connection',
+    specs: SECOND,
+  },
+  {
+    name: 'transaction: the same one once more taken for a second one',
+    file: `${SOURCES}transactions/orm/lock-aware-transactions.ts`,
+    from: 'isNew: givesCopies,',
+    to: 'isNew: true,',
+    breaks: 'the transaction that is open may be given to its function once more',
+    specs: SECOND,
   },
   {
     name: 'transaction: claims that wait with a connection',

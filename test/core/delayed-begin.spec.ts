@@ -67,6 +67,7 @@ class FakePool {
 const shown = (begin: DelayedBegin) => ({
   on: (client: unknown) => begin.on(client),
   isOn: () => {},
+  connecting: () => {},
 });
 
 /** Opens a transaction, in which the claim carries BEGIN if nothing comes before it. */

@@ -143,6 +143,7 @@ function lockAwareMethods(
     ...transactionDefaults(connection),
     ...givenOptions(txOptions),
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
+    isNew: true,
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
     depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
     session: (tx, client) => knownSession(tx, options, database, client),

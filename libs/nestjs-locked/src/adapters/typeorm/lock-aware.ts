@@ -217,6 +217,7 @@ class LockAwareDataSource {
     let wasContextual = false;
     return {
       connection: this.#connection,
+      isNew: true,
       ...(typeof level === 'string' ? { isolation: level } : {}),
       ...(notRestartable === undefined ? {} : { notRestartable }),
       isAmbient: (tx) => {

@@ -83,6 +83,11 @@ export function showClientsOf(source: ClientSource): void {
     source.connect = (callback) => {
       if (callback === undefined) return connectShowing();
       const opening = openedHere();
+      try {
+        opening?.connecting();
+      } catch (error) {
+        return callback(error);
+      }
       return connect.call(source, (error, client, release) => {
         opening?.on(client);
         callback(error, client, release);
@@ -97,6 +102,7 @@ function showing(
 ): (options?: unknown) => Promise<unknown> {
   return async (options) => {
     const opening = openedHere();
+    opening?.connecting();
     const client = await get(options);
     opening?.on(client);
     return client;

@@ -98,6 +98,8 @@ export function lockAwareTransactions<Tx extends object>(
   const delaysBegin = pool !== undefined && delayBeginsOf(pool);
   if (pool !== undefined && 'on' in pool) guardClients(pool);
   const database = new KnownDatabase();
+  /** Where the body is given a copy of what stands for its transaction, no transaction is recognised by it later. */
+  let givesCopies = false;
   return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
     if (typeof open !== 'function') {
       throw new LockConfigError(
@@ -107,6 +109,7 @@ export function lockAwareTransactions<Tx extends object>(
     const transaction: TransactionToRun = {
       ...given,
       ...(connectionName === undefined ? {} : { connection: connectionName }),
+      isNew: givesCopies,
       isAmbient: () => true,
       depth: knownDepth,
       session: (tx, client) => knownSession(tx, options, database, client),
@@ -123,6 +126,7 @@ export function lockAwareTransactions<Tx extends object>(
           assertTakes: (sql) => coordinator.assertTakes(tx, sql),
           isOpen: () => coordinator.isOpen(tx),
         }) as Tx;
+        givesCopies ||= tx !== given;
         return enter(tx, () => body(tx));
       });
       if (!isWrapped) throw neverWrapped();

@@ -50,7 +50,11 @@ export async function runTransaction<R>(
     const client = (watch = new ClientWatch());
     const delays = delaysBegin && speaksFirst(description.connection ?? 'default');
     const present = (begin = delays ? new DelayedBegin() : undefined);
+    let isOpen = false;
     const transaction = {
+      connecting: (): void => {
+        if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
+      },
       on: (connected: unknown): void => {
         client.on(connected);
         present?.on(connected);
@@ -63,6 +67,7 @@ export async function runTransaction<R>(
     try {
       return await opening(transaction, () =>
         open(async (tx, body) => {
+          isOpen = true;
           client.opened(tx);
           present?.opened();
           assertStillHere(askedUnder);

@@ -19,6 +19,7 @@ import {
   type GuardingHold,
   holdsHere,
 } from './guarding-hold.js';
+import { assertNotClaimedAround } from './own-claim.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
@@ -95,6 +96,17 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.#storage.getStore()?.assertNotFailed();
   }
 
+  /**
+   * For adapters: to be called before a connection is asked for, for a transaction that is about to be opened.
+   *
+   * @throws LockInTransactionError if it would wait for the transaction around it
+   */
+  assertMayConnect(connection = 'default'): void {
+    if (isUnfenced()) return;
+    const outer = this.#openAround();
+    if (outer !== undefined) assertNotClaimedAround(outer, connection, holdsHere());
+  }
+
   /** For adapters: to be called for each connection as soon as its transactions are seen. */
   sees(connection = 'default'): void {
     this.#connections.add(connection);
@@ -139,7 +151,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     const { connection = 'default' } = description;
     const once = (run: TransactionRun): Promise<R> =>
       retryingConflicts(() =>
-        inTurn(this.#toClaim(connection, outer), connection, () =>
+        inTurn(this.#toClaim(connection, outer, description.isNew), connection, () =>
           this.#once(description, open, run, outer),
         ),
       );
@@ -159,7 +171,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.assertGoesOn();
     const outer = this.#openAround();
     const { connection = 'default' } = description;
-    const turns = await takeTurns(this.#toClaim(connection, outer), connection);
+    const turns = await takeTurns(this.#toClaim(connection, outer, true), connection);
     try {
       await start();
     } catch (error) {
@@ -221,14 +233,19 @@ export class AmbientCoordinator implements TransactionCoordinator {
     }
   }
 
-  /** What a transaction that is opened here and now has to claim. */
-  #toClaim(connection: string, outer: TransactionScope | undefined): readonly GuardingHold[] {
+  /** What a transaction that is opened here and now has to claim. @param isNew whether it is surely not open already */
+  #toClaim(
+    connection: string,
+    outer: TransactionScope | undefined,
+    isNew = false,
+  ): readonly GuardingHold[] {
     const holds = holdsHere();
     assertNoDoubt(holds);
     if (isUnfenced()) return [];
     assertNoneAcquired(holds, connection);
     this.#connections.add(connection);
     for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);
+    if (isNew) assertNotClaimedAround(outer, connection, holds);
     const claimed = claimedAround(outer, connection, holds);
     return holds.filter(
       (one) => fenceOn(one.locks, connection) !== undefined && !claimed.includes(one),

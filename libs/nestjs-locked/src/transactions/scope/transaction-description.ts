@@ -10,6 +10,11 @@ export interface TransactionDescription {
   readonly timeoutMs?: number;
   /** Why its body cannot be run again. Undefined: it can. */
   readonly notRestartable?: 'by-hand' | 'hooks';
+  /**
+   * Whether it is certain, before it is opened, that it is none of those that are open: then it is refused without a
+   * connection if it would wait for one of them. @default no
+   */
+  readonly isNew?: boolean;
   /** Whether code that runs here and now runs inside of it; false where it was suspended. */
   readonly isAmbient: (tx: object) => boolean;
   /** How deep in savepoints the code is that runs here and now. @default 0 */
