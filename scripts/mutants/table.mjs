@@ -267,11 +267,20 @@ export const TABLE = [
   {
     name: 'unused lease kept although it is wanted',
     file: `${SOURCES}core/lease/lease.ts`,
-    after: "case 'wanted':",
-    from: 'return this.giveUp();',
-    to: 'return;',
+    after: '#noteWaiters(waiters: number): void {',
+    from: 'this.giveUp();',
+    to: '',
     breaks: 'an unused lease is given up as soon as another process asks',
     specs: LEASES,
+  },
+  {
+    name: 'unused lease kept although its renewal tells of a waiter',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'this.#noteWaiters(waiters);',
+    to: "if (this.#state !== 'idle') this.#noteWaiters(waiters);",
+    breaks:
+      'an unused lease is given up as soon as another process asks, even if its message is lost',
+    specs: ['test/core/lingering-lease.spec.ts'],
   },
   {
     name: 'last caller served first',

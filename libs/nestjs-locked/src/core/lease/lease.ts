@@ -70,7 +70,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #commitUnknown = false;
   /** Called when the store has confirmed the suspect lease, or when it is over. */
   #onCertain: (() => void)[] = [];
-  /** The answer to a COMMIT under the present hold is late. */
+  /** The answer to a COMMIT under the present hold is late. The hold cannot end before that of its transaction. */
   #isPaused = false;
 
   constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
@@ -268,7 +268,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.noticeDeadline();
     if (this.#hold !== hold) return Promise.resolve(false);
     this.#hold = undefined;
-    this.#isPaused = false;
     this.#holdEnd = Infinity;
     const isLost = this.#state !== 'held';
     if (this.#commitUnknown) return this.#runOut(!isLost);
@@ -296,7 +295,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Keeps the lease for a moment if the options of the last hold allow that; otherwise releases it. */
   rest(): Promise<boolean> {
     const before = this.#before;
-    this.#before = undefined;
     this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
     const mayLinger = before?.linger === true && before.renew && !this.#handovers.isLimited;
@@ -580,9 +578,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   onMessage(message: InboxMessage): void {
     switch (message.kind) {
       case 'wanted':
-        if (this.#state === 'over' || this.#state === 'doubtful') return;
-        this.#noteWaiters(1);
-        return this.giveUp();
+        return this.#noteWaiters(1);
       case 'revoked':
         return this.#revoked();
       case 'grant': // repeated
@@ -616,7 +612,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #noteWaiters(waiters: number): void {
-    if (waiters > 0) this.#handovers.limit();
+    if (waiters === 0) return;
+    this.#handovers.limit();
+    this.giveUp();
   }
 
   /** The server may be another one, or empty: renews at once. */
