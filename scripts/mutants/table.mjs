@@ -2191,6 +2191,14 @@ export const TABLE = [
     specs: ['test/core/several-keys.spec.ts'],
   },
   {
+    name: 'a renewal that was not answered does not count for the end of the lease',
+    file: `${SOURCES}core/lease/lease-deadline.ts`,
+    from: 'this.#latest = Math.max(this.#latest, now + leaseMs);',
+    to: 'void (now + leaseMs);',
+    breaks: 'what may be in the store is taken back until it has ended at the latest',
+    specs: ['test/core/lease-deadline.spec.ts'],
+  },
+  {
     name: 'an aborted call takes the next one for several keys along',
     file: `${SOURCES}core/lease/queues-by-key.ts`,
     from: 'if (asking.length === 0) return;',

@@ -25,7 +25,7 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   ],
   [
     { type: 'release-unknown', key, cause, keepMs: 0 },
-    /^warn Lock 'stock:1' may not have been released, .*: the reason$/,
+    /^warn Lock 'stock:1' may not have been released; it ends with its lease at the latest: the reason$/,
   ],
   [
     { type: 'release-unknown', key, cause, keepMs: 5 },

@@ -98,7 +98,7 @@ export class LockLog {
       );
     } else if (!this.#isAway) {
       this.#logger.warn(
-        `Lock '${key}' may not have been released, trying again until its lease ends: ${cause.message}`,
+        `Lock '${key}' may not have been released; it ends with its lease at the latest: ${cause.message}`,
       );
     }
   }
