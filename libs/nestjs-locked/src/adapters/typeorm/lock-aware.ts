@@ -1,9 +1,11 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { BeginWatch } from '../../transactions/orm/begin-watch.js';
+import { BegunSession } from '../../transactions/orm/begun-session.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
-import { openedHere } from '../../transactions/orm/delayed-begin.js';
+import { openedHere, opening } from '../../transactions/orm/delayed-begin.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
@@ -16,7 +18,8 @@ import {
   type EnterTransaction,
 } from '../../transactions/scope/ambient-coordinator.js';
 import type { TransactionDescription } from '../../transactions/scope/transaction-description.js';
-import type { TransactionQuery } from '../../transactions/sql/database-session.js';
+import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
+import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { type OpenNested, watchRunner } from './watched-runner.js';
@@ -188,14 +191,38 @@ class LockAwareDataSource {
       if (!this.#opensWithCallback) {
         const openNested = watchRunner(runner, {
           isSeen: () => this.#opensWithCallback,
-          open: (isolation, start) =>
-            this.#coordinator.open(this.#describe(isolation, 'by-hand'), runner.manager, start),
+          open: (isolation, start) => this.#openByHand(runner, isolation, start),
         });
         this.#installCallbackForm(runner.manager, openNested);
         this.#noteStatements(runner);
       }
       return runner;
     };
+  }
+
+  async #openByHand(
+    runner: QueryRunner,
+    isolation: Isolation,
+    start: () => Promise<void>,
+  ): Promise<TransactionScope> {
+    delayBeginsOf(this.#dataSource); // it shows its clients from now on
+    const begin = new BeginWatch();
+    const client = (): unknown => knownPgClient(runner.manager);
+    begin.on(client()); // it may have been connected before
+    const description = this.#describe(isolation, 'by-hand');
+    const session = (tx: object): DatabaseSession | undefined => {
+      const made = description.session(tx);
+      const close = (): Promise<void> => closeConnectionOf(tx);
+      return made && new BegunSession(made, { connection: this.#connection, begin, client, close });
+    };
+    const shown = { connecting: () => {}, on: (one: unknown) => begin.on(one), isOn: () => {} };
+    try {
+      return await this.#coordinator.open({ ...description, session }, runner.manager, () =>
+        opening(shown, start),
+      );
+    } finally {
+      begin.begun();
+    }
   }
 
   /** Repositories, query builders and `dataSource.query` send what is in no transaction through runners as well. */

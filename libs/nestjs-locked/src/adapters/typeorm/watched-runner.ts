@@ -4,6 +4,7 @@ import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
+import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
 import {
   assertStillHere,
@@ -74,6 +75,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isolation: Isolation,
     askedUnder: readonly GuardingHold[],
   ): Promise<void> => {
+    const before = leftOpenOn(runner);
+    if (before !== undefined && holdsHere().length > 0) {
+      await closeConnectionOf(runner.manager);
+      throw before.refusal('begun-inside', { callSite: 'A transaction', keys: [] });
+    }
     const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
     if (isOthers || depth > 0) {
       await start(isolation);
@@ -118,10 +124,12 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.commitTransaction = async () => {
-    scope?.assertNoneNested(outlivesNested());
+    const isWhole = outlivesNested();
+    scope?.assertNoneNested(isWhole);
     if (depth !== 1 || scope === undefined) {
       await commit();
       depth = Math.max(0, depth - 1);
+      if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
     }
     await scope.beforeCommit();

@@ -3,6 +3,7 @@ import { isAnswered } from '../sql/sql-error.js';
 import { type Ending, endingIn } from '../sql/transaction-endings.js';
 import { closePgClient, isClosable } from './broken-connection.js';
 import { callbackIn, isOwnQuery, type OwnQuery, type Query } from './carried-statements.js';
+import { after } from './delayed-begin.js';
 import { knownPgClient, type PgClient, statusOf } from './pg-client.js';
 import { noteSeen } from './seen-commits.js';
 
@@ -34,7 +35,9 @@ export class ClientWatch {
     const watching: Query = (...args) => {
       const send = (sent: unknown[]): unknown => query.apply(client, sent);
       const ending = isWatching ? this.#endingIn(args) : undefined;
-      return ending === undefined ? send(args) : this.#end(ending, args, send);
+      if (ending !== undefined) return this.#end(ending, args, send);
+      const late = isWatching ? this.#refusalNow() : undefined;
+      return late === undefined ? send(args) : after(Promise.reject(late), () => send(args), args);
     };
     client.query = watching;
     this.#stop = () => {
@@ -68,6 +71,15 @@ export class ClientWatch {
   /** The transaction is over, or was never opened. */
   stop(): void {
     this.#stop();
+  }
+
+  #refusalNow(): Error | undefined {
+    try {
+      if (this.#tx !== undefined) this.#coordinator.assertBeforeCommit(this.#tx);
+      return undefined;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   #endingIn([statement]: readonly unknown[]): Ending | undefined {

@@ -140,7 +140,11 @@ export class DelayedBegin {
  * Sends a statement once its transaction has begun, and not at all if that failed: it would take effect on its own.
  * Statements keep their order.
  */
-function after(begun: Promise<unknown>, send: () => unknown, args: readonly unknown[]): unknown {
+export function after(
+  begun: Promise<unknown>,
+  send: () => unknown,
+  args: readonly unknown[],
+): unknown {
   const [statement] = args;
   const callback = callbackIn(args);
   if (isOwnQuery(statement)) {

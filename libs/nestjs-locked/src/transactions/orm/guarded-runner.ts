@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { knownDepth, noteOpening } from './known-depth.js';
+import { noteCommitted } from './left-open-runners.js';
 import { rollBackForSure, type RolledBack, type RollsBack } from './sure-rollback.js';
 
 /** The part of TypeORM's query runner that sends the statements of a transaction. */
@@ -108,6 +109,7 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
         scope.assertNoneNested(knownDepth({ queryRunner: runner }) > 0);
         await commitTransaction.call(runner);
         scope.assertNoneNested(runner.isTransactionActive); // opened since then: TypeORM has ended that one
+        noteCommitted(runner, scope);
       });
     };
   }

@@ -27,7 +27,7 @@ export function knownPgClient(tx: object): PgClient | undefined {
 }
 
 /** Older versions, and the client on libpq, do not tell. */
-function isPgClient(value: unknown): value is PgClient {
+export function isPgClient(value: unknown): value is PgClient {
   if (typeof value !== 'object' || value === null) return false;
   return typeof (value as PgClient).getTransactionStatus === 'function' && 'readyForQuery' in value;
 }

@@ -3,6 +3,8 @@ import { assertStillHere, holdsHere, speaksFirst } from '../scope/guarding-hold.
 import type { TransactionDescription } from '../scope/transaction-description.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import type { DatabaseSession } from '../sql/database-session.js';
+import { BeginWatch } from './begin-watch.js';
+import { BegunSession } from './begun-session.js';
 import { closeConnectionOf } from './broken-connection.js';
 import { ClientWatch } from './client-watch.js';
 import { DelayedBegin, opening } from './delayed-begin.js';
@@ -31,23 +33,34 @@ export async function runTransaction<R>(
   const timeouts = new ArmedTimeouts();
   let begin: DelayedBegin | undefined;
   let watch: ClientWatch | undefined;
+  let beginning: BeginWatch | undefined;
+  const close = (tx: object): Promise<void> =>
+    watch?.client === undefined ? closeConnectionOf(tx) : watch.close();
   const watched: TransactionDescription = {
     ...description,
     session: (tx) => {
-      const [client, present] = [watch, begin];
+      const [client, present, first] = [watch, begin, beginning];
       const made = session(tx, () => client?.client);
       const spoken = made && present ? new FirstStatementSession(made, present) : made;
-      return timeouts.watch(spoken, survivesDisconnect);
+      const begun =
+        spoken && first
+          ? new BegunSession(spoken, {
+              connection: description.connection ?? 'default',
+              begin: first,
+              client: () => client?.client,
+              close: () => close(tx),
+            })
+          : spoken;
+      return timeouts.watch(begun, survivesDisconnect);
     },
     seesCommit,
-    close: (tx) => {
-      const closed = watch?.client === undefined ? closeConnectionOf(tx) : watch.close();
-      void closed.catch(() => {}); // it is closed already
-    },
+    tellsRollback: () => watch?.client !== undefined,
+    close: (tx) => void close(tx).catch(() => {}), // it is closed already
   };
   /** One run. */
   const opened = async (enter: EnterTransaction<R>): Promise<R> => {
     const client = (watch = new ClientWatch());
+    const first = (beginning = new BeginWatch());
     const delays = delaysBegin && speaksFirst(description.connection ?? 'default');
     const present = (begin = delays ? new DelayedBegin() : undefined);
     let isOpen = false;
@@ -56,6 +69,7 @@ export async function runTransaction<R>(
         if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
       },
       on: (connected: unknown): void => {
+        first.on(connected);
         client.on(connected);
         present?.on(connected);
       },
@@ -71,12 +85,17 @@ export async function runTransaction<R>(
           client.opened(tx);
           present?.opened();
           assertStillHere(askedUnder);
-          return enter(tx, body);
+          first.opened();
+          return enter(tx, () => {
+            first.begun(); // with the claim at the latest
+            return body();
+          });
         }),
       );
     } finally {
       present?.over();
       client.stop();
+      first.begun();
     }
   };
   try {

@@ -72,7 +72,25 @@ export class AmbientCoordinator implements TransactionCoordinator {
    */
   assertTakes(tx: object, sql?: string): void {
     this.assertGoesOn();
-    this.#scopes.get(tx)?.assertTakes(sql);
+    const scope = this.#scopes.get(tx);
+    scope?.assertTakes(sql);
+    if (scope?.isEnding === true) this.#assertInTime(scope, this.#isInside(tx));
+  }
+
+  /**
+   * For adapters: to be called where a statement reaches the driver, which may be later than `assertTakes`.
+   *
+   * @throws if it is sent by the body of this transaction, but behind its COMMIT
+   */
+  assertBeforeCommit(tx: object): void {
+    const scope = this.#scopes.get(tx);
+    if (scope?.commit.progress === 'sent' && this.#isInside(tx)) this.#assertInTime(scope, true);
+  }
+
+  #assertInTime(scope: TransactionScope, ofBody: boolean): void {
+    const { commit, description } = scope;
+    if (!commit.comesTooLate(ofBody, description.tellsRollback?.() === true)) return;
+    throw scope.refusal('ended', { callSite: 'A statement', keys: [] });
   }
 
   /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
@@ -210,7 +228,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         const current = scope;
         current.commit.whenOverdue((error) => overdue(error));
         try {
-          const value = await this.#storage.run(current, () => current.enter(body));
+          const value = await current.enter(() => this.#storage.run(current, body));
           isDone = true;
           return value;
         } catch (error) {

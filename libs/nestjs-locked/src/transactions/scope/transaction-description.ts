@@ -23,6 +23,8 @@ export interface TransactionDescription {
   readonly session: (tx: object) => DatabaseSession | undefined;
   /** Whether its COMMIT is shown to the scope when it is sent. @default no */
   readonly seesCommit?: (tx: object) => boolean;
+  /** Whether a COMMIT that the database answers with ROLLBACK is found out. @default no */
+  readonly tellsRollback?: () => boolean;
   /** Closes its connection, of which nobody knows in which state it is. @default nothing is done */
   readonly close?: (tx: object) => void;
 }

@@ -29,6 +29,7 @@ export type Refusal =
   | 'open-savepoint'
   | 'endless-branch'
   | 'own-claim'
+  | 'begun-inside'
   | 'ends-it'
   | 'rolled-back-inside'
   | 'isolation';
@@ -70,7 +71,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'failing':
       return 'It is being rolled back, because another branch of it has failed; let a transaction fail only when all its branches have ended (Promise.allSettled)';
     case 'ended':
-      return 'It has ended already: the work was not awaited; await it inside the transaction';
+      return 'It has ended already, or is being committed: the work was not awaited; await it inside the transaction';
     case 'unawaited-branch':
       return 'It cannot commit, because a locked call inside of it still runs: only a part of it would be committed; await every call in the body of the transaction';
     case 'open-savepoint':
@@ -79,6 +80,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':
       return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
+    case 'begun-inside':
+      return 'Its connection was in the middle of another transaction, which its former user has neither committed nor rolled back, so that both would be committed together, or none. That connection is closed, and what was left open is rolled back; await every nested transaction (a savepoint) in the body of the transaction, and give no connection back before COMMIT or ROLLBACK was answered';
     case 'ends-it':
       return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
     case 'rolled-back-inside':

@@ -73,6 +73,19 @@ export class WatchedCommit {
     return this.#progress;
   }
 
+  /**
+   * Whether a statement that is sent now may come after the COMMIT, outside of every transaction, or may undo what the
+   * gate has seen without anybody being told.
+   *
+   * @param ofBody its code belongs to the body, which is done and has not awaited it; hooks may work after the COMMIT
+   * @param tellsRollback whether a COMMIT that is answered with ROLLBACK is found out
+   */
+  comesTooLate(ofBody: boolean, tellsRollback: boolean): boolean {
+    if (this.#gate.holds.size === 0) return false;
+    if (this.#progress === 'sent') return true;
+    return ofBody && (this.#progress === 'answered' || !tellsRollback);
+  }
+
   /** A ROLLBACK is sent after the body. */
   rollingBack(): void {
     this.#isRolledBack = true;
