@@ -1935,6 +1935,14 @@ export const TABLE = [
     specs: ['test/transactions/commit-wait.spec.ts'],
   },
   {
+    name: 'transaction: an answer to a COMMIT that was not read yet does not count',
+    file: `${SOURCES}transactions/scope/commit-wait.ts`,
+    from: 'await readArrived();',
+    to: '',
+    breaks: 'a process that has stood still reads what has arrived before a COMMIT is in doubt',
+    specs: ['test/core/commit-wait.spec.ts'],
+  },
+  {
     name: 'transaction: the lease of a commit in doubt is told to end with its hold',
     file: `${SOURCES}transactions/scope/transaction-guard.ts`,
     from: 'remainingMs: hold.leaseLeftMs()',
@@ -2085,6 +2093,14 @@ export const TABLE = [
     from: ': endingTextOf(first);',
     to: ': textOf(first);',
     breaks: 'what is not sent may begin with any word',
+    specs: ['test/core/guarded-tx.spec.ts'],
+  },
+  {
+    name: 'transaction: a statement that was prepared before the end is executed',
+    file: `${SOURCES}transactions/orm/guarded-client.ts`,
+    from: "if (name !== 'close') ask();",
+    to: '',
+    breaks: 'no statement is sent once its transaction has ended',
     specs: ['test/core/guarded-tx.spec.ts'],
   },
 
