@@ -1742,6 +1742,14 @@ export const TABLE = [
     specs: ['test/transactions/commit-statement.spec.ts'],
   },
   {
+    name: 'transaction: a COMMIT that a hook sends afterwards counts for the one before it',
+    file: `${SOURCES}transactions/scope/watched-commit.ts`,
+    from: "if (this.#progress === 'answered') return () => {};",
+    to: '',
+    breaks: 'a transaction that was committed is not told to have failed',
+    specs: ['test/transactions/commit-statement.spec.ts'],
+  },
+  {
     name: 'transaction: a hold that takes transactions after a commit in doubt',
     file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
     from: 'assertNoDoubt(holds);',
@@ -2319,8 +2327,8 @@ export const TABLE = [
     file: `${SOURCES}transactions/orm/broken-connection.ts`,
     from: 'if ((tx as MaybeKnown).queryRunner?.isReleased === true) return;',
     to: '',
-    breaks: 'a late branch leaves the connection of somebody else alone',
-    specs: ['test/transactions/nested-transactions.cjs-spec.ts'],
+    breaks: 'a query runner that is released leaves the connection of somebody else alone',
+    specs: ['test/transactions/left-open.spec.ts'],
   },
   {
     name: 'transaction: the state of a connection before its BEGIN is not looked at',
@@ -2418,6 +2426,14 @@ export const TABLE = [
     to: 'if (scope === undefined) return commitTransaction',
     breaks: 'subscribers may use nested transactions',
     specs: ['test/transactions/nested-transactions.cjs-spec.ts'],
+  },
+  {
+    name: 'transaction: what a query runner streams is not looked at',
+    file: `${SOURCES}transactions/orm/guarded-runner.ts`,
+    from: "if (typeof stream === 'function') {",
+    to: 'if (false) {',
+    breaks: 'a body cannot commit by half',
+    specs: ['test/transactions/endings-in-body.spec.ts'],
   },
   {
     name: 'transaction: a nested transaction counts only when its savepoint is there',

@@ -225,3 +225,30 @@ describe('a call that has succeeded, by what it has sent', () => {
     expect(await stock.quantity()).toBe(99);
   });
 });
+
+describe('a transaction that a hook opens after the COMMIT', () => {
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it('says nothing of the one that is committed, although the lock is lost by then', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url);
+    let hooks = 0;
+    const subscriber: EntitySubscriberInterface = {
+      async afterTransactionCommit({ queryRunner }) {
+        if (hooks++ > 0) return;
+        const lock = locks.current(stock.key);
+        await locks.forceRelease(stock.key);
+        await eventually(() => expect(lock?.isHeld).toBe(false));
+        await queryRunner.query('BEGIN');
+        await stock.takeOne(queryRunner);
+        await queryRunner.query('COMMIT');
+      },
+    };
+    dataSource.subscribers.push(subscriber);
+    await locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    expect([hooks, await stock.quantity()]).toEqual([1, 98]);
+  });
+});

@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import { LockInTransactionError } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
 import postgres from 'postgres';
 import { afterTest } from '../support/after-test.js';
 import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
 import { startLocks } from './locks.js';
 import { mysql2Transactions } from './mysql2-transactions.js';
 import { inTransaction } from './recipes/postgres-js.js';
@@ -70,3 +72,35 @@ describe('a body on postgres.js that rolls its transaction back itself', () => {
     expect(await stock.quantity()).toBe(100);
   });
 });
+
+function endedByStream(type: 'postgres' | 'mysql', use: typeof usePostgres): void {
+  const database = use();
+  const stock = useStock(database, type);
+
+  it('writes nothing', async () => {
+    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const { locks } = await startLocks(redis.url);
+    let refusal: unknown;
+    const sold = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        const end = async (): Promise<void> => {
+          const rows = await manager.queryRunner?.stream('COMMIT');
+          for await (const row of rows ?? []) void row; // it is sent when it is read
+        };
+        await end().catch((error: unknown) => (refusal = error)); // swallowed
+        await stock.takeOne(manager);
+      }),
+    );
+    await expect(sold).rejects.toThrow(LockInTransactionError);
+    expect(refusal).toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(100);
+  });
+}
+
+describe('a body on TypeORM that ends its transaction by a stream, on PostgreSQL', () =>
+  endedByStream('postgres', usePostgres));
+
+describeWithMariaDb('a body on TypeORM that ends its transaction by a stream, on MariaDB', () =>
+  endedByStream('mysql', useMariaDb),
+);

@@ -218,6 +218,23 @@ describe('a query runner whose transaction was never committed, because a nested
   );
 });
 
+describe('a query runner that was left so, and released', () => {
+  it('leaves the connection alone, which has another user', async () => {
+    const dataSource = await openLockAware();
+    const { locks } = await startLocks(redis.url, { fence: true });
+    const runner = dataSource.createQueryRunner();
+    await byHand(runner, () => outlived(runner.manager));
+    await runner.release();
+    const other = dataSource.createQueryRunner();
+    const [mine] = (await other.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
+    await isRefused(locks.withLock(stock.key, () => runner.startTransaction()));
+    expect(await other.query('SELECT pg_backend_pid() AS pid')).toEqual([mine]);
+    await other.query('ROLLBACK');
+    await other.release();
+    expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([100, false]);
+  });
+});
+
 describe('a BEGIN in the body', () => {
   it('does no harm: the server warns of it, and goes on', async () => {
     const shop = await onNodePostgres(sleep, 'SELECT 1')();
