@@ -2936,6 +2936,22 @@ export const TABLE = [
     specs: ['test/cluster/moving-slot.spec.ts'],
   },
   {
+    name: 'a node that has no slots yet is left at the next look',
+    file: `${SOURCES}redis/cluster/cluster-nodes.ts`,
+    from: ' && node.guestUntil <= now',
+    to: '',
+    breaks: 'a node to which a slot is on its way is kept, with what was sent there',
+    specs: ['test/cluster/guest-nodes.spec.ts'],
+  },
+  {
+    name: 'a command that is refused when it is sent again counts as never run',
+    file: `${SOURCES}redis/connection/command-connection.ts`,
+    from: 'isFromCluster(error) && !open.mayHaveRun',
+    to: 'isFromCluster(error)',
+    breaks: 'what a command may have left is taken back',
+    specs: ['test/cluster/sent-again.spec.ts'],
+  },
+  {
     name: "a slot that is refused is nobody's concern",
     file: `${SOURCES}redis/cluster/cluster-commands.ts`,
     from: "if (outcome.kind === 'failed' && !this.#nodes.isClosed) this.#onFailure(command, outcome);",
