@@ -491,9 +491,11 @@ async function expectAllToMove(
   }, 30_000);
   measure('all holders renewed after', last.renewed - before, 'ms');
   await eventually(async () => {
-    for (const { near, far } of seats) {
+    for (const { near, far, key } of seats) {
       for (const { inbox } of [near, far])
         expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
+      // Before it listened there, it may have been dropped as dead.
+      expect(await onNext.zcard(`lock:{${key}}:queue`)).toBe(1);
     }
     last.listening = performance.now();
   }, 30_000);
