@@ -10,6 +10,7 @@ it('leases that are shorter than the time limit of a command outlive the silence
   const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
   // A command may take five seconds here, which is longer than the leases of the test.
   const { engine } = await openLocksOn(cluster.connection, { leaseMs: 30_000 });
+  const other = await openLocksOn(cluster.connection, { leaseMs: 30_000 });
   const silent = await cluster.masterOf(uniqueKey());
   const onSilent: string[] = [];
   const onOthers: string[] = [];
@@ -21,15 +22,31 @@ it('leases that are shorter than the time limit of a command outlive the silence
   const hold = (keys: readonly string[]) =>
     Promise.all(keys.map((key) => engine.acquire(key, { leaseMs: 3_000 })));
   const [away, held] = [await hold(onSilent.slice(0, 3)), await hold(onOthers.slice(0, 3))];
+  const released = await engine.acquire(onSilent[3] as string);
+  const taken = await other.engine.acquire(onOthers[3] as string);
+  const waiters = async (count: number): Promise<void> =>
+    expect(await other.engine.inspect(taken.key)).toMatchObject({ waiters: count });
 
   silent.pause();
   afterTest(() => silent.resume());
   // What these leave on the silent master is taken back when it answers again.
-  const failed = onSilent.slice(3).map((key) => engine.acquire(key, { waitMs: 0 }));
-  for (const call of failed) call.catch(() => {}); // looked at below
+  const unanswered = released.release();
+  const failed = onSilent.slice(4).map((key) => engine.acquire(key, { waitMs: 0 }));
+  for (const call of [unanswered, ...failed]) call.catch(() => {}); // looked at below
+  await unanswered.catch(() => {});
   for (const call of failed)
     await expect(call).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
   await eventually(() => expect(away.every(({ signal }) => signal.aborted)).toBe(true));
+
+  // What a call leaves elsewhere is taken back at once.
+  const givesUp = new AbortController();
+  const waiting = engine.acquire(taken.key, { signal: givesUp.signal });
+  waiting.catch(() => {}); // looked at below
+  await eventually(() => waiters(1));
+  givesUp.abort();
+  await expect(waiting).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+  await eventually(() => waiters(0));
+  expect(await taken.release()).toBe(true);
 
   expect(held.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
   for (const key of onOthers.slice(3)) {
