@@ -152,6 +152,8 @@ describe('the checker of books', () => {
     expect(violations([asked('x'), committing(9_000), unknown], [])).toEqual([
       'the COMMIT of x was not given up for 9000 ms',
     ]);
+    const unlocked: SaleEntry = { kind: 'asked', call: 'x', pieces: {}, style: 'unlocked' };
+    expect(violations([unlocked, committing(9_000), unknown], [])).toEqual([]);
   });
 
   it('sees a way to sell that never sells anything', () => {
