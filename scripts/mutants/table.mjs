@@ -2404,6 +2404,14 @@ export const TABLE = [
     specs: ['test/transactions/late-statements.cjs-spec.ts'],
   },
   {
+    name: 'transaction: what a subscriber sends in the middle of the COMMIT is refused',
+    file: `${SOURCES}transactions/orm/commit-watch.ts`,
+    from: 'endingOn(queryRunner, () => query(sql, ...rest))',
+    to: 'query(sql, ...rest)',
+    breaks: 'a transaction that was committed is not in doubt',
+    specs: ['test/transactions/typeorm-subscribers.spec.ts'],
+  },
+  {
     name: 'transaction: a statement that a subscriber has kept overtakes the guard',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
     from: 'const late = isWatching ? this.#refusalNow() : undefined;',

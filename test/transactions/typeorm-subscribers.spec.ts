@@ -47,6 +47,24 @@ const { stock, state, open } = useShop('postgres', postgres);
 
 const fail = (): Promise<never> => Promise.reject(new Error('no mail server'));
 
+/** What a subscriber of all statements sends with the COMMIT, over the same connection. */
+const around = (hook: 'beforeQuery' | 'afterQuery'): EntitySubscriberInterface => ({
+  [hook]: async ({ query, queryRunner }: { query: string; queryRunner: QueryRunner }) => {
+    if (query === 'COMMIT') await queryRunner.query('SELECT 1');
+  },
+});
+
+describe('a subscriber that sends a statement', () => {
+  it.each(['beforeQuery', 'afterQuery'] as const)(
+    'in the middle of the COMMIT (%s) does not put it in doubt',
+    async (hook) => {
+      const { sell } = await open(around(hook));
+      await sell();
+      expect(await state()).toEqual([false, 99]);
+    },
+  );
+});
+
 describe('a subscriber that throws', () => {
   it('before the COMMIT has rolled the transaction back: the lock is released at once', async () => {
     const { sell } = await open({ beforeTransactionCommit: fail });
@@ -176,6 +194,15 @@ describe('a subscriber that throws at a query runner that is driven by hand', ()
 
 describeWithMariaDb('on MariaDB', () => {
   const shop = useShop('mysql', useMariaDb());
+
+  it.each(['beforeQuery', 'afterQuery'] as const)(
+    'a subscriber that sends a statement in the middle of the COMMIT (%s) does not put it in doubt',
+    async (hook) => {
+      const { sell } = await shop.open(around(hook));
+      await sell();
+      expect(await shop.state()).toEqual([false, 99]);
+    },
+  );
 
   it.each([
     ['before the COMMIT has rolled the transaction back', 'beforeTransactionCommit', 100],

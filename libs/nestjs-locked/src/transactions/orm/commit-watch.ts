@@ -1,6 +1,7 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { dialectOf } from '../sql/session-of.js';
 import { endingIn } from '../sql/transaction-endings.js';
+import { endingOn } from './guarded-runner.js';
 import { noteSeen } from './seen-commits.js';
 
 /** A query runner of TypeORM: it sends its COMMIT like any other statement. */
@@ -36,7 +37,8 @@ export function watchCommit(tx: object): void {
   // Not async: every statement passes here, and promises are not free.
   queryRunner.query = (sql, ...rest) => {
     if (endingIn(sql, dialect) === undefined) return query(sql, ...rest);
-    return shown(tx, sql, () => query(sql, ...rest));
+    // Subscribers may send statements of their own around it.
+    return shown(tx, sql, () => endingOn(queryRunner, () => query(sql, ...rest)));
   };
 }
 

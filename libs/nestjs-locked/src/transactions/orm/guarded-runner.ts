@@ -16,8 +16,13 @@ export interface GuardableRunner extends RollsBack {
 }
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
-/** The runner that the code here is rolling back: this has to get through, with the statements of its subscribers. */
-const ROLLING_BACK = new AsyncLocalStorage<GuardableRunner>();
+/** The runner whose transaction is ended here: this has to get through, with the statements of its subscribers. */
+const ENDING = new AsyncLocalStorage<object>();
+
+/** Sends what ends the transaction of a query runner, or rolls it back. */
+export function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
+  return ENDING.run(runner, end);
+}
 
 export function isGuardableRunner(value: unknown): value is GuardableRunner {
   const { query, rollbackTransaction } = (value ?? {}) as Partial<GuardableRunner>;
@@ -34,7 +39,7 @@ export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) 
   Object.defineProperty(runner, GUARDED, { value: true });
   const refusal = (sql: string): Error | undefined => {
     try {
-      if (ROLLING_BACK.getStore() !== runner) assertTakes(sql);
+      if (ENDING.getStore() !== runner) assertTakes(sql);
       return undefined;
     } catch (error) {
       return error as Error;
@@ -77,7 +82,7 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
     }
   };
   const rollBack = (what: RolledBack): Promise<void> =>
-    ROLLING_BACK.run(runner, () =>
+    endingOn(runner, () =>
       rollBackForSure(
         runner,
         what,
