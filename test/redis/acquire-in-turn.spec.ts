@@ -66,6 +66,22 @@ describe('acquireInTurn', () => {
     expect(outcome[1]).not.toHaveProperty('neverRan');
   });
 
+  it('does not take a blocked event loop of its own for a silent server', async () => {
+    const clock = new FakeClock();
+    const store = {
+      acquire: () =>
+        new Promise<AcquireReply>((resolve) => void clock.after(5, () => resolve(granted))),
+      release: async () => ({ kind: 'released' as const }),
+    };
+    const commands = ['a', 'b', 'c'].map((key) => {
+      return { key, token: `of ${key}`, leaseMs: 1_000, nowait: true };
+    });
+    const taking = acquireInTurn(store, commands, clock);
+    clock.block(1_500);
+    await clock.advance(100);
+    expect(await taking).toEqual([granted, granted, granted]);
+  });
+
   it('says of a key that may still be taken that nobody knows, however the release failed', async () => {
     const { outcome } = await take([granted, busy], unknown);
     expect(outcome).toEqual([{ ...unknown, neverRan: false }, busy, wasFree]);
