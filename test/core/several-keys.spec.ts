@@ -261,6 +261,34 @@ describe('a single try of several keys', () => {
 });
 
 describe('several keys, waited for', () => {
+  it('a process that has stood still waits for the answer to its next command all the same', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b'], { waitMs: 200 });
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+    const a = await store.next('acquire');
+    clock.block(3_000);
+    a.reply(granted(a.command.token));
+    const b = await store.next('acquire');
+    await clock.advance(10);
+    b.reply(granted(b.command.token));
+    expect((await call).keys).toEqual(['a', 'b']);
+  });
+
+  it('it does so once', async () => {
+    const { clock, store, engine } = await startScripted();
+    const refused = expect(engine.acquire(['a', 'b'], { waitMs: 200 })).rejects.toMatchObject({
+      key: 'b',
+      message: expect.stringContaining('Redis has not answered yet'),
+    });
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+    const a = await store.next('acquire');
+    clock.block(3_000);
+    a.reply(granted(a.command.token));
+    await store.next('acquire');
+    await clock.advance(1_100);
+    await refused;
+  });
+
   it('are asked for again, within the wait, when the store refuses or says nothing', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b'], { waitMs: 10_000 });

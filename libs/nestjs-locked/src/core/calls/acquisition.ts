@@ -2,7 +2,6 @@ import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Hold } from '../lease/hold.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
-import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
 import {
   LockAbortedError,
   LockConfigError,
@@ -13,6 +12,7 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { RETRY_MS } from '../store/retry-pause.js';
 import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
+import { CallTime } from './call-time.js';
 import { Section } from './section.js';
 import { isInDoubt, settleDoubts } from './settle-doubts.js';
 
@@ -41,7 +41,7 @@ export class Acquisition {
   readonly #ambient: AmbientHolds;
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
-  readonly #until: number;
+  readonly #time: CallTime;
   /** What the call has so far: one section for each of the first keys, in order. */
   #sections: Section[] = [];
 
@@ -56,7 +56,7 @@ export class Acquisition {
     this.#ambient = ambient;
     this.#options = options;
     this.#keys = keys;
-    this.#until = parts.clock.now() + options.waitMs;
+    this.#time = new CallTime(parts.clock, options.waitMs);
   }
 
   /** @returns one section for each key, in order; all of them are held, and their holds have begun */
@@ -99,10 +99,10 @@ export class Acquisition {
         if (joined === undefined) others.push(key);
         else this.#sections.push(joined);
       }
-      await this.#queues.awaitAnswers(others, this.#answerBy, this.#options.signal);
+      await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
-        const holds = await this.#queues.takeTogether(others, this.#options, this.#answerBy);
+        const holds = await this.#queues.takeTogether(others, this.#options, this.#time.answerBy);
         this.#sections.push(...holds.map((hold) => new Section(hold)));
       }
       if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
@@ -128,14 +128,14 @@ export class Acquisition {
         const key = this.#keys[this.#sections.length] as string;
         const parent = this.#parentOf(key);
         const joined =
-          parent === undefined ? undefined : await this.#join(parent, this.#remainingWaitMs());
+          parent === undefined ? undefined : await this.#join(parent, this.#time.leftMs);
         this.#sections.push(joined ?? new Section(await this.#enter(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
       if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
       const lost = this.#firstLost;
       if (lost === -1) return;
-      if (this.#remainingWaitMs() === 0) this.#sections[lost]?.hold.assertHeld();
+      if (this.#time.leftMs === 0) this.#sections[lost]?.hold.assertHeld();
       this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
     }
   }
@@ -148,11 +148,11 @@ export class Acquisition {
     const own = this.#sections.filter(({ isRoot }) => isRoot);
     for (;;) {
       const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole()));
-      const limitMs = Math.max(0, this.#answerBy - this.#parts.clock.now());
+      const limitMs = Math.max(0, this.#time.answerBy - this.#parts.clock.now());
       const causes = (await atMost(this.#parts.clock, limitMs, renewing)) ?? [this.#unanswered];
       const cause = causes.find((failed) => failed !== undefined);
       if (cause === undefined || this.#firstLost !== -1) return;
-      if (this.#remainingWaitMs() === 0) throw cause;
+      if (this.#time.leftMs === 0) throw cause;
       await new Promise<void>((resolve) => void this.#parts.clock.after(RETRY_MS, resolve));
     }
   }
@@ -161,8 +161,9 @@ export class Acquisition {
     const later = this.#laterKeyHeld(key);
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
+    this.#time.asksAgain();
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    const terms = { key, options, isPart: this.#isSeveral, answerBy: this.#answerBy };
+    const terms = { key, options, isPart: this.#isSeveral, answerBy: this.#time.answerBy };
     const entered = this.#queues.enter(terms);
     if (later === undefined) return entered;
     return entered.catch((error: unknown) => {
@@ -230,18 +231,13 @@ export class Acquisition {
    * is limited, and a call that asks for no limit is told which order to keep.
    */
   #cappedWaitMs(key: string, later: string | undefined): number {
-    const waitMs = this.#remainingWaitMs();
+    const waitMs = this.#time.leftMs;
     if (later === undefined) return waitMs;
     if (waitMs < Infinity) return Math.min(waitMs, OUT_OF_ORDER_WAIT_MS);
     throw new LockConfigError(
       `Cannot wait for lock '${key}' without limit while holding '${later}': calls that take both in the other order would wait for each other for ever; take them in one call, or in the order '${key}', '${later}', or set waitMs`,
       key,
     );
-  }
-
-  /** When the answers to all commands of this call must have come: `waitMs` is for all its keys together. */
-  get #answerBy(): number {
-    return this.#until + ANSWER_GRACE_MS;
   }
 
   get #unanswered(): LockStoreError {
@@ -251,15 +247,15 @@ export class Acquisition {
     );
   }
 
-  #remainingWaitMs(): number {
-    if (this.#options.waitMs === 0) return 0;
-    return Math.max(0, Math.ceil(this.#until - this.#parts.clock.now()));
-  }
-
   // ---- the end ----------------------------------------------------------------------------------------------
 
   #settleDoubts(): Promise<void> {
-    return settleDoubts(this.#sections, this.#parts.clock, this.#answerBy, this.#options.signal);
+    return settleDoubts(
+      this.#sections,
+      this.#parts.clock,
+      this.#time.answerBy,
+      this.#options.signal,
+    );
   }
 
   get #firstLost(): number {

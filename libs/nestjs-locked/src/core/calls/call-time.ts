@@ -1,0 +1,38 @@
+import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
+import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
+import type { Clock } from '../time/clock.js';
+
+/** How long one call may wait: for all its keys together, and for the answers to all its commands. */
+export class CallTime {
+  readonly #clock: Clock;
+  readonly #until: number;
+  #answerBy: number;
+  #isExtended = false;
+
+  constructor(clock: Clock, waitMs: number) {
+    this.#clock = clock;
+    this.#until = clock.now() + waitMs;
+    this.#answerBy = this.#until + ANSWER_GRACE_MS;
+  }
+
+  /** What is left of `waitMs`, in whole milliseconds. */
+  get leftMs(): number {
+    return Math.max(0, Math.ceil(this.#until - this.#clock.now()));
+  }
+
+  /** When all answers must have come, on the monotonic clock. */
+  get answerBy(): number {
+    return this.#answerBy;
+  }
+
+  /**
+   * A command for another key is sent now. If the time for its answer is long over, this process has stood still: once,
+   * there is more of it.
+   */
+  asksAgain(): void {
+    const now = this.#clock.now();
+    if (this.#isExtended || now - this.#answerBy < STALL_MS) return;
+    this.#isExtended = true;
+    this.#answerBy = now + AFTER_STALL_MS;
+  }
+}
