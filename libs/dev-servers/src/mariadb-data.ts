@@ -16,6 +16,7 @@ export async function makeMariaDbData(installDb: string, folder: string): Promis
   const args = [
     ...['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal'],
     ...['--skip-test-db', '--innodb-log-file-size=8M', '--innodb-buffer-pool-size=16M'],
+    `--tmpdir=${folder}`, // whatever else starts removes the temporary tables that it finds in its own
     ...(process.getuid?.() === 0 ? ['--user=root'] : []),
   ];
   const code = await runInOwnGroup(installDb, args, logFile);
