@@ -44,6 +44,7 @@ export class BeginWatch {
 
   /** Its BEGIN was answered, or is not sent at all. Whoever sends another one is warned for that. */
   begun(): void {
+    this.#isOpen = true; // a client may still come for a transaction that was given up
     for (const end of this.#endings) end();
     this.#endings = [];
   }
