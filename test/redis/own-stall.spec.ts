@@ -1,6 +1,7 @@
 /** A process whose event loop was blocked must not take its own silence for that of Redis. */
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { openLocks, openLocksOn } from '../support/open-locks.js';
@@ -23,6 +24,21 @@ function block(ms: number): void {
 /** Waits until what was asked for in this turn is written, and reads no answer. */
 async function sent(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise<void>((resolve) => process.nextTick(resolve));
+}
+
+/**
+ * Comes back when one of two answers was read that have arrived together. The other one, to a call of the engine, is
+ * read after whatever the caller does, before the sockets are looked at again.
+ */
+async function blockedBetweenAnswers(engine: LockEngine): Promise<void> {
+  await sleep(50); // what was under way is read
+  const first = observer.holder(uniqueKey());
+  await sent();
+  block(50);
+  void engine.acquire(uniqueKey());
+  await sent();
+  block(100);
+  await first;
 }
 
 async function connectionsMade(): Promise<number> {
@@ -55,25 +71,32 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect(await observer.holder(key)).toBe(token);
   });
 
-  it('finds the grant that has arrived before it says that a wait was in vain', async () => {
-    const leaseMs = 120_000; // a grant is for a tenth of it
-    const waitMs = 4_000;
-    const { engine, events } = await openLocks(server.url, { leaseMs });
-    const [other] = await LockProcess.startMany(1, { redisUrl: server.url, leaseMs });
-    const key = uniqueKey();
-    const hold = other!.hold(key, { ms: 1_500 }); // a message could wait to be sent while this process is blocked
-    await hold.entered;
-    const since = sharedNow();
-    const calls = [1, 2].map(() => engine.acquire(key, { waitMs }));
-    for (const call of calls) call.catch(() => {});
-    await observer.waiting(key, 1);
-    block(since + waitMs + 1_500 - sharedNow());
-    const blockedUntil = sharedNow();
+  it.each([
+    ['by a timer', async () => sleep(20)],
+    ['by a socket, and others were to be read after that', blockedBetweenAnswers],
+  ])(
+    'finds the grant that has arrived before it says that a wait was in vain: blocked %s',
+    async (_, comesBack) => {
+      const leaseMs = 120_000; // a grant is for a tenth of it
+      const waitMs = 4_000;
+      const { engine, events } = await openLocks(server.url, { leaseMs });
+      const [other] = await LockProcess.startMany(1, { redisUrl: server.url, leaseMs });
+      const key = uniqueKey();
+      const hold = other!.hold(key, { ms: 1_500 }); // a message could wait to be sent while this process is blocked
+      await hold.entered;
+      const since = sharedNow();
+      const calls = [1, 2].map(() => engine.acquire(key, { waitMs }));
+      for (const call of calls) call.catch(() => {});
+      await observer.waiting(key, 1);
+      await comesBack(engine);
+      block(since + waitMs + 1_500 - sharedNow());
+      const blockedUntil = sharedNow();
 
-    expect((await calls[0])?.isHeld).toBe(true);
-    expect((await hold.ended).left).toBeLessThan(blockedUntil);
-    expect(events).toEqual([]);
-  });
+      expect((await calls[0])?.isHeld).toBe(true);
+      expect((await hold.ended).left).toBeLessThan(blockedUntil);
+      expect(events).toEqual([]);
+    },
+  );
 
   it.each([LEASE_MS, 600])(
     'keeps its connections, however often it happens while commands are on their way: leaseMs %d',

@@ -57,9 +57,11 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Everything that is ready to run has run, in this turn of the event loop and in the next one. */
+/** Everything that is ready to run has run, in this turn of the event loop and in the next two. */
 export async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) await Promise.resolve();
-  await new Promise((resolve) => setImmediate(resolve));
-  for (let i = 0; i < 20; i++) await Promise.resolve();
+  for (let turn = 0; turn < 2; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  }
 }

@@ -31,7 +31,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   readonly #calls = new LinkedList<WaitingCall>();
   /** How many of them are at the end of their wait. */
   #atEnd = 0;
-  /** The calls whose wait is over, if nothing is read in this turn of the event loop that serves them. */
+  /** The calls whose wait is over, unless something that has arrived, but was not read yet, serves them. */
   readonly #overdue: WaitingCall[] = [];
   #request: LeaseRequest | undefined;
   #lease: Lease | undefined;
@@ -215,7 +215,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#overdue.push(call);
     if (this.#overdue.length > 1) return;
     // A grant or a reply may have arrived unread.
-    this.#parts.loopTurn.next(() => {
+    this.#parts.loopTurn.afterReading(() => {
       for (const late of this.#overdue.splice(0)) if (this.#calls.has(late)) this.#waitIsOver(late);
     });
   }

@@ -1,4 +1,4 @@
-import { atNextTurn } from '../runtime/arrived-messages.js';
+import { afterReading, atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { systemClock } from './clock.js';
 
@@ -24,8 +24,13 @@ export class LoopTurn {
     return false;
   }
 
-  /** Calls back in the next turn, when everything that has arrived by now was read. */
+  /** Calls back in the next turn. */
   next(callback: () => void): void {
     inNeutralContext(() => atNextTurn(callback));
+  }
+
+  /** Calls back when everything that has arrived by now was read. */
+  afterReading(callback: () => void): void {
+    inNeutralContext(() => afterReading(callback));
   }
 }
