@@ -254,6 +254,14 @@ export const TABLE = [
     specs: ['test/redis/own-stall.spec.ts'],
   },
   {
+    name: 'what has arrived is not read if a socket was being read',
+    file: `${SOURCES}core/runtime/arrived-messages.ts`,
+    from: 'atNextTurn(() => atNextTurn(callback));',
+    to: 'atNextTurn(callback);',
+    breaks: 'a blocked event loop is not taken for an outage',
+    specs: ['test/redis/own-stall.spec.ts'],
+  },
+  {
     name: 'holdAtLeastMs forgotten',
     file: `${SOURCES}core/lease/lease.ts`,
     from: 'if (keepMs > 0) return this.release(Math.ceil(keepMs));',
@@ -281,6 +289,14 @@ export const TABLE = [
     breaks:
       'an unused lease is given up as soon as another process asks, even if its message is lost',
     specs: ['test/core/lingering-lease.spec.ts'],
+  },
+  {
+    name: 'a key that a call gives back lingers',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'const hasWorked = before !== undefined && before.since !== Infinity;',
+    to: 'const hasWorked = true;',
+    breaks: 'a call that did not get all its keys leaves none of them behind',
+    specs: ['test/redis/rules.spec.ts'],
   },
   {
     name: 'last caller served first',

@@ -3,19 +3,21 @@ import { Redis } from 'ioredis';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { LockError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { LockObserver } from '../support/lock-observer.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
+const observer = new LockObserver(server);
 
 /** A lock service that was not opened. */
 function newLocks({
@@ -152,6 +154,28 @@ describe('a fencing number', () => {
     expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(600_000);
     expect(await server.admin.pttl(fence)).toBeGreaterThan(580_000);
   });
+});
+
+describe('a key that a call gives back because it did not get the others', () => {
+  it.each(['the wait for another one is over', 'its signal aborts'])(
+    'does not linger: %s',
+    async (end) => {
+      const [one, other] = [newLocks({ lingerMs: 60_000 }), newLocks()];
+      await Promise.all([one.engine.open(), other.engine.open()]);
+      const key = uniqueKey();
+      const keys = [`${key}:a`, `${key}:b`] as const;
+      await other.engine.acquire(keys[1]);
+      const controller = new AbortController();
+      const waitMs = end === 'its signal aborts' ? 60_000 : 3_000;
+      const call = one.engine.acquire(keys, { waitMs, signal: controller.signal });
+      const refused = expect(call).rejects.toThrow(LockError);
+      await observer.waiting(keys[1], 1);
+      expect(await observer.holder(keys[0])).not.toBeNull();
+      if (end === 'its signal aborts') controller.abort();
+      await refused;
+      await eventually(async () => expect(await observer.holder(keys[0])).toBeNull());
+    },
+  );
 });
 
 describe('a key that is kept after short work', () => {

@@ -64,8 +64,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** The label that was last written for `inspect` under this lease. */
   #label: string | undefined;
   #hold: Hold | undefined;
-  /** The options of the hold that has just ended, while the queue decides who is next. */
-  #before: ResolvedLockOptions | undefined;
+  /** The hold that has just ended, while the queue decides who is next. */
+  #before: Hold | undefined;
   /** Nobody knows whether the transaction under the present hold was committed. */
   #commitUnknown = false;
   /** Called when the store has confirmed the suspect lease, or when it is over. */
@@ -146,7 +146,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   mayServe({ renew, leaseMs }: ResolvedLockOptions, waitsSince: number): boolean {
     const before = this.#before;
     this.#suspectWaiters();
-    if (before !== undefined && (!before.renew || this.#handovers.isSpentFor(waitsSince)))
+    if (before !== undefined && (!before.options.renew || this.#handovers.isSpentFor(waitsSince)))
       return false;
     return renew || (this.#numbers.areUnused && this.#grant.leaseMs === leaseMs);
   }
@@ -277,7 +277,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     }
     const keepMs = hold.keptUntil - this.#parts.clock.now();
     if (keepMs > 0) return this.release(Math.ceil(keepMs));
-    this.#before = hold.options;
+    this.#before = hold;
     return this.#user.onFree();
   }
 
@@ -292,12 +292,17 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   // ---- when nobody here wants it ----------------------------------------------------------------------------
 
-  /** Keeps the lease for a moment if the options of the last hold allow that; otherwise releases it. */
+  /**
+   * Keeps the lease for a moment if the options of the last hold allow that; otherwise releases it. What a call gives
+   * back because it did not get all its keys is not kept: it would only be in the way of others.
+   */
   rest(): Promise<boolean> {
     const before = this.#before;
     this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
-    const mayLinger = before?.linger === true && before.renew && !this.#handovers.isLimited;
+    const { linger = false, renew = false } = before?.options ?? {};
+    const hasWorked = before !== undefined && before.since !== Infinity;
+    const mayLinger = linger && renew && hasWorked && !this.#handovers.isLimited;
     if (lingerMs === 0 || !mayLinger) return this.release();
     this.#state = 'idle';
     this.#idleUntil = this.#parts.clock.now() + lingerMs;
