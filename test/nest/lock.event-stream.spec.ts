@@ -124,6 +124,19 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     const [, body] = await read(`${address}/stock/${id}/intercepted`);
     expect(body).toContain('"code":"LOCK_STORE_FAILED"');
     expect(body).not.toContain(id);
+
+    // It is known by now, and told before the headers are sent: the filter can still answer.
+    await eventually(async () => {
+      const [status, answer] = await read(`${address}/stock/${id}/intercepted`);
+      expect([status, answer]).toEqual([503, expect.stringMatching(/^\{.*"LOCK_STORE_FAILED"/)]);
+    });
+    server.resume();
+    await eventually(async () =>
+      expect(await read(`${address}/stock/${id}/intercepted`)).toEqual([
+        200,
+        expect.stringContaining('data: sold'),
+      ]),
+    );
   });
 
   it('under a LockInterceptor keeps the lock until the client has left', async () => {

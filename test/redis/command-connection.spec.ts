@@ -390,6 +390,21 @@ describe('scripts', () => {
     expect(sent.slice(-6)).toEqual(whole);
   });
 
+  it('a command whose script was forgotten is not sent again, and holds up no other, if nobody waits for it', async () => {
+    const own = await startRedisServer();
+    const peer = await openStore(own.url, systemClock);
+    admin = openAdmin(own.url);
+    const monitor = await RedisMonitor.start(own.port);
+    await admin.script('FLUSH');
+    own.pause();
+    expect(await peer.acquire('x')).toMatchObject({ kind: 'unknown' });
+    own.resume(); // it is answered before the connection has been silent for so long that it is given up
+    expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' });
+    const sent = (await monitor.commands()).filter(({ args }) => args.includes('lock:{x}'));
+    expect(sent.map(({ name }) => name)).toEqual(['evalsha']);
+    expect(await admin.exists('lock:{x}')).toBe(0);
+  });
+
   it('a command whose script was forgotten is not sent behind a later one for the same lock', async () => {
     const peer = await openStore(server.url);
     admin = openAdmin(server.url);

@@ -1,13 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockStore } from '../../../libs/nestjs-locked/src/core/store/lock-store.js';
-import { CountingClock } from '../../support/counting-clock.js';
 import { eventually } from '../../support/eventually.js';
 import { connectTo, versions } from '../../support/ioredis-versions.js';
 import { openAdmin } from '../../support/open-locks.js';
 import { LEASE_MS, openRedisStore } from '../../support/open-redis-store.js';
 import { startRedisServer, useRedisServer } from '../../support/own-redis.js';
-import { RedisMonitor } from '../../support/redis-monitor.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { uniqueKey } from '../../support/unique-key.js';
@@ -136,30 +134,6 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
         expect(await send()).not.toMatchObject({ kind: 'unknown' });
       }
     }
-  });
-
-  it('does not send a script whole when its caller has stopped waiting', async () => {
-    const own = await startRedisServer();
-    const client = connectTo(connect, own.url);
-    const peer = await openRedisStore(client, { clock: new CountingClock(300) });
-    const look = openAdmin(own.url);
-    const monitor = await RedisMonitor.start(own.port);
-
-    await look.script('FLUSH');
-    own.pause();
-    const ask = { key: 'x', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
-    expect(await peer.store.acquire(ask)).toMatchObject({ kind: 'unknown' });
-    own.resume();
-
-    // Answered after the EVALSHA, and after an EVAL that followed it.
-    for (let i = 0; i < 2; i++) {
-      await eventually(async () =>
-        expect(await peer.store.directory.inspect('y').then(() => 'answered')).toBe('answered'),
-      );
-    }
-    const sent = (await monitor.commands()).filter(({ args }) => args.includes(peer.lockOf('x')));
-    expect(sent.map(({ name }) => name)).toEqual(['evalsha']);
-    expect(await look.exists(peer.lockOf('x'))).toBe(0);
   });
 
   it('release is released, not lost, when its answer was lost with the connection', async () => {

@@ -13,7 +13,7 @@ export function isEventStream(context: ExecutionContext): boolean {
 }
 
 /**
- * Nest sends the headers of an event stream at once, while the lock is still waited for. From then on no exception
+ * Nest sends the headers of an event stream soon, while the lock is still waited for. From then on no exception
  * filter can answer, and depending on its version, Nest would send the message of the error, which has the key in it.
  * So the error of a lock becomes the last event of the stream, of the type `error`.
  */
