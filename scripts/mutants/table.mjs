@@ -2936,6 +2936,22 @@ export const TABLE = [
     specs: ['test/redis/labels.spec.ts'],
   },
   {
+    name: 'a call without a label keeps that of the call before it',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'this.#show(options.label);',
+    to: 'if (options.label !== undefined) this.#show(options.label);',
+    breaks: 'a label is shown for the call that has given it',
+    specs: ['test/redis/labels.spec.ts'],
+  },
+  {
+    name: 'the name of a key is read as the answer of Redis',
+    file: `${SOURCES}redis/read-outcome.ts`,
+    from: 'if (hasWrongType(cause.cause))',
+    to: "if (hasWrongType(cause.cause) || cause.message.includes('WRONGTYPE'))",
+    breaks: 'only an answer of Redis says that a key has the wrong type',
+    specs: ['test/redis/redis-lock-store/failures.spec.ts'],
+  },
+  {
     name: 'a label that stays for an hour',
     file: `${SOURCES}redis/redis-lock-directory.ts`,
     from: "'PX', forMs)",

@@ -49,6 +49,21 @@ describe('a label', () => {
     await eventually(async () => expect(await labels()).toEqual([]));
   });
 
+  it('is not shown for the next call of the same process, which has none', async () => {
+    const { engine } = await openLocks(server.url);
+    const key = uniqueKey();
+    const held = await engine.acquire(key, { label: 'nightly' });
+    await eventually(async () =>
+      expect((await engine.inspect(key))?.holder).toMatchObject({ label: 'nightly' }),
+    );
+    const waiting = engine.acquire(key);
+    await held.release();
+    const next = await waiting;
+    await eventually(async () => expect(await labels()).toEqual([]));
+    expect((await engine.inspect(key))?.holder).toMatchObject({ label: undefined });
+    await next.release();
+  });
+
   it('of many short calls adds up to nothing', async () => {
     const { engine } = await openLocks(server.url);
     const keys = Array.from({ length: 300 }, uniqueKey);

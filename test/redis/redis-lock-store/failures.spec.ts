@@ -106,6 +106,24 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     });
   });
 
+  it('takes silence for silence, even if the name of the key is that of an error', async () => {
+    const own = await startRedisServer();
+    const peer = await openRedisStore(connectTo(connect, own.url), { leaseMs: 1_500 });
+    const ask = { key: 'WRONGTYPE:1', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
+
+    own.pause();
+    const reply = await peer.store.acquire(ask);
+    own.resume();
+
+    expect(reply).toMatchObject({
+      kind: 'unknown',
+      cause: {
+        message: expect.stringMatching(/^Cannot acquire 'WRONGTYPE:1': Redis did not .* ms$/),
+      },
+    });
+    expect(reply).not.toHaveProperty('isLasting');
+  });
+
   it('acquire answers unknown and release still works when Redis is out of memory', async () => {
     const own = await startSmallRedis();
     const peer = await openRedisStore(connectTo(connect, own.url));

@@ -1,6 +1,7 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import type { Unknown } from '../core/store/lock-store.js';
 import type { CommandAnswer, CommandOutcome } from './connection/redis-command.js';
+import { hasWrongType } from './scripts/reply-error.js';
 
 /** @param mayHaveRunBefore the command may have been carried out twice */
 export type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
@@ -21,7 +22,7 @@ export function readOutcome<Reply>(
     if (outcome.kind === 'answered') return readReply(outcome.reply, outcome.mayHaveRunBefore);
     const { cause, neverRan, unacknowledged } = outcome;
     if (unacknowledged) return readUnacknowledged(unacknowledged, { kind: 'unknown', cause });
-    if (cause.message.includes('WRONGTYPE')) return wrongType(cause);
+    if (hasWrongType(cause.cause)) return wrongType(cause);
     return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
   } catch (cause) {
     const message = `Cannot read the answer of Redis: ${String(cause)}`;

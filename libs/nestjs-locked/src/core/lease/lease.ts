@@ -173,7 +173,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#hold = hold;
     if (isPart) this.#schedule();
     else hold.begin(this.#parts.clock.now());
-    if (options.label !== undefined) this.#show(options.label);
+    this.#show(options.label);
     return hold;
   }
 
@@ -216,9 +216,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (!this.#isGoodFor(hold.options)) this.#renewNow();
   }
 
-  /** Writes the label once for each lease and renewal, and again only if the next call has another one. */
-  #show(label: string): void {
+  /** Writes the label once for each lease and renewal, and again only if the next call has another one, or none. */
+  #show(label: string | undefined): void {
     if (label === this.#label) return;
+    if (label === undefined) this.#removeLabel();
     this.#label = label;
     this.#writeLabel();
   }
@@ -233,7 +234,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     void written.catch(() => {}); // only people miss it
   }
 
-  /** Before the release is sent: the next holder may have a label of its own. */
+  /** Before a release is sent: the next holder may have a label of its own. */
   #removeLabel(): void {
     if (this.#label === undefined) return;
     const { directory } = this.#parts.store;

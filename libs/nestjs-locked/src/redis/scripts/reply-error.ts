@@ -58,6 +58,11 @@ export function refusesWrites(error: unknown): boolean {
   return isReplyError(error) && /\b(?:OOM|MISCONF)\b/.test(error.message);
 }
 
+/** The key in Redis is not a string. */
+export function hasWrongType(error: unknown): boolean {
+  return isReplyError(error) && error.message.includes('WRONGTYPE');
+}
+
 export function refusesUser(error: unknown): boolean {
   return error instanceof Error && /WRONGPASS|NOAUTH/i.test(error.message);
 }
