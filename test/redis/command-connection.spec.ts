@@ -392,7 +392,7 @@ describe('scripts', () => {
 
   it('a command whose script was forgotten is not sent again, and holds up no other, if nobody waits for it', async () => {
     const own = await startRedisServer();
-    const peer = await openStore(own.url, systemClock);
+    const peer = await openStore(own.url);
     admin = openAdmin(own.url);
     const monitor = await RedisMonitor.start(own.port);
     await admin.script('FLUSH');
