@@ -4,6 +4,7 @@ import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
+import { endingOn, guardStatements } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
 import {
@@ -45,6 +46,24 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   let openNested = 0;
+  /** Its transaction runs under a lock. */
+  let isLocked = false;
+  /** It is being ended, as a late statement is told. */
+  let ending: 'ended' | 'failing' | undefined;
+
+  const end = async <R>(how: 'ended' | 'failing', act: () => Promise<R>): Promise<R> => {
+    ending = how;
+    try {
+      return await endingOn(runner, act);
+    } finally {
+      ending = undefined;
+    }
+  };
+  // A branch that was not awaited would write behind the COMMIT or ROLLBACK, outside of the transaction.
+  guardStatements(runner, () => {
+    if (!isLocked || ending === undefined || scope === undefined) return;
+    throw scope.refusal(ending, { callSite: 'A statement', keys: [] });
+  });
 
   const nested: OpenNested = async (opened) => {
     openNested++;
@@ -94,6 +113,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     scope.atEnd(() => client.stop());
     try {
       assertStillHere(askedUnder);
+      isLocked = holdsHere().length > 0;
       await scope.begin();
     } catch (error) {
       await runner.rollbackTransaction().catch(() => {});
@@ -123,6 +143,21 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     return told;
   };
 
+  const commitWhole = async (committed: TransactionScope): Promise<void> => {
+    await committed.beforeCommit();
+    isCommitting = true;
+    try {
+      await commitInTime(committed);
+      committed.assertNoneNested(committed.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
+    } catch (error) {
+      throw await endFailed(committed, error);
+    } finally {
+      isCommitting = false;
+    }
+    depth = 0;
+    await committed.end('committed');
+  };
+
   runner.commitTransaction = async () => {
     const isWhole = outlivesNested();
     scope?.assertNoneNested(isWhole);
@@ -132,25 +167,17 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
     }
-    await scope.beforeCommit();
-    isCommitting = true;
-    try {
-      await commitInTime(scope);
-      scope.assertNoneNested(scope.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
-    } catch (error) {
-      throw await endFailed(scope, error);
-    } finally {
-      isCommitting = false;
-    }
-    depth = 0;
-    await scope.end('committed');
+    const committed = scope;
+    await end('ended', () => commitWhole(committed));
   };
 
   runner.rollbackTransaction = async () => {
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
+    const rollBack = (): Promise<void> =>
+      rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
     try {
-      await rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
+      await (isWhole || depth === 1 ? end('failing', rollBack) : rollBack());
     } finally {
       if (isWhole) isRollingBack = false;
       depth = isWhole ? 0 : Math.max(0, depth - 1);

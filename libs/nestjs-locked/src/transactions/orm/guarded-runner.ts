@@ -37,6 +37,20 @@ export function isGuardableRunner(value: unknown): value is GuardableRunner {
 export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) => void): void {
   if (GUARDED in runner) return;
   Object.defineProperty(runner, GUARDED, { value: true });
+  const { query } = runner;
+  guardStatements(runner, assertTakes);
+  guardEndings(runner, query);
+}
+
+/**
+ * Asks before each statement whether it may be sent, but not before those of `endingOn`.
+ *
+ * @param assertTakes throws if not
+ */
+export function guardStatements(
+  runner: Pick<GuardableRunner, 'query' | 'stream'>,
+  assertTakes: (sql: string) => void,
+): void {
   const refusal = (sql: string): Error | undefined => {
     try {
       if (ENDING.getStore() !== runner) assertTakes(sql);
@@ -58,7 +72,6 @@ export function guardRunner(runner: GuardableRunner, assertTakes: (sql: string) 
       return stream.call(runner, sql, ...more);
     };
   }
-  guardEndings(runner, query);
 }
 
 /**
