@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  LockAbortedError,
   LockConfigError,
   LockKeyError,
   LockNotAcquiredError,
@@ -145,6 +146,23 @@ describe('holdAtLeastMs', () => {
     await later;
     expect(await here).toBeInstanceOf(LockNotAcquiredError);
   });
+
+  it.each([5_000, 0])(
+    'keeps nothing for work that was cancelled right before it, with holdAtLeastMs %d',
+    async (holdAtLeastMs) => {
+      const { a, b } = two({ lingerMs: 60_000 });
+      const cancel = new AbortController();
+      const options = { holdAtLeastMs, signal: cancel.signal };
+      const first = await a.acquire('job');
+      let runs = 0;
+      const call = outcome(a.withLock('job', options, () => ++runs));
+      const released = first.release(); // the other call has the lock now, and has not been told yet
+      cancel.abort();
+      await released;
+      expect([await call, runs]).toEqual([expect.any(LockAbortedError), 0]);
+      expect(await b.inspect('job')).toBeNull();
+    },
+  );
 
   it('changes nothing for work that takes longer', async () => {
     const { clock, a, b } = two();

@@ -277,7 +277,10 @@ export class Acquisition {
 
   /** Releases the sections from here on, the last one first. Nobody waits for that: it is repeated, and reported. */
   #giveBack(from: number): void {
-    for (const section of this.#sections.splice(from).reverse()) section.close().catch(() => {});
+    for (const section of this.#sections.splice(from).reverse()) {
+      if (section.isRoot) section.hold.neverWorked();
+      section.close().catch(() => {});
+    }
   }
 
   #aborted(what: string, key: string): LockAbortedError {

@@ -100,6 +100,12 @@ export class Hold {
     this.#lease.holdBegins(this, now);
   }
 
+  /** The call ends without its work: there is nothing after which the key is to stay taken, or the lease to linger. */
+  neverWorked(): void {
+    this.#since = Infinity;
+    this.keptUntil = -Infinity;
+  }
+
   get fencingToken(): number {
     return this.#fencingToken;
   }
