@@ -2979,6 +2979,22 @@ export const TABLE = [
     specs: OPTIONS,
   },
   {
+    name: 'the oldest steps of the clock are forgotten',
+    file: `${SOURCES}core/time/suspend-detector.ts`,
+    from: '{ ...second, ms: oldest.ms + second.ms }',
+    to: 'second',
+    breaks: 'what the machine may have slept is taken off a lease until the store has confirmed it',
+    specs: ['test/core/suspend-detector.spec.ts'],
+  },
+  {
+    name: 'list looks past the key prefix of the client',
+    file: `${SOURCES}redis/redis-lock-directory.ts`,
+    from: 'escaped(connectionPrefix + keys.prefix)',
+    to: 'escaped(keys.prefix)',
+    breaks: 'locks are listed where they are kept',
+    specs: ['test/redis/redis-lock-store/client.spec.ts'],
+  },
+  {
     name: 'a call without a label keeps that of the call before it',
     file: `${SOURCES}core/lease/lease.ts`,
     from: 'this.#show(options.label);',

@@ -11,3 +11,16 @@ it('steps of the wall clock that are too small to be told from a reading add up'
   expect(detector.look()).toEqual({ noticedAt: clock.now(), ms: 6 });
   expect(detector.look()).toBeUndefined();
 });
+
+it('steps that are too many to be remembered one by one are put together, and none is lost', async () => {
+  const clock = new FakeClock();
+  const detector = new SuspendDetector(clock);
+  for (let i = 0; i < 200; i++) {
+    await clock.advance(1);
+    clock.stepWall(10);
+    detector.look();
+  }
+  const steps = detector.stepsAfter(-Infinity);
+  expect(steps.length).toBeLessThan(100);
+  expect(steps.reduce((total, { ms }) => total + ms, 0)).toBe(2_000);
+});

@@ -55,6 +55,18 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     });
   });
 
+  it('may have a key prefix: the locks under it are listed, and no others', async () => {
+    const keyPrefix = `${uniqueKey('app')}[1]*:`;
+    const a = await openRedisStore(connectTo(connect, server.url, { keyPrefix }));
+    const without = await openRedisStore(connectTo(connect, server.url));
+    const ask = { leaseMs: LEASE_MS, nowait: false };
+    await a.store.acquire({ ...ask, key: 'listed', token: a.token() });
+    await without.store.acquire({ ...ask, key: 'another', token: without.token() });
+    const found: string[] = [];
+    for await (const key of a.store.directory.list('*')) found.push(key);
+    expect(found).toEqual(['listed']);
+  });
+
   it('may have locks whose prefix means something to Lua', async () => {
     const keyPrefix = `${uniqueKey()}'"\\n\n\0]]größe%$&{:`;
     const a = await openRedisStore(connectTo(connect, server.url), { keyPrefix });
