@@ -388,6 +388,26 @@ describe('a Promise of something that goes on', () => {
     );
   });
 
+  it('leaves a frozen iterable object its members, and guards its iteration', async () => {
+    const rows = Object.freeze({
+      name: 'rows',
+      double: (size: number) => 2 * size,
+      async *[Symbol.asyncIterator]() {
+        yield Promise.resolve(this.name);
+      },
+    });
+    const result = await reports.make(rows);
+    expect([result.name, result.double(2), Object.keys(result)]).toEqual([
+      ...['rows', 4],
+      ['name', 'double'],
+    ]);
+    expect(locks.events).toEqual(['lock k']);
+    const read: string[] = [];
+    for await (const value of result) read.push(value);
+    expect(read).toEqual(['rows']);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
   it.each(['breaks off', 'fails'])('keeps the lock for all readers when one %s', async (how) => {
     const cursor = await reports.make({
       async *[Symbol.asyncIterator]() {

@@ -48,13 +48,34 @@ function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: s
   const readers = new ResultReaders(hold, label);
   if ('next' in source) return held(source, readers);
   // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay.
-  return new Proxy(source, {
-    get(target, property) {
-      if (property === Symbol.asyncIterator) return () => held(target, readers);
-      const value: unknown = Reflect.get(target, property, target);
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+  return new Proxy(hasFixedMember(source) ? looseCopy(source) : source, {
+    get(_, property) {
+      if (property === Symbol.asyncIterator) return () => held(source, readers);
+      const value: unknown = Reflect.get(source, property, source);
+      return typeof value === 'function' ? (value.bind(source) as unknown) : value;
     },
   });
+}
+
+/** Whether a Proxy of it would have to give a member as it is: it is frozen, or that member is read-only. */
+function hasFixedMember(object: object): boolean {
+  return membersOf(object).some(
+    ([, { configurable, writable }]) => configurable === false && writable !== true,
+  );
+}
+
+function looseCopy(object: object): object {
+  const copy = Object.create(Object.getPrototypeOf(object) as object | null) as object;
+  for (const [name, member] of membersOf(object))
+    Object.defineProperty(copy, name, { ...member, configurable: true });
+  return copy;
+}
+
+function membersOf(object: object): (readonly [PropertyKey, PropertyDescriptor])[] {
+  return Reflect.ownKeys(object).map((name) => [
+    name,
+    Object.getOwnPropertyDescriptor(object, name) as PropertyDescriptor,
+  ]);
 }
 
 function held(
