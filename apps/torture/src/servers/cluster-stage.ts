@@ -1,6 +1,7 @@
 import { RedisCluster, type RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
+import { monotonicMs } from '../history/monotonic-ms.js';
 import { EVERY_KEY } from '../keys.js';
 import type { SeededRandom } from '../seeded-random.js';
 import { type Look, type Member, memberOf, roleOf } from './member.js';
@@ -14,7 +15,9 @@ const POLL_MS = 50;
 /** A node that is slower than this does not count. */
 const ANSWER_LIMIT_MS = 300;
 /** How long all nodes together may take to say how they are. */
-const SETTLED_LIMIT_MS = 5_000;
+const LOOK_LIMIT_MS = 5_000;
+/** Longer than a replica needs that starts from nothing on a busy machine. Without it, a run might never end. */
+const SETTLED_LIMIT_MS = 60_000;
 
 /** Three masters with a replica each. The keys are spread over all of them. */
 export class ClusterStage implements Stage {
@@ -108,12 +111,20 @@ export class ClusterStage implements Stage {
     await this.cluster.endMove(slot);
   }
 
-  /** Resolves when every node answers, every master has a replica that gets everything, and all agree. */
+  /**
+   * Resolves when every node answers, every master has a replica that gets everything, and all agree.
+   * @throws Error if that takes too long
+   */
   async settled(): Promise<void> {
+    const until = monotonicMs() + SETTLED_LIMIT_MS;
     for (;;) {
       // What was asked of a server while it was killed may never be answered.
-      const isSettled = this.#isSettled().catch(() => false);
-      if (await Promise.race([isSettled, sleep(SETTLED_LIMIT_MS, false)])) return;
+      const unsettled = await Promise.race([
+        this.#unsettled().catch(String),
+        sleep(LOOK_LIMIT_MS, 'some node does not answer'),
+      ]);
+      if (unsettled === undefined) return;
+      if (monotonicMs() > until) throw new Error(`The cluster has not settled: ${unsettled}`);
       await sleep(POLL_MS);
     }
   }
@@ -123,18 +134,21 @@ export class ClusterStage implements Stage {
     await this.cluster.stop();
   }
 
-  async #isSettled(): Promise<boolean> {
-    const wells = this.#members.map(async (member) => {
+  /** @returns what is not as it should be */
+  async #unsettled(): Promise<string | undefined> {
+    for (const member of this.#members) {
       const { isMaster, isLinked } = await roleOf(member);
-      const isWhole = await isClusterWhole(member);
+      const name = `node ${member.server.port}`;
+      if (!isMaster && !isLinked) return `${name} gets nothing from its master`;
+      if (!(await isClusterWhole(member))) return `${name} does not find the cluster whole`;
       const view = await nodesSeenBy(member);
-      const isWell = isMaster || isLinked;
-      return isWell && isWhole && view.every(({ isFailing }) => !isFailing);
-    });
-    if (!(await Promise.all(wells)).every(Boolean)) return false;
-    const masters = await this.cluster.masters();
-    const followers = await Promise.all(masters.map((master) => this.cluster.replicasOf(master)));
-    return followers.every((replicas) => replicas.length > 0);
+      if (view.some(({ isFailing }) => isFailing)) return `${name} finds that a node fails`;
+    }
+    for (const master of await this.cluster.masters()) {
+      const replicas = await this.cluster.replicasOf(master);
+      if (replicas.length === 0) return `master ${master.port} has no replica`;
+    }
+    return undefined;
   }
 
   async #look(member: Member): Promise<Look> {
