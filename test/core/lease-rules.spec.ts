@@ -276,6 +276,23 @@ describe('a wait that is given up', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
+  it.each(['a re-check', 'the last try'])(
+    'renews a fixed lease before it is handed out if %s tells that the old token has it',
+    async (told) => {
+      const { clock, store, waiting } = await startScripted();
+      const isRecheck = told === 'a re-check';
+      const options = { renew: false, leaseMs: 30_000, waitMs: isRecheck ? 60_000 : 4_000 };
+      const { hold, token } = await waiting(options);
+      await clock.advance(isRecheck ? 5_001 : 4_000);
+      const tried = await store.next(isRecheck ? 'recheck' : 'leave');
+      tried.reply(granted(token)); // perhaps it was granted seconds ago
+      const renewal = await store.next('renew');
+      expect(renewal.command).toMatchObject({ token, leaseMs: 30_000 });
+      renewal.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+      expect((await hold).remainingMs()).toBeGreaterThan(29_000);
+    },
+  );
+
   it('does not let the answer to a re-check decide when the last try is on its way', async () => {
     const { clock, store, waiting } = await startScripted();
     const { hold } = await waiting({ waitMs: 5_500 });

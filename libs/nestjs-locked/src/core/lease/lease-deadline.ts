@@ -18,17 +18,17 @@ export class LeaseDeadline {
   /** When it has ended in the store at the latest, if every command is carried out as soon as it is sent. */
   #latest: number;
   #lengthMs: number;
-  /** For how long the store last promised the lease in answer to a command, in milliseconds. */
+  /** For how long the store promised the lease in answer to the command that counts, in milliseconds. */
   #promisedMs: number;
   /** When the machine may have slept since the last command that was answered was sent. */
   #steps: readonly ClockStep[];
 
   /** @param steps that were noticed since the token was introduced */
-  constructor({ introducedAt, lengthMs, cameByMessage }: LeaseGrant, steps: readonly ClockStep[]) {
+  constructor({ introducedAt, lengthMs, cameBy }: LeaseGrant, steps: readonly ClockStep[]) {
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
     this.#latest = introducedAt + lengthMs;
     this.#lengthMs = lengthMs;
-    this.#promisedMs = cameByMessage ? 0 : lengthMs;
+    this.#promisedMs = cameBy === 'answer' ? lengthMs : 0;
     this.#steps = steps;
   }
 

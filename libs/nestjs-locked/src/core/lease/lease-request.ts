@@ -11,6 +11,7 @@ import type {
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
+import type { CameBy } from './lease-grant.js';
 import type { Acquires, NextRequest, RequestUser } from './lease-user.js';
 import { RecheckTimer } from './recheck-timer.js';
 
@@ -100,7 +101,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     if (this.#state !== 'asking') return; // its grant came first
     switch (reply.kind) {
       case 'granted':
-        return this.#granted(reply, this.leaseMs);
+        return this.#granted(reply, this.leaseMs, 'answer');
       case 'queued':
         return this.#queued(reply);
       case 'busy':
@@ -154,7 +155,11 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
-        return this.#granted(reply, this.leaseMs);
+        return this.#granted(
+          reply,
+          this.leaseMs,
+          reply.token === sent.token ? 'answer' : 'later-answer',
+        );
       case 'queued':
         this.#parts.tokens.forget(this.#asked.token);
         this.#asked = sent;
@@ -198,7 +203,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     switch (message.kind) {
       case 'grant':
         if (this.#state === 'asking' || this.#state === 'waiting') {
-          this.#granted(message, message.acceptMs, true);
+          this.#granted(message, message.acceptMs, 'message');
         } else {
           this.#returnUnused(message.token);
         }
@@ -220,7 +225,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   // ---- the end ----------------------------------------------------------------------------------------------
 
   /** @param lengthMs how long the store keeps the lease from the moment of the grant */
-  #granted(grant: Omit<Granted, 'kind'>, lengthMs: number, cameByMessage = false): void {
+  #granted(grant: Omit<Granted, 'kind'>, lengthMs: number, cameBy: CameBy): void {
     if (grant.token === this.#pending?.token) {
       this.#parts.tokens.forget(this.#asked.token);
       this.#asked = this.#pending;
@@ -239,7 +244,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
       waiters: grant.waiters + (this.#wanted ? 1 : 0),
       introducedAt: this.#asked.at,
       lengthMs,
-      cameByMessage,
+      cameBy,
       leaseMs: this.leaseMs,
       score: this.#score,
     });
@@ -259,7 +264,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
-        return this.#granted(reply, this.leaseMs);
+        return this.#granted(reply, this.leaseMs, 'later-answer');
       case 'left':
         this.#end(this.#asked, this.#pending);
         return this.#user.notAcquired(this);

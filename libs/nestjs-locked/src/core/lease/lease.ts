@@ -125,9 +125,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * its word for it.
    */
   start(): void {
-    const { lengthMs, leaseMs, cameByMessage, score, introducedAt } = this.#grant;
-    const isHint = cameByMessage && this.#parts.store.mustConfirmMessages === true;
-    const isFirstAnswer = !cameByMessage && score === undefined;
+    const { lengthMs, leaseMs, cameBy, score, introducedAt } = this.#grant;
+    const isHint = cameBy === 'message' && this.#parts.store.mustConfirmMessages === true;
+    const isFirstAnswer = cameBy === 'answer' && score === undefined;
     if (isFirstAnswer) this.#answers.took(this.#parts.clock.now() - introducedAt);
     if (isHint || this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
     else this.#offer();
