@@ -44,6 +44,10 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     { type: 'unfenced-statement', key, connection: 'main' },
     /^warn A statement under lock 'stock:1' is sent outside of a transaction on connection 'main'/,
   ],
+  [
+    { type: 'unfenced-lock', key, connection: 'main' },
+    /^warn No transaction was opened under lock 'stock:1', but one on connection 'main' began/,
+  ],
   [{ type: 'store-lost', cause }, /^error Redis is lost: the reason\. /],
   [{ type: 'store-back', awayMs: 900.4 }, /^log Redis is back after 900 ms$/],
   [{ type: 'inbox-lost', cause }, /^error Messages from Redis do not arrive: the reason\. /],

@@ -9,6 +9,7 @@ import {
 import { fenceTableSql, unfenced } from 'nestjs-locked/fence';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { type DataSource, EntitySchema } from 'typeorm';
+import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -40,6 +41,19 @@ function spyOnWarnings(): () => unknown[] {
   const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
   afterTest(() => warn.mockRestore());
   return () => warn.mock.calls.map(([message]) => message as unknown);
+}
+
+/** Runs what it is given in an async context of its own, as a batch does. */
+function startQueue(): <T>(work: () => Promise<T>) => Promise<T> {
+  const queue: (() => void)[] = [];
+  const timer = setInterval(() => {
+    for (const job of queue.splice(0)) job();
+  }, 5);
+  afterTest(() => clearInterval(timer));
+  return (work) =>
+    new Promise((resolve, reject) => {
+      queue.push(() => void work().then(resolve, reject));
+    });
 }
 
 /** The pool of node-postgres that TypeORM has for it. */
@@ -521,6 +535,44 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/),
     ]);
     expect(await stock.quantity()).toBe(95);
+  });
+
+  it('a transaction that may have lost the context of its lock is warned of once', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const sell = () => dataSource.transaction((manager) => stock.takeOne(manager));
+    const fail = () => dataSource.transaction(() => Promise.reject(new Error('of the body')));
+    const elsewhere = startQueue();
+    await elsewhere(sell); // under no lock, and none is held
+    await locks.withLock(stock.key, () => sleep(1));
+    await locks.withLock(stock.key, () => Promise.all([sell(), elsewhere(sell)]));
+    await locks.withLock(stock.key, () => elsewhere(AsyncResource.bind(sell)));
+    await locks.withLock(stock.key, () => elsewhere(() => unfenced(sell)));
+    await locks.withLock(stock.key, () => elsewhere(fail).catch(() => {}));
+    await unfenced(() => locks.withLock(stock.key, () => elsewhere(sell)));
+    await locks.withLock(stock.key, () => elsewhere(() => locks.withLock('another', sell)));
+    expect(warnings()).toEqual([]);
+
+    for (let i = 0; i < 2; i++) await locks.withLock(stock.key, () => elsewhere(sell));
+    expect(warnings()).toEqual([
+      expect.stringMatching(/^No transaction was opened under lock '.*', but one on connection/),
+    ]);
+  });
+
+  it.each([
+    ['without the fence', {}],
+    ['on a connection without it', { fence: { connections: ['other'] } }],
+  ])('a transaction under no lock is not warned of %s', async (_, options) => {
+    const dataSource = await openAware();
+    lockAware(await openDataSource('postgres', second.settings), { connectionName: 'other' });
+    const { locks } = await startLocks(redis.url, options);
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    await locks.withLock(stock.key, () =>
+      elsewhere(() => dataSource.transaction((manager) => stock.takeOne(manager))),
+    );
+    expect(warnings()).toEqual([]);
   });
 
   it('a data source that is not lock-aware is warned of at start, and no other', async () => {

@@ -35,6 +35,11 @@ export type LockEvent =
    * Told once for each connection.
    */
   | { readonly type: 'unfenced-statement'; readonly key: string; readonly connection: string }
+  /**
+   * Under a lock whose service has a fence, no transaction was opened, and one that knew of no lock was committed
+   * meanwhile: it may be the one of the lock, if the async context was lost. Told once for each connection.
+   */
+  | { readonly type: 'unfenced-lock'; readonly key: string; readonly connection: string }
   /** The store cannot be reached. Told once, and again if the reason is another one. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }

@@ -6,7 +6,7 @@ import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
 import type { TransactionalLocks } from './open-transaction.js';
 import type { Section } from './section.js';
-import { currentTransaction } from './transaction-registry.js';
+import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
 
 /** The locks that calls have been given and that are not released yet. Work under them is run here. */
 export class HandedOutLocks {
@@ -42,10 +42,18 @@ export class HandedOutLocks {
     try {
       const transaction = currentTransaction();
       const run = async (): Promise<T> => this.#ambient.run(lock, sections, () => work(lock));
-      return await (transaction === undefined ? run() : transaction.during(lock.keys, run));
+      if (transaction !== undefined) return await transaction.during(lock.keys, run);
+      const result = await run();
+      if (seesTransactions()) this.#workEnded(sections);
+      return result;
     } finally {
       await this.#leave(lock);
     }
+  }
+
+  #workEnded(sections: readonly Section[]): void {
+    const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    workEnded(this.#service(), own);
   }
 
   readonly #runInTransaction = async <T>(

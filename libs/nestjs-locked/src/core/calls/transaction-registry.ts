@@ -39,6 +39,11 @@ export function isGuardedHere(hold: Hold): boolean {
   return registry.coordinator?.guards(hold) ?? false;
 }
 
+/** @param holds what a call has acquired itself, whose work was not run in a transaction and has ended */
+export function workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
+  registry.coordinator?.workEnded(locks, holds);
+}
+
 /** Whether an adapter makes transactions known at all. */
 export function seesTransactions(): boolean {
   return registry.coordinator !== undefined;

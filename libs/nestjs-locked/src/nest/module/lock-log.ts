@@ -50,6 +50,11 @@ export class LockLog {
           `A statement under lock '${event.key}' is sent outside of a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock was lost; write inside a transaction, or say that it needs no fence: unfenced(() => …) of nestjs-locked/fence. This is said once`,
         );
         return;
+      case 'unfenced-lock':
+        this.#logger.warn(
+          `No transaction was opened under lock '${event.key}', but one on connection '${event.connection}' began and was committed meanwhile that knew of no lock. If that was the work of the lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or lock where the transaction is opened. If the lock is for something else, nothing is wrong. This is said once`,
+        );
+        return;
       case 'store-lost':
         this.#isAway = true;
         this.#logger.error(

@@ -63,6 +63,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
     return false;
   }
 
+  workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
+    this.#notices.workEnded(locks, holds);
+  }
+
   /**
    * For adapters: to be called where a statement leaves the reach of the ORM.
    *
@@ -258,6 +262,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     isNew = false,
   ): readonly GuardingHold[] {
     const holds = holdsHere();
+    this.#notices.opened(holds);
     assertNoDoubt(holds);
     if (isUnfenced()) return [];
     assertNoneAcquired(holds, connection);
@@ -273,6 +278,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   #scopeFor(...args: ConstructorParameters<typeof TransactionScope>): TransactionScope {
     const scope = new TransactionScope(...args);
     this.#scopes.set(scope.tx, scope);
+    if (!isUnfenced()) scope.atEnd((outcome) => this.#notices.ended(scope, outcome));
     return scope;
   }
 

@@ -84,7 +84,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /** Locks that were taken inside of it ('join'), and that it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
   #seesFreshData: Promise<boolean | undefined> | undefined;
-  readonly #endings: (() => void)[] = [];
+  readonly #endings: ((outcome: TransactionOutcome) => void)[] = [];
 
   constructor(
     description: TransactionDescription,
@@ -107,6 +107,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   get isOpen(): boolean {
     return this.#state !== 'ended';
+  }
+
+  /** Whether locks were held, or asked for, in it. */
+  get isLocked(): boolean {
+    return this.#isLocked;
   }
 
   /** Whether its body is done, and the code that has opened it is about to commit or to roll back. */
@@ -210,7 +215,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
     this.#gate.end(doubt, this.#bodyRuns);
-    for (const onEnd of this.#endings) onEnd();
+    for (const onEnd of this.#endings) onEnd(outcome);
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
@@ -219,7 +224,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     await Promise.allSettled(ended.map(({ section }) => section.close()));
   }
 
-  atEnd(onEnd: () => void): void {
+  atEnd(onEnd: (outcome: TransactionOutcome) => void): void {
     this.#endings.push(onEnd);
   }
 
