@@ -1,6 +1,15 @@
 /** Locks behind microservices, asked over real connections. */
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Injectable, type Type, UseFilters, UseInterceptors } from '@nestjs/common';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  type Type,
+  UseFilters,
+  UseInterceptors,
+} from '@nestjs/common';
 import { APP_FILTER, NestFactory } from '@nestjs/core';
 import {
   type ClientProxy,
@@ -19,7 +28,7 @@ import {
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { from, lastValueFrom, type Observable, of, timeout, toArray } from 'rxjs';
+import { from, lastValueFrom, type Observable, of, tap, timeout, toArray } from 'rxjs';
 import type { Server } from 'node:net';
 import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
 import { afterTest } from '../support/after-test.js';
@@ -38,6 +47,7 @@ const ANSWER_LIMIT_MS = 10_000;
 const redis = useRedis();
 const broker = useRedisServer();
 const booked: string[] = [];
+const refused: string[] = [];
 
 @Injectable()
 class Stock {
@@ -49,6 +59,13 @@ class Stock {
   @Locked('stock:<id>', { waitMs: 20, returns: 'observable' })
   watch(id: string): Observable<string> {
     return of(id);
+  }
+}
+
+class RefusalInterceptor implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const { id } = context.switchToRpc().getData<{ id: string }>();
+    return next.handle().pipe(tap({ error: () => refused.push(id) }));
   }
 }
 
@@ -80,11 +97,16 @@ class StockController {
 
   @EventPattern('taken')
   async onTaken(@Payload() id: string): Promise<void> {
-    booked.push(await this.stock.take(id));
+    try {
+      booked.push(await this.stock.take(id));
+    } catch (error) {
+      refused.push(id);
+      throw error;
+    }
   }
 
   @EventPattern('returned')
-  @UseInterceptors(LockInterceptor('stock:<data.id>', { waitMs: 20 }))
+  @UseInterceptors(RefusalInterceptor, LockInterceptor('stock:<data.id>', { waitMs: 20 }))
   onReturned(@Payload() { id }: { id: string }): void {
     booked.push(id);
   }
@@ -220,6 +242,7 @@ describe.each(['TCP', 'Redis'])('over %s', (transport) => {
       client.emit('taken', busy);
       client.emit('returned', { id: busy });
       await expect(ask(client, 'take', busy)).rejects.toEqual(BUSY);
+      await eventually(() => expect(refused.filter((id) => id === busy)).toHaveLength(2));
     });
     client.emit('taken', free);
     client.emit('returned', { id: `${free}-returned` });
