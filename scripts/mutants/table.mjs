@@ -2316,7 +2316,7 @@ export const TABLE = [
     name: 'transaction: a lost context that nobody is told of',
     file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
     from: "this.#tell(locks, 'unfenced-lock', first.key, connection);",
-    to: '',
+    to: ';',
     breaks: 'with the fence on, nothing is unfenced in silence',
     specs: ['test/transactions/claims.spec.ts'],
   },
