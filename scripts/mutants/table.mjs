@@ -293,8 +293,8 @@ export const TABLE = [
   {
     name: 'a key that a call gives back lingers',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: 'const hasWorked = before !== undefined && before.since !== Infinity;',
-    to: 'const hasWorked = true;',
+    from: 'const hasWorked = before?.hasBegun === true;',
+    to: 'const hasWorked = before !== undefined;',
     breaks: 'a call that did not get all its keys leaves none of them behind',
     specs: ['test/redis/rules.spec.ts'],
   },
@@ -2495,8 +2495,8 @@ export const TABLE = [
   {
     name: 'transaction: a late statement is refused without a lock, on a query runner driven by hand',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
-    from: 'isLocked = holdsHere().length > 0;',
-    to: 'isLocked = true;',
+    from: 'ending !== undefined && scope?.isLocked === true',
+    to: 'ending !== undefined && scope !== undefined',
     breaks: 'code without locks behaves as without the library',
     specs: ['test/transactions/late-statements-by-hand.spec.ts'],
   },

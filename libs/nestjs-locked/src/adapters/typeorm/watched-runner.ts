@@ -12,7 +12,7 @@ import {
   type GuardingHold,
   holdsHere,
 } from '../../transactions/scope/guarding-hold.js';
-import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
+import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 
@@ -46,8 +46,6 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   let openNested = 0;
-  /** Its transaction runs under a lock. */
-  let isLocked = false;
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;
 
@@ -61,8 +59,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
   // A branch that was not awaited would write behind the COMMIT or ROLLBACK, outside of the transaction.
   guardStatements(runner, () => {
-    if (!isLocked || ending === undefined || scope === undefined) return;
-    throw scope.refusal(ending, { callSite: 'A statement', keys: [] });
+    if (ending !== undefined && scope?.isLocked === true) throw scope.refusal(ending, A_STATEMENT);
   });
 
   const nested: OpenNested = async (opened) => {
@@ -113,7 +110,6 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     scope.atEnd(() => client.stop());
     try {
       assertStillHere(askedUnder);
-      isLocked = holdsHere().length > 0;
       await scope.begin();
     } catch (error) {
       await runner.rollbackTransaction().catch(() => {});

@@ -23,7 +23,7 @@ import { assertNotClaimedAround } from './own-claim.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
-import { claimedAround, TransactionScope } from './transaction-scope.js';
+import { A_STATEMENT, claimedAround, TransactionScope } from './transaction-scope.js';
 import { UnfencedNotices } from './unfenced-notices.js';
 import type { NoteAnswer } from './watched-commit.js';
 
@@ -94,7 +94,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   #assertInTime(scope: TransactionScope, ofBody: boolean): void {
     const { commit, description } = scope;
     if (!commit.comesTooLate(ofBody, description.tellsRollback?.() === true)) return;
-    throw scope.refusal('ended', { callSite: 'A statement', keys: [] });
+    throw scope.refusal('ended', A_STATEMENT);
   }
 
   /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */

@@ -28,7 +28,7 @@ const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
 
 /** The call site in messages, where it is not a call that asks for a lock. */
 const A_TRANSACTION = { callSite: 'A transaction', keys: [] };
-const A_STATEMENT = { callSite: 'A statement', keys: [] };
+export const A_STATEMENT = { callSite: 'A statement', keys: [] };
 
 /** The holds among these that a transaction around has claimed in the same database, and keeps until it has ended. */
 export function claimedAround(
