@@ -2313,6 +2313,14 @@ export const TABLE = [
     specs: ['test/nest/locked-result.spec.ts'],
   },
   {
+    name: 'iteration: members of the object cannot be set',
+    file: `${SOURCES}nest/result/streamed-result.ts`,
+    from: 'set: (_, property, value) => Reflect.set(source, property, value, source),',
+    to: '',
+    breaks: 'an object that can be iterated keeps its other members',
+    specs: ['test/nest/locked-result.spec.ts'],
+  },
+  {
     name: 'transaction: a lost context that nobody is told of',
     file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
     from: "this.#tell(locks, 'unfenced-lock', first.key, connection);",

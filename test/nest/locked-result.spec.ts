@@ -388,6 +388,33 @@ describe('a Promise of something that goes on', () => {
     );
   });
 
+  it.each(['readable', 'fixed'])(
+    'sets members of an iterable object with a %s one',
+    async (how) => {
+      class Cursor {
+        #size = 2;
+        name = 'none';
+        get size(): number {
+          return this.#size;
+        }
+        set size(size: number) {
+          this.#size = size;
+        }
+        async *[Symbol.asyncIterator](): AsyncGenerator<string> {
+          for (let i = 0; i < this.#size; i += 1) yield Promise.resolve(this.name);
+        }
+      }
+      const rows = new Cursor();
+      if (how === 'fixed') Object.defineProperty(rows, 'id', { value: 1 });
+      const cursor = await reports.make(rows);
+      [cursor.size, cursor.name] = [1, 'one'];
+      expect([cursor.size, cursor.name]).toEqual([1, 'one']);
+      const read: string[] = [];
+      for await (const value of cursor) read.push(value);
+      expect(read).toEqual(['one']);
+    },
+  );
+
   it('leaves a frozen iterable object its members, and guards its iteration', async () => {
     const rows = Object.freeze({
       name: 'rows',

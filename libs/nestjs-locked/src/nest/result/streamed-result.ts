@@ -54,6 +54,7 @@ function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: s
       const value: unknown = Reflect.get(source, property, source);
       return typeof value === 'function' ? (value.bind(source) as unknown) : value;
     },
+    set: (_, property, value) => Reflect.set(source, property, value, source),
   });
 }
 
