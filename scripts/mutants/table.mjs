@@ -2337,6 +2337,52 @@ export const TABLE = [
     specs: ['test/transactions/claims.spec.ts'],
   },
   {
+    name: 'transaction: a read under the lock hides that its context was lost',
+    file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
+    from: 'if (holds.length === 0 || isRead(sql)) return;',
+    to: 'if (isRead(sql)) for (const { hold } of holds) this.#used.add(hold);\n    if (isRead(sql)) return;',
+    breaks: 'with the fence on, nothing is unfenced in silence',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: a write under the lock is not one of its own',
+    file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
+    from: '      this.#used.add(hold);\n      const fence',
+    to: '      const fence',
+    breaks: 'nothing is said of a lock with a write of its own',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: an error hides that the context of a lock was lost',
+    file: `${SOURCES}core/calls/handed-out-locks.ts`,
+    from: `      try {
+        return await run();
+      } finally {
+        if (seesTransactions()) this.#workEnded(sections);
+      }`,
+    to: `      const result = await run();
+      if (seesTransactions()) this.#workEnded(sections);
+      return result;`,
+    breaks: 'with the fence on, nothing is unfenced in silence',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: one that ends last hides one that began later',
+    file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
+    from: 'Math.max(startedAt, latest)',
+    to: 'startedAt',
+    breaks: 'with the fence on, nothing is unfenced in silence',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: a joined call is looked at as if it had taken the lock',
+    file: `${SOURCES}core/calls/handed-out-locks.ts`,
+    from: 'sections.filter(({ isRoot }) => isRoot).map(',
+    to: 'sections.map(',
+    breaks: 'nothing is said of a lock with a transaction of its own',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
     name: 'transaction: what was committed before the lock counts as its own',
     file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
     from: 'if (since >= first.since && ',

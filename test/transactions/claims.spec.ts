@@ -18,7 +18,7 @@ import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
-import { type StartedLocks, startLocks } from './locks.js';
+import { isHeld, type StartedLocks, startLocks } from './locks.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -34,6 +34,7 @@ const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promi
 const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<StartedLocks> =>
   startLocks(redis.url, { fence: true, ...options });
 
+const LOST_CONTEXT = /^No transaction was opened under lock '.*', but one on connection/;
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
 
 /** @returns what was logged as a warning since then */
@@ -555,9 +556,96 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([]);
 
     for (let i = 0; i < 2; i++) await locks.withLock(stock.key, () => elsewhere(sell));
-    expect(warnings()).toEqual([
-      expect.stringMatching(/^No transaction was opened under lock '.*', but one on connection/),
-    ]);
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+  });
+
+  it('a lost context is warned of although the work has read under its lock before', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    await locks.withLock(stock.key, async () => {
+      await dataSource.query('SELECT quantity FROM stock WHERE id = $1', [stock.product]);
+      await elsewhere(() => dataSource.transaction((manager) => stock.takeOne(manager)));
+    });
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+  });
+
+  it.each([
+    ['without the fence on purpose', unfenced, { fence: true }],
+    [
+      'on a connection without the fence',
+      <T>(work: () => Promise<T>) => work(),
+      { fence: { connections: ['other'] } },
+    ],
+  ] as const)('a lock under which was written %s has not lost its context', async (...args) => {
+    const [, inThatWay, options] = args;
+    const dataSource = await openAware();
+    const other = lockAware(await openDataSource('postgres', second.settings), {
+      connectionName: 'other',
+    });
+    const { locks } = await startFenced(options);
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    const sellElsewhere = () =>
+      elsewhere(() => other.transaction((manager) => manager.query('SELECT 1')));
+    const update = 'UPDATE stock SET quantity = quantity - 1 WHERE id = $1';
+    await locks.withLock(stock.key, async () => {
+      await inThatWay(() => dataSource.query(update, [stock.product]));
+      await sellElsewhere();
+    });
+    expect(warnings()).toEqual([]);
+    await locks.withLock(stock.key, sellElsewhere); // which would have been warned of
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+  });
+
+  it('a lost context is warned of if the work fails afterwards, and its caller gets the error', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    const sale = locks.withLock(stock.key, async () => {
+      await elsewhere(() => dataSource.transaction((manager) => stock.takeOne(manager)));
+      throw new Error('of the work');
+    });
+    await expect(sale).rejects.toThrow('of the work');
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+    expect(await isHeld(redis.url, stock.key)).toBe(false);
+  });
+
+  it('a lost context is warned of although a longer transaction from before the lock ends last', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    const [begun, end] = [makeGate(), makeGate()];
+    const long = dataSource.transaction(async () => {
+      begun.open();
+      await end.opened;
+    });
+    await begun.opened;
+    await locks.withLock(stock.key, async () => {
+      await elsewhere(() => dataSource.transaction((manager) => stock.takeOne(manager)));
+      end.open();
+      await long;
+    });
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+  });
+
+  it('a call that has joined a lock leaves it to the call that took the lock', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    const sell = () => dataSource.transaction((manager) => stock.takeOne(manager));
+    const joined = () => locks.withLock(stock.key, () => elsewhere(sell));
+    await locks.withLock(stock.key, async () => {
+      await joined();
+      await sell();
+    });
+    expect(warnings()).toEqual([]);
+    await locks.withLock(stock.key, joined);
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
   it.each([

@@ -43,9 +43,11 @@ export class HandedOutLocks {
       const transaction = currentTransaction();
       const run = async (): Promise<T> => this.#ambient.run(lock, sections, () => work(lock));
       if (transaction !== undefined) return await transaction.during(lock.keys, run);
-      const result = await run();
-      if (seesTransactions()) this.#workEnded(sections);
-      return result;
+      try {
+        return await run();
+      } finally {
+        if (seesTransactions()) this.#workEnded(sections);
+      }
     } finally {
       await this.#leave(lock);
     }

@@ -15,19 +15,22 @@ const WRITES =
  */
 export class UnfencedNotices {
   readonly #told = new WeakMap<TransactionalLocks, Set<string>>();
-  /** The holds under which a transaction was opened, or a statement was sent outside of one. */
+  /** The holds under which a transaction was opened, or a statement that may write was sent outside of one. */
   readonly #used = new WeakSet<Hold>();
   /** When the last transaction began that knew of no lock and was committed, by connection. */
   readonly #lockFree = new Map<string, number>();
 
   /** A statement is sent outside of every transaction. @param sql undefined if it is not known: it may be a read */
   statement(connection: string, sql: string | undefined): void {
-    for (const { locks, hold } of holdsHere()) {
+    const holds = holdsHere();
+    // What is read here may be written in a transaction that has lost the context.
+    if (holds.length === 0 || isRead(sql)) return;
+    for (const { locks, hold } of holds) {
       this.#used.add(hold);
       const fence = fenceOn(locks, connection);
       if (fence === undefined || isUnfenced()) continue;
       // The table itself is kept small outside of transactions.
-      if (sql !== undefined && (!WRITES.test(sql) || sql.includes(fence.table))) continue;
+      if (sql?.includes(fence.table) === true) continue;
       this.#tell(locks, 'unfenced-statement', hold.key, connection);
     }
   }
@@ -44,8 +47,8 @@ export class UnfencedNotices {
   }
 
   /**
-   * The work under a lock has ended. If it has opened no transaction, one that knew of no lock may be its own: the
-   * async context is lost where work is handed to something that was started elsewhere, and nobody sees that happen.
+   * The work under a lock has ended or failed. If it has opened no transaction, one that knew of no lock may be its
+   * own: the async context is lost where work is handed to something that was started elsewhere, which nobody sees.
    */
   workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
     const [first] = holds;
@@ -68,4 +71,9 @@ export class UnfencedNotices {
     this.#told.set(locks, told.add(what));
     locks.report({ type, key, connection });
   }
+}
+
+/** @param sql undefined if it is not known */
+function isRead(sql: string | undefined): boolean {
+  return sql !== undefined && !WRITES.test(sql);
 }
