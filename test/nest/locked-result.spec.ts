@@ -415,6 +415,69 @@ describe('a Promise of something that goes on', () => {
     },
   );
 
+  class Cursor {
+    static open(): Cursor {
+      return new Cursor();
+    }
+    Row = class Row {};
+    size = 1;
+    more(): this {
+      this.size += 1;
+      return this;
+    }
+    async *[Symbol.asyncIterator](): AsyncGenerator<number> {
+      for (let i = 0; i < this.size; i += 1) yield Promise.resolve(i);
+    }
+  }
+
+  it('guards the iteration of what a fluent member of an iterable object returns', async () => {
+    const cursor = await reports.make(new Cursor());
+    const read: number[] = [];
+    for await (const value of cursor.more().more()) read.push(value);
+    expect(read).toEqual([0, 1, 2]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
+  it('leaves an iterable object its classes', async () => {
+    const cursor = await reports.make(new Cursor());
+    expect(cursor.constructor).toBe(Cursor);
+    expect((cursor.constructor as typeof Cursor).open()).toBeInstanceOf(Cursor);
+    const { Row } = cursor;
+    expect(new Row()).toBeInstanceOf(Row);
+  });
+
+  it('lets an object inherit from an iterable one, and have members of its own', async () => {
+    const cursor = await reports.make(new Cursor());
+    const child = Object.create(cursor) as Cursor & { name: string };
+    [child.name, child.size] = ['child', 5];
+    expect([Object.keys(child), child.size]).toEqual([['name', 'size'], 5]);
+    expect([cursor.size, 'name' in cursor]).toEqual([1, false]);
+  });
+
+  it('shows the new members of an iterable object that has a read-only one', async () => {
+    const rows: Cursor & { id?: string; added?: number } = new Cursor();
+    Object.defineProperty(rows, 'id', { value: 'one', enumerable: true });
+    const cursor = await reports.make(rows);
+    cursor.added = 1;
+    expect(['added' in cursor, Object.keys(cursor)]).toEqual([
+      true,
+      ['Row', 'size', 'id', 'added'],
+    ]);
+    expect([delete cursor.added, 'added' in cursor, cursor.id]).toEqual([true, false, 'one']);
+  });
+
+  it.each(['the caller', 'the method'])('lets %s freeze an iterable object later', async (who) => {
+    const rows = Object.assign(new Cursor(), { close: () => 'closed' });
+    const cursor = await reports.make(rows);
+    Object.freeze(who === 'the caller' ? cursor : rows);
+    expect([cursor.size, cursor.close()]).toEqual([1, 'closed']);
+    expect(() => cursor.more()).toThrow(TypeError);
+    const read: number[] = [];
+    for await (const value of cursor) read.push(value);
+    expect(read).toEqual([0]);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
   it('leaves a frozen iterable object its members, and guards its iteration', async () => {
     const rows = Object.freeze({
       name: 'rows',

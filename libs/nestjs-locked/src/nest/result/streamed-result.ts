@@ -47,36 +47,46 @@ export function isStream(result: object): boolean {
 function heldIterable(source: AsyncIterable<unknown>, hold: ManualHold, label: string): unknown {
   const readers = new ResultReaders(hold, label);
   if ('next' in source) return held(source, readers);
-  // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay.
-  return new Proxy(hasFixedMember(source) ? looseCopy(source) : source, {
-    get(_, property) {
+  // This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay. A Proxy
+  // has to give what is fixed in its target as it is, so the iteration must not be.
+  const isFixed = isFixedMember(source, Symbol.asyncIterator);
+  const proxy: object = new Proxy(isFixed ? looseCopy(source) : source, {
+    get(target, property) {
       if (property === Symbol.asyncIterator) return () => held(source, readers);
       const value: unknown = Reflect.get(source, property, source);
-      return typeof value === 'function' ? (value.bind(source) as unknown) : value;
+      if (typeof value !== 'function' || property === 'constructor') return value;
+      return isFixedMember(target, property) ? value : methodOf(source, value, proxy);
     },
-    set: (_, property, value) => Reflect.set(source, property, value, source),
+    // The receiver is another object if that one inherits from this one.
+    set: (_, property, value, receiver) =>
+      Reflect.set(source, property, value, receiver === proxy ? source : receiver),
+  });
+  return proxy;
+}
+
+/** The method, called on the source. If it returns the source, as a fluent one does, the caller gets the proxy. */
+function methodOf(source: object, method: object, proxy: object): unknown {
+  return new Proxy(method as (...args: unknown[]) => unknown, {
+    apply(call, _, args) {
+      const result = Reflect.apply(call, source, args);
+      return result === source ? proxy : result;
+    },
   });
 }
 
-/** Whether a Proxy of it would have to give a member as it is: it is frozen, or that member is read-only. */
-function hasFixedMember(object: object): boolean {
-  return membersOf(object).some(
-    ([, { configurable, writable }]) => configurable === false && writable !== true,
-  );
+/** Whether it is a value that can be neither changed nor removed. */
+function isFixedMember(object: object, name: PropertyKey): boolean {
+  const member = Object.getOwnPropertyDescriptor(object, name);
+  return member?.configurable === false && member.writable === false;
 }
 
 function looseCopy(object: object): object {
   const copy = Object.create(Object.getPrototypeOf(object) as object | null) as object;
-  for (const [name, member] of membersOf(object))
+  for (const name of Reflect.ownKeys(object)) {
+    const member = Object.getOwnPropertyDescriptor(object, name);
     Object.defineProperty(copy, name, { ...member, configurable: true });
+  }
   return copy;
-}
-
-function membersOf(object: object): (readonly [PropertyKey, PropertyDescriptor])[] {
-  return Reflect.ownKeys(object).map((name) => [
-    name,
-    Object.getOwnPropertyDescriptor(object, name) as PropertyDescriptor,
-  ]);
 }
 
 function held(
