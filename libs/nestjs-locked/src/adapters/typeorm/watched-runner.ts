@@ -4,7 +4,7 @@ import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
-import { endingOn, guardStatements } from '../../transactions/orm/guarded-runner.js';
+import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
 import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
 import {
@@ -49,23 +49,25 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;
 
-  const end = async <R>(how: 'ended' | 'failing', act: () => Promise<R>): Promise<R> => {
+  const end = async (how: 'ended' | 'failing', act: () => Promise<void>): Promise<void> => {
+    if (ending !== undefined) return endingOn(runner, act); // a branch ends it once more: TypeORM says so
     ending = how;
     try {
-      return await endingOn(runner, act);
+      await endingOn(runner, act);
     } finally {
       ending = undefined;
     }
   };
   // A branch that was not awaited would write behind the COMMIT or ROLLBACK, outside of the transaction.
-  guardStatements(runner, () => {
+  const assertNotEnding = (): void => {
     if (ending !== undefined && scope?.isLocked === true) throw scope.refusal(ending, A_STATEMENT);
-  });
+  };
+  guardStatements(runner, assertNotEnding);
 
   const nested: OpenNested = async (opened) => {
     openNested++;
     try {
-      return await NESTED_IN.run(scope, opened);
+      return await NESTED_IN.run(scope?.isOpen === true ? scope : undefined, opened);
     } finally {
       openNested--;
     }
@@ -79,7 +81,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const outlivesNested = (): boolean => {
     const around = NESTED_IN.getStore();
     if (around === undefined || around.tx !== runner.manager) {
-      return openNested > 0 && depth - openNested <= 1;
+      return scope?.isOpen === true && openNested > 0 && depth - openNested <= 1;
     }
     if (isRollingBack || around !== scope || !scope.isOpen) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
@@ -96,7 +98,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await closeConnectionOf(runner.manager);
       throw before.refusal('begun-inside', { callSite: 'A transaction', keys: [] });
     }
-    const isOthers = isSeen() || (depth === 0 && runner.isTransactionActive);
+    const isOthers = isSeen() || (depth === 0 && isOpenOn(runner));
     if (isOthers || depth > 0) {
       await start(isolation);
       if (!isOthers) depth++;
@@ -118,9 +120,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
-  runner.startTransaction = (isolation) => {
+  runner.startTransaction = async (isolation) => {
     const askedUnder = holdsHere();
-    return retryingConflicts(() => begin(isolation, askedUnder));
+    if (!isEndingHere(runner)) assertNotEnding(); // TypeORM would take it for begun
+    await retryingConflicts(() => begin(isolation, askedUnder));
   };
 
   const commitInTime = (committed: TransactionScope): Promise<void> =>
@@ -183,18 +186,49 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   // This is the last resort: it is the only end of a transaction whose connection has died, and without a ROLLBACK a
   // pool would hand out a connection that is still in a transaction.
-  runner.release = async () => {
+  const releaseNow = async (): Promise<void> => {
     const isOpen = scope?.isOpen === true;
     try {
-      if (isCommitting) await closeConnectionOf(runner.manager);
-      else if (isOpen) {
-        await query('ROLLBACK').catch(() => closeConnectionOf(runner.manager));
-      }
+      const isInDoubt = isCommitting || (isOpen && !(await rolledBackAtRelease(runner, query)));
+      if (isInDoubt) await closeConnectionOf(runner.manager);
       await release();
     } finally {
       depth = 0;
       if (isOpen) await scope?.end(isCommitting ? 'unknown' : 'rolled-back');
     }
   };
+  let releasing: Promise<void> | undefined;
+  runner.release = () =>
+    (releasing ??= releaseNow().finally(() => {
+      releasing = undefined;
+    }));
   return nested;
+}
+
+/** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */
+function isOpenOn(runner: QueryRunner): boolean {
+  const { transactionDepth } = runner as { readonly transactionDepth?: number };
+  return runner.isTransactionActive && transactionDepth !== 0;
+}
+
+/**
+ * Sends the ROLLBACK that the code of the runner has left out.
+ *
+ * @returns whether it was answered
+ */
+async function rolledBackAtRelease(
+  runner: QueryRunner,
+  query: QueryRunner['query'],
+): Promise<boolean> {
+  const released = runner as { isReleased: boolean };
+  const answered = query('ROLLBACK').then(
+    () => true,
+    () => false,
+  );
+  released.isReleased = true; // TypeORM refuses what others send meanwhile, as it does from `release()` on
+  try {
+    return await answered;
+  } finally {
+    released.isReleased = false;
+  }
 }

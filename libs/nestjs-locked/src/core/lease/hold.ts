@@ -87,11 +87,6 @@ export class Hold {
     return this.#since;
   }
 
-  /** Whether the call has, or had, all its keys, and did not give this one back without its work. */
-  get hasBegun(): boolean {
-    return this.#since !== Infinity;
-  }
-
   /** The `waitMs` of the call that has acquired it; that of `options` is what was left of it for this key. */
   get callWaitMs(): number {
     return this.#callWaitMs ?? this.options.waitMs;

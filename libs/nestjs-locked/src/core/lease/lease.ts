@@ -301,9 +301,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     const before = this.#before;
     this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
-    const hasWorked = before?.hasBegun === true;
-    const mayLinger =
-      hasWorked && before.options.linger && before.options.renew && !this.#handovers.isLimited;
+    const { linger = false, renew = false } = before?.options ?? {};
+    const hasWorked = before !== undefined && before.since !== Infinity;
+    const mayLinger = linger && renew && hasWorked && !this.#handovers.isLimited;
     if (lingerMs === 0 || !mayLinger) return this.release();
     this.#state = 'idle';
     this.#idleUntil = this.#parts.clock.now() + lingerMs;
@@ -414,7 +414,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /** Until the work of a fixed hold begins, its lease is renewed like any other. */
   get #isFixed(): boolean {
-    return this.#hold?.options.renew === false && this.#hold.hasBegun;
+    return this.#hold?.options.renew === false && this.#hold.since !== Infinity;
   }
 
   #reportFailure(cause: LockStoreError): void {

@@ -16,12 +16,29 @@ export interface GuardableRunner extends RollsBack {
 }
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
-/** The runner whose transaction is ended here: this has to get through, with the statements of its subscribers. */
-const ENDING = new AsyncLocalStorage<object>();
+interface Ending {
+  readonly runner: object;
+  /** What a subscriber has started, and nobody has awaited, is no part of it any more. */
+  isOver: boolean;
+}
+
+/** The transaction that is ended here: this has to get through, with the statements of its subscribers. */
+const ENDING = new AsyncLocalStorage<Ending>();
 
 /** Sends what ends the transaction of a query runner, or rolls it back. */
-export function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
-  return ENDING.run(runner, end);
+export async function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
+  const ending = { runner, isOver: false };
+  try {
+    return await ENDING.run(ending, end);
+  } finally {
+    ending.isOver = true;
+  }
+}
+
+/** Whether the code that runs here and now ends the transaction of the query runner. */
+export function isEndingHere(runner: object): boolean {
+  const ending = ENDING.getStore();
+  return ending?.runner === runner && !ending.isOver;
 }
 
 export function isGuardableRunner(value: unknown): value is GuardableRunner {
@@ -53,7 +70,7 @@ export function guardStatements(
 ): void {
   const refusal = (sql: string): Error | undefined => {
     try {
-      if (ENDING.getStore() !== runner) assertTakes(sql);
+      if (!isEndingHere(runner)) assertTakes(sql);
       return undefined;
     } catch (error) {
       return error as Error;
@@ -121,7 +138,7 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
   if (typeof commitTransaction === 'function') {
     runner.commitTransaction = async () => {
       const scope = coordinator.endedHere(manager);
-      if (scope === undefined) await rolledBack();
+      if (scope === undefined && rollingBack !== undefined) await rolledBack();
       if (scope === undefined || isEnding) return commitTransaction.call(runner);
       await end(async () => {
         scope.assertNoneNested(knownDepth({ queryRunner: runner }) > 0);
@@ -133,7 +150,7 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
   }
   runner.rollbackTransaction = async () => {
     const scope = coordinator.endedHere(manager);
-    if (scope === undefined) await rolledBack();
+    if (scope === undefined && rollingBack !== undefined) await rolledBack();
     if (scope === undefined || isEnding) return rollBack('innermost');
     rollingBack = end(() => rollBack('whole'));
     await rollingBack;

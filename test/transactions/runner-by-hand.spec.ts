@@ -1,0 +1,190 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+type Locks = Awaited<ReturnType<typeof startLocks>>['locks'];
+
+async function start(
+  subscriber: EntitySubscriberInterface = {},
+): Promise<{ dataSource: DataSource; locks: Locks; runner: QueryRunner }> {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const { locks } = await startLocks(redis.url, { fence: true });
+  dataSource.subscribers.push(subscriber);
+  return { dataSource, locks, runner: dataSource.createQueryRunner() };
+}
+
+const add = (runner: QueryRunner): Promise<unknown> =>
+  runner.query(`UPDATE stock SET quantity = quantity + 1000 WHERE id = '${stock.product}'`);
+
+const told = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => 'done',
+    (error: unknown) => error,
+  );
+
+/** Calls back for the transaction with this number, and for no other. */
+function once(hook: () => unknown, number = 1): () => Promise<void> {
+  let calls = 0;
+  return async () => {
+    if (++calls === number) await hook();
+  };
+}
+
+async function sellOn(runner: QueryRunner): Promise<void> {
+  await runner.startTransaction();
+  await stock.takeOne(runner.manager);
+  await runner.commitTransaction();
+}
+
+/** Its next transaction is not committed when its lock is lost. */
+async function expectGuarded(runner: QueryRunner, locks: Locks): Promise<void> {
+  const sale = locks.withLock(stock.key, async (lock) => {
+    await runner.startTransaction();
+    await stock.takeOne(runner.manager);
+    await locks.forceRelease(stock.key);
+    await eventually(() => expect(lock.isHeld).toBe(false));
+    await runner.commitTransaction();
+  });
+  await expect(sale).rejects.toBeInstanceOf(LockLostError);
+  await runner.release();
+}
+
+describe('a query runner that is released before its transaction has ended', () => {
+  it.each(['with', 'without'])('takes nothing from then on, %s a lock', async (how) => {
+    const { locks, runner } = await start();
+    const work = async (): Promise<unknown> => {
+      await runner.startTransaction();
+      await stock.takeOne(runner.manager);
+      const released = runner.release();
+      const late = await told(add(runner));
+      await Promise.all([released, runner.release()]);
+      return late;
+    };
+    const late = await (how === 'with' ? locks.withLock(stock.key, work) : work());
+    expect((late as Error).constructor.name).toBe('QueryRunnerAlreadyReleasedError'); // TypeORM's own
+    expect(await stock.quantity()).toBe(100);
+  });
+});
+
+describe('a query runner that is used for a second transaction', () => {
+  it('is guarded in it although a branch was refused that began one too late', async () => {
+    let branch: Promise<unknown> | undefined;
+    const { opened: goesOn, open: goOn } = makeGate();
+    const { locks, runner } = await start({
+      afterTransactionCommit: once(async () => {
+        goOn();
+        await branch;
+      }),
+    });
+    await locks.withLock(stock.key, () => {
+      branch = goesOn.then(() => told(runner.startTransaction()));
+      return sellOn(runner);
+    });
+    expect(await branch).toBeInstanceOf(LockInTransactionError);
+    expect(runner.isTransactionActive).toBe(false);
+    await expectGuarded(runner, locks);
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('is guarded in it although a hook has kept the first from beginning', async () => {
+    const refuse = once(() => Promise.reject(new Error('not now')));
+    const { locks, runner } = await start({
+      beforeQuery: async ({ query }) => {
+        if (query.startsWith('START')) await refuse();
+      },
+    });
+    await expect(runner.startTransaction()).rejects.toThrow('not now');
+    await expectGuarded(runner, locks);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it.each(['with', 'without'])('may nest callbacks in it, %s a lock', async (how) => {
+    const { locks, runner } = await start();
+    await sellOn(runner);
+    const nest = (): Promise<void> =>
+      runner.manager.transaction((outer) =>
+        outer.transaction((inner) => stock.takeOne(inner)).then(() => stock.takeOne(outer)),
+      );
+    await (how === 'with' ? locks.withLock(stock.key, nest) : nest());
+    await runner.release();
+    expect(await stock.quantity()).toBe(97);
+  });
+
+  it('takes nothing during its end from a branch that a hook of the first has left behind', async () => {
+    let late: Promise<unknown> | undefined;
+    const { opened: goesOn, open: goOn } = makeGate();
+    const first = once(() => {
+      late = goesOn.then(() => told(add(runner)));
+    });
+    const second = once(async () => {
+      goOn();
+      await late;
+    }, 2);
+    const { locks, runner } = await start({
+      afterTransactionCommit: async () => {
+        await first();
+        await second();
+      },
+    });
+    await locks.withLock(stock.key, async () => {
+      await sellOn(runner);
+      await sellOn(runner);
+    });
+    expect(await late).toBeInstanceOf(LockInTransactionError);
+    await runner.release();
+    expect(await stock.quantity()).toBe(98);
+  });
+
+  it.each(['commitTransaction', 'rollbackTransaction'] as const)(
+    'takes nothing behind %s that is not awaited, after one with a callback',
+    async (end) => {
+      const { locks, runner } = await start();
+      const late = await locks.withLock(stock.key, async () => {
+        await runner.manager.transaction((manager) => stock.takeOne(manager));
+        await runner.startTransaction();
+        const ended = runner[end]();
+        const refused = await told(add(runner));
+        await ended;
+        return refused;
+      });
+      expect(late).toBeInstanceOf(LockInTransactionError);
+      await runner.release();
+      expect(await stock.quantity()).toBe(99);
+    },
+  );
+});
+
+it('a rollback that a branch asks for after the COMMIT opens the runner for nothing', async () => {
+  let branch: Promise<readonly unknown[]> | undefined;
+  const { opened: goesOn, open: goOn } = makeGate();
+  const { locks, runner } = await start({
+    afterTransactionCommit: once(async () => {
+      goOn();
+      await branch;
+    }),
+  });
+  await locks.withLock(stock.key, () => {
+    branch = goesOn.then(async () => [
+      await told(runner.rollbackTransaction()),
+      await told(add(runner)),
+    ]);
+    return sellOn(runner);
+  });
+  const [rollback, late] = (await branch) ?? [];
+  expect((rollback as Error).constructor.name).toBe('TransactionNotStartedError');
+  expect(late).toBeInstanceOf(LockInTransactionError);
+  await runner.release();
+  expect(await stock.quantity()).toBe(99);
+});
