@@ -92,7 +92,7 @@ describe('torture of transactions', () => {
     'sees what is broken on purpose: %s',
     async (rules, violations) => {
       // Long enough to see it on a machine that does other things as well.
-      await seesViolations(violations, '--seconds', '4', '--break', rules);
+      await seesViolations(violations, '--seconds', '10', '--break', rules);
     },
     90_000,
   );
