@@ -191,6 +191,31 @@ describe('the checker of torture: what a fault excuses', () => {
     ]);
   });
 
+  it('a release by an operator: longer if its message could not arrive, until the next renewal', () => {
+    const key = 'k';
+    const released = { disturbs: { key }, forgets: { key }, notice: 'message' } as const;
+    const told = (until: number) => [
+      hold('a/1', 10, until, { leaseMs: 6_000, answer: false }),
+      hold('b/1', 4_020, 5_500),
+      fault(3_000, 3_001, { name: 'released by an operator', ...released }),
+    ];
+    const silent = (at: number, until: number, silences: Fault['silences'] = 'all'): Entry =>
+      fault(at, until, { silences });
+    const twoHolders = [expect.stringMatching(/^two holders of k/)];
+    expect(violations(...told(4_900))).toEqual(twoHolders);
+    expect(violations(...told(4_900), silent(2_900, 3_900))).toEqual([]);
+    expect(violations(...told(4_900), silent(1_000, 2_500))).toEqual([]); // it has to be subscribed again
+    expect(violations(...told(4_900), silent(2_900, 3_900, { serverOf: ['k'] }))).toEqual([]);
+    expect(violations(...told(4_900), silent(2_900, 3_900, { serverOf: ['m'] }))).toEqual(
+      twoHolders,
+    );
+    expect(violations(...told(5_400), silent(2_900, 3_900))).toEqual(twoHolders);
+    expect(violations(...told(4_900), silent(3_050, 3_900))).toEqual(twoHolders);
+    expect(violations(...told(4_900), silent(500, 1_000))).toEqual(twoHolders);
+    const stalled: Entry = { kind: 'stalled', at: 2_800, since: 900, process: 'a' };
+    expect(violations(...told(4_900), silent(500, 1_000), stalled)).toEqual([]);
+  });
+
   it('a restart with its data: nothing', () => {
     expect(violations(...overlap, fault(100, 150, { disturbs: 'all' }))).toEqual([
       expect.stringMatching(/^two holders/),
@@ -402,6 +427,23 @@ describe('the checker of torture: what trouble with one of several masters excus
         expect.stringMatching(/which nothing explains/),
       ]);
     }
+  });
+
+  it('a lease that is lost unrenewed: if its process stood still for half of what was left of it', () => {
+    const handedOver = { leaseMs: 2_500, remainingMs: 788, validUntil: 798 };
+    const lost = [...hold('a/1', 10, 900, handedOver), lose('a/1', 815, 'expired')];
+    const stalled = (ms: number, process = 'a'): Entry => {
+      return { kind: 'stalled', at: 812, since: 812 - ms, process };
+    };
+    const unexplained = [expect.stringMatching(/^a\/1 lost k .* which nothing explains/)];
+    expect(violations(lost, stalled(797))).toEqual([]);
+    expect(violations(lost, stalled(380))).toEqual(unexplained);
+    expect(violations(lost, stalled(797, 'b'))).toEqual(unexplained);
+    // If it was renewed, the whole of it was left.
+    const renewed: Entry = { kind: 'valid', at: 14, call: 'a/1', until: 814 };
+    expect(violations(lost, stalled(797), renewed)).toEqual(unexplained);
+    const joined = hold('a/2', 11, 14, { token: 10, parent: 'a/1', validUntil: 814 });
+    expect(violations(lost, stalled(797), joined)).toEqual(unexplained);
   });
 
   it('a lease that is lost on a slow link: only one that is too short for it', () => {
@@ -823,6 +865,42 @@ describe('the checker of torture: waits', () => {
     const others = Array.from({ length: 50 }, (_, n) => hold(`b/${n}`, n * 100, n * 100 + 95));
     const starved = hold('a/1', 5_000, 5_010, { askedAt: 1 });
     expect(violations(...others, starved)).toEqual([expect.stringMatching(/^a\/1 .* starved/)]);
+  });
+
+  it('but long behind those who asked before it, and not behind one who asked later', () => {
+    const waited = hold('a/1', 5_010, 5_020, { askedAt: 100 });
+    expect(violations(hold('b/1', 50, 5_000), waited)).toEqual([]);
+    const later = hold('c/1', 1_010, 5_000, { askedAt: 999 });
+    expect(violations(hold('b/1', 50, 1_000), later, waited)).toEqual([
+      expect.stringMatching(/^a\/1 .* starved/),
+    ]);
+    const earlier = hold('c/1', 1_010, 5_000, { askedAt: 99 });
+    expect(violations(hold('b/1', 50, 1_000), earlier, waited)).toEqual([]);
+  });
+
+  it('for several keys in their order: behind those who asked for a key before it had the one before', () => {
+    // While b/1 waits for z, it has m.
+    const served = [
+      hold('e/1', 990, 2_490, { tokens: { m: 1 } }),
+      hold('d/1', 900, 5_995, { tokens: { z: 1 } }),
+      hold('b/1', 6_000, 6_010, { askedAt: 2_500, tokens: { m: 2, z: 2 } }),
+      hold('a/1', 6_020, 6_030, { askedAt: 1_000, tokens: { k: 2, m: 3 } }),
+    ];
+    const first = (until: number): Entry[] => hold('c/1', 900, until, { tokens: { k: 1 } });
+    expect(violations(...served, first(2_600))).toEqual([]);
+    expect(violations(...served, first(1_050))).toEqual([
+      expect.stringMatching(/^a\/1 .* starved: it waited for k\+m/),
+    ]);
+  });
+
+  it('for several keys in their order: not without end while one of them goes from hand to hand', () => {
+    const both = hold('a/1', 6_000, 6_010, { askedAt: 1, tokens: { k: 99_999, m: 99_999 } });
+    for (const key of ['k', 'm']) {
+      const others = Array.from({ length: 60 }, (_, n) =>
+        hold(`b/${n}`, n * 100, n * 100 + 95, { tokens: { [key]: n } }),
+      );
+      expect(violations(...others, both)).toEqual([expect.stringMatching(/^a\/1 .* starved/)]);
+    }
   });
 });
 

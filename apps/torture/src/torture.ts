@@ -19,7 +19,7 @@ import { watchHeartbeat } from './worker/heartbeat.js';
 
 /** Longer than the check for lost messages, the pause after a foreign holder, and the delays of a busy machine. */
 const GAP_MS = 900;
-/** Longer than all the calls need that may be ahead in a queue. */
+/** Longer than those need that may be served first although they asked later: calls of one process take turns. */
 const FAIR_MS = 12_000;
 /** If there were more than this, a clean run would say little. */
 const EXCUSED_SHARE = 0.1;

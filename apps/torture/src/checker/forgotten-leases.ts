@@ -82,7 +82,8 @@ export class ForgottenLeases {
   }
 
   /** Its own deadline ends every lease that cannot be renewed any more. */
-  #noticedBy({ key, process, lease, isRenewed }: Section, fault: Fault, at: number): number {
+  #noticedBy(section: Section, fault: Fault, at: number): number {
+    const { key, process, lease, isRenewed } = section;
     const since = { from: fault.notice === 'waking' ? fault.until : fault.at, until: at };
     const hinderedMs = this.#disturbances.hinderedMs(process, since, [key]);
     // A master that was replaced goes on for a while, for a process that could not hear of it because it stood still.
@@ -92,8 +93,26 @@ export class ForgottenLeases {
     const reconnectMs = this.#disturbances.wasRedisInTrouble(since, [key]) ? RECONNECT_MS : 0;
     return Math.min(
       deadline,
-      fault.until + noticeMs(fault, lease.lengthMs) + reconnectMs + hinderedMs,
+      fault.until + this.#noticeMs(fault, section) + reconnectMs + hinderedMs,
     );
+  }
+
+  /** A message that cannot arrive is not repeated: the next renewal tells the same. */
+  #noticeMs(fault: Fault, { key, process, lease }: Section): number {
+    const isLost = fault.notice === 'message' && this.#wasSilent(process, key, fault);
+    return noticeMs(isLost ? { notice: 'renewal' } : fault, lease.lengthMs);
+  }
+
+  /** Whether, at some time of the interval, a message about the key could not reach the process. */
+  #wasSilent(process: string, key: string, { at, until }: Fault): boolean {
+    return this.#disturbances.faults.some(({ silences, at: from, until: end }) => {
+      if (silences === undefined || from > until) return false;
+      if (silences !== 'all' && !silences.serverOf.includes(key)) return false;
+      // It has to be connected, and subscribed, again.
+      const since = { from: end, until: at };
+      const backMs = RECONNECT_MS + ROUND_TRIP_MS;
+      return at <= end + backMs + this.#disturbances.hinderedMs(process, since, [key]);
+    });
   }
 }
 
@@ -122,7 +141,7 @@ function forgottenFrom({ call, key, process, from, lease }: Section, fault: Faul
   return isKnown ? Math.max(fault.at, known.until - ROUNDING_MS) : fault.at;
 }
 
-function noticeMs({ notice = 'renewal' }: Fault, leaseMs: number): number {
+function noticeMs({ notice = 'renewal' }: Pick<Fault, 'notice'>, leaseMs: number): number {
   switch (notice) {
     case 'message':
       return REVOKED_MS;

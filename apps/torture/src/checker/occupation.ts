@@ -33,7 +33,8 @@ export function occupations({ sections, disturbances }: Facts): Map<string, Inte
 /** The name of the fault after which a key stays taken for a moment. */
 export const FORCED = 'released by an operator';
 
-function freeFrom({ call, from, until }: Section): number {
+/** When somebody else can have the key after this section. */
+export function freeFrom({ call, from, until }: Section): number {
   if (call === undefined) return until + FOREIGN_PAUSE_MS;
   const { endedAt, killedAt, released, lost } = call;
   const lengthMs = leaseLengthMs(call);

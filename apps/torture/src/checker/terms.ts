@@ -7,6 +7,8 @@ import type { Section } from './section.js';
 const SLACK_MS = 100;
 /** What is due happens in the next turn of the event loop, which may be late: short stalls are not written down. */
 const NEXT_TURN_MS = 5 + STALL_MS;
+/** What is noted of one deadline twice differs by no more than this. */
+const NOTED_MS = 1;
 /** The lease of a waiter that is handed the key, until it has confirmed it. */
 const ACCEPTANCE_MS = 1_000;
 
@@ -17,7 +19,7 @@ export function termViolations(facts: Facts): string[] {
     const [root] = hold as [OwnSection];
     return [
       ...hold.flatMap((section) => [...validAtStart(section, facts), ...untold(section, lostAt)]),
-      ...rootTerms(root, facts),
+      ...rootTerms(root, hold, facts),
       ...lengthViolations(hold, facts),
     ];
   });
@@ -73,9 +75,9 @@ function untold(section: OwnSection, lostAt: number): string[] {
   return [];
 }
 
-function rootTerms(section: OwnSection, facts: Facts): string[] {
+function rootTerms(section: OwnSection, hold: readonly OwnSection[], facts: Facts): string[] {
   return [
-    ...lossViolations(section, facts),
+    ...lossViolations(section, hold, facts),
     ...releaseViolations(section, facts),
     ...keptViolations(section, facts),
     ...inspectionViolations(section, facts),
@@ -120,7 +122,7 @@ function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts):
 }
 
 /** Every loss has a reason that is visible from outside. */
-function lossViolations(section: OwnSection, facts: Facts): string[] {
+function lossViolations(section: OwnSection, hold: readonly OwnSection[], facts: Facts): string[] {
   const { call, from, key, id, lease, process } = section;
   const { lost } = call;
   if (lost === undefined || lost.key !== key || call.held?.remainingMs === 0) return [];
@@ -149,7 +151,8 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
           forgotten.mayBeForgotten(section, lost.at) ||
           disturbances.couldNotRenew(recently, key, lease.lengthMs) ||
           // It is renewed when a third of it is over, and an answer that has come counts, however late it is read.
-          disturbances.stalledMs(process, recently) > lease.lengthMs / 2
+          disturbances.stalledMs(process, recently) > lease.lengthMs / 2 ||
+          disturbances.stalledMs(process, { from, until: lost.at }) > neverRenewedMs(hold) / 2
         );
       default:
         return false;
@@ -158,6 +161,14 @@ function lossViolations(section: OwnSection, facts: Facts): string[] {
   if (isExplained()) return [];
   const afterMs = (lost.at - from).toFixed(0);
   return [`${id} lost ${key} (${lost.reason}) after ${afterMs} ms, which nothing explains`];
+}
+
+/** How long the lease was with which the hold began, if it was lost without having been renewed; or else Infinity. */
+function neverRenewedMs(hold: readonly OwnSection[]): number {
+  const [{ call, from }] = hold as readonly [OwnSection];
+  const { remainingMs = Infinity } = call.held ?? {};
+  const wasRenewed = hold.some((joined) => joined.call.validUntil > from + remainingMs + NOTED_MS);
+  return wasRenewed ? Infinity : remainingMs;
 }
 
 /** `release()` is true only if the lease was ours until then. */

@@ -2,11 +2,15 @@ import { type Call, isSeveral, settledAt } from './call.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import { isWaitingAt, occupations } from './occupation.js';
+import { Turns } from './turns.js';
 
 export interface WaitLimits {
   /** How long a key may be free while somebody waits for it and nothing explains that. */
   readonly gapMs: number;
-  /** How long a call may wait in all, not counting the time that faults explain. */
+  /**
+   * How long a call may wait in all, not counting the time that faults explain, or in which somebody has the key who
+   * came before it.
+   */
   readonly fairMs: number;
 }
 
@@ -18,7 +22,10 @@ export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): str
   if (waiting.length === 0) return [];
   const occupied = occupations(facts);
   const gaps = new Map<Call, number>();
-  const undisturbedMs = new Map<Call, number>();
+  const turns = new Map<Call, Turns>();
+  for (const call of waiting) {
+    if (waitedMs(call) > fairMs) turns.set(call, new Turns(call, facts, gapMs));
+  }
   const reported = new Set<Call>();
   const violations: string[] = [];
   const start = Math.min(...waiting.map(({ askedAt }) => askedAt));
@@ -27,7 +34,7 @@ export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): str
     const now = new Present(facts, occupied, at);
     for (const call of waiting.filter((one) => isWaitingAt(one, at))) {
       if (now.isDisturbed(call)) continue;
-      undisturbedMs.set(call, (undisturbedMs.get(call) ?? 0) + STEP_MS);
+      turns.get(call)?.pass(at, STEP_MS);
       const gap = now.isExplained(call) ? 0 : (gaps.get(call) ?? 0) + STEP_MS;
       gaps.set(call, gap);
       if (gap <= gapMs || reported.has(call)) continue;
@@ -37,10 +44,10 @@ export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): str
       );
     }
   }
-  for (const [call, ms] of undisturbedMs) {
-    if (ms > fairMs) {
+  for (const [call, { passedOverMs }] of turns) {
+    if (passedOverMs > fairMs) {
       violations.push(
-        `${call.id} (${call.what}) starved: it waited for ${call.keys.join('+')} for ${ms} ms that no fault explains`,
+        `${call.id} (${call.what}) starved: it waited for ${call.keys.join('+')} for ${passedOverMs} ms that neither a fault nor those before it explain`,
       );
     }
   }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LONE_KEYS } from '../keys.js';
 import type { LatencyProxy } from '../servers/latency-proxy.js';
 import type { Master, ProxiedStage } from '../servers/stage.js';
-import { type Fault, noted, type Scene } from './fault.js';
+import { type Effects, type Fault, noted, type Scene } from './fault.js';
 import { onMaster } from './redis-faults.js';
 import { someWorker } from './worker-faults.js';
 
@@ -22,12 +22,17 @@ export const CONNECTION_FAULTS = {
   ),
 } satisfies Record<string, Fault>;
 
-/** Leases can be renewed, and those who wait look for themselves, so that nobody may notice it. */
-const INBOX_ONLY = { disturbs: 'nothing' } as const;
+/**
+ * Leases can be renewed, and those who wait look for themselves, so that nobody may notice it. Only what an operator
+ * does is told by a message alone.
+ */
+function inboxOnly(silences: NonNullable<Effects['silences']>): Effects {
+  return { disturbs: 'nothing', silences };
+}
 
 /** What happens to the connections on which processes hear of their turn, while commands go on as always. */
 export const INBOX_FAULTS = {
-  'inboxes cut': onMaster('inboxes cut', cutInboxes, INBOX_ONLY),
+  'inboxes cut': onMaster('inboxes cut', cutInboxes, inboxOnly),
   'inboxes cut again and again': onMaster(
     'inboxes cut again and again',
     async (master, random) => {
@@ -36,7 +41,7 @@ export const INBOX_FAULTS = {
         await sleep(random.between(50, 300));
       }
     },
-    INBOX_ONLY,
+    inboxOnly,
   ),
   'inboxes refused': onMaster(
     'inboxes refused',
@@ -50,7 +55,7 @@ export const INBOX_FAULTS = {
         await admin.call('ACL', 'SETUSER', 'default', '+subscribe', '+ssubscribe');
       }
     },
-    INBOX_ONLY,
+    inboxOnly,
   ),
 } satisfies Record<string, Fault>;
 

@@ -43,14 +43,12 @@ export const RESTARTS = {
 export function onMaster(
   name: string,
   act: (master: Master, random: Scene['random']) => Promise<unknown>,
-  effects: Partial<Effects> = {},
+  effects: (keys: ReturnType<typeof serverOf>) => Partial<Effects> = () => ({}),
 ): Fault {
   return (scene) => {
     const master = scene.random.pick(scene.stage.masters);
-    const { keys } = master;
-    return noted(scene, name, { disturbs: serverOf(keys), ...effects }, () =>
-      act(master, scene.random),
-    );
+    const disturbs = serverOf(master.keys);
+    return noted(scene, name, { disturbs, ...effects(disturbs) }, () => act(master, scene.random));
   };
 }
 

@@ -209,6 +209,8 @@ export interface Fault extends At {
    * clocks after it was suspended.
    */
   readonly notice?: 'reconnect' | 'renewal' | 'message' | 'waking';
+  /** Whose messages do not arrive, although commands are carried out: all, or those from the server of some keys. */
+  readonly silences?: 'all' | { readonly serverOf: readonly string[] };
   /** How long its effects may last after `until`. @default 3,500 ms */
   readonly healingMs?: number;
 }

@@ -41,6 +41,6 @@ export function masterOf(key: string, { masters }: Stage): Master {
 }
 
 /** What trouble with the server that has these keys disturbs. */
-export function serverOf(keys: Master['keys']): Fault['disturbs'] {
+export function serverOf(keys: Master['keys']): NonNullable<Fault['silences']> {
   return keys === 'all' ? 'all' : { serverOf: keys };
 }
