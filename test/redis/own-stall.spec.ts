@@ -6,6 +6,7 @@ import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { openLocks, openLocksOn } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
@@ -52,6 +53,18 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     const acquiring = engine.acquire(uniqueKey(), { waitMs: 0 });
     block(LIMIT_MS + 500); // in the same turn: nothing was sent yet
     expect((await acquiring).isHeld).toBe(true);
+    expect(events).toEqual([]);
+  });
+
+  it('waits for it also if the time was over right after it could be sent', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    proxy.delayAnswers(50, { alsoToCome: true });
+    const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
+    for (const lateMs of [-30, 30]) {
+      const acquiring = [1, 2].map(() => engine.acquire(uniqueKey(), { waitMs: 0 }));
+      block(LIMIT_MS + lateMs); // in the same turn
+      for (const lock of await Promise.all(acquiring)) expect(lock.isHeld).toBe(true);
+    }
     expect(events).toEqual([]);
   });
 

@@ -222,7 +222,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   #waitIsOver(call: WaitingCall): void {
     const now = this.#parts.clock.now();
-    if (call.atEnd && !call.extendGrace(now)) return this.#giveUp(call);
+    if (call.atEnd && !call.graceGoesOn(now)) return this.#giveUp(call);
     if (!call.atEnd) {
       call.startGrace(now);
       this.#atEnd++;

@@ -3,7 +3,7 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
+import { AFTER_STALL_MS, STALL_MS, wasBlocked } from '../time/after-silence.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
@@ -45,8 +45,9 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
    * the start for a single try.
    */
   atEnd = false;
-  /** When the wait, or the grace at its end, is over. */
+  /** When the wait is over, or the grace at its end; also shortly before the latter. */
   dueAt: number;
+  #graceEnd = Infinity;
   #isExtended = false;
   readonly #key: string;
   readonly #answerBy: number;
@@ -76,15 +77,21 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   /** The wait is over at `now`; the answer on its way may still come. */
   startGrace(now: number): void {
     this.atEnd = true;
-    this.dueAt = Math.max(now, Math.min(now + ANSWER_GRACE_MS, this.#answerBy));
+    this.#graceEnd = Math.max(now, Math.min(now + ANSWER_GRACE_MS, this.#answerBy));
+    this.dueAt = Math.max(now, this.#graceEnd - STALL_MS);
   }
 
-  /** @returns true once if our own event loop was blocked: the command may have been sent only now */
-  extendGrace(now: number): boolean {
-    if (this.#isExtended || now - this.dueAt < STALL_MS) return false;
-    this.#isExtended = true;
-    this.dueAt = now + AFTER_STALL_MS;
-    return true;
+  /**
+   * @returns whether the grace goes on; also, once, if our own event loop was blocked: the command may have been sent
+   * only now
+   */
+  graceGoesOn(now: number): boolean {
+    if (!this.#isExtended && wasBlocked(this.dueAt, now)) {
+      this.#isExtended = true;
+      this.#graceEnd = now + AFTER_STALL_MS;
+    }
+    this.dueAt = this.#graceEnd;
+    return now < this.#graceEnd;
   }
 
   onDue(): void {

@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { LinkedList } from '../../core/runtime/linked-list.js';
-import { afterSilence } from '../../core/time/after-silence.js';
+import { AFTER_STALL_MS, afterSilence, STALL_MS, whenDue } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import {
@@ -110,6 +110,8 @@ export class CommandConnection {
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
+  /** When our own event loop was last seen to have been blocked while an answer was due. */
+  #blockedUntil = -Infinity;
   readonly #heartbeat: Heartbeat;
   readonly #onLose = new Set<() => void>();
   /** A dead connection is being replaced; this ends the time for which that is no outage. */
@@ -487,14 +489,15 @@ export class CommandConnection {
 
   // ---- time limits ------------------------------------------------------------------------------------------
 
-  /** One timer for all commands. The time limit is the same for all of them, so the oldest one is the next due. */
+  /** One timer for all commands. */
   #watchLimit(): void {
     if (this.#cancelLimit !== undefined) return;
     const dueAt = this.#nextDueAt;
     if (dueAt === Infinity) return;
     const { clock } = this.#options;
-    this.#cancelLimit = afterSilence(clock, Math.max(0, dueAt - clock.now()), () => {
+    this.#cancelLimit = whenDue(clock, dueAt, (blocked) => {
       this.#cancelLimit = undefined;
+      if (blocked) this.#blockedUntil = clock.now();
       this.#expireAll(clock.now());
       this.#watchLimit();
     });
@@ -510,19 +513,24 @@ export class CommandConnection {
     open.onEnd = cancel;
   }
 
-  /**
-   * Commands are sent in the order of the calls, so the first of each list is its oldest; but a WAIT has overtaken
-   * those behind it.
-   */
   get #nextDueAt(): number {
-    const { first } = this.#unanswered;
-    const oldest = [first, first?.after, this.#waiting.first];
-    return Math.min(...oldest.map((open) => open?.dueAt ?? Infinity));
+    let nextDueAt = Infinity;
+    for (const list of [this.#unanswered, this.#waiting])
+      for (const { dueAt } of list) nextDueAt = Math.min(nextDueAt, dueAt);
+    return nextDueAt;
   }
 
   #expireAll(now: number): void {
     for (const open of [...this.#unanswered, ...this.#waiting])
-      if (open.dueAt <= now) this.#expire(open);
+      if (open.dueAt <= now && !this.#isExtended(open)) this.#expire(open);
+  }
+
+  /** Once, a command gets more time if our own event loop was blocked: it may have been sent only after that. */
+  #isExtended(open: OpenCommand): boolean {
+    if (open.isExtended || this.#blockedUntil <= open.dueAt - STALL_MS) return false;
+    open.isExtended = true;
+    open.dueAt = this.#blockedUntil + Math.min(this.#options.timeLimitMs, AFTER_STALL_MS);
+    return true;
   }
 
   #expire(open: OpenCommand): void {

@@ -9,13 +9,15 @@ export class OpenCommand implements Linked<OpenCommand> {
   /** The number of the latest sending. An answer to an earlier one is too late. */
   sending = 0;
   mayHaveRun = false;
+  /** It has more time than the limit, because our own event loop was blocked. */
+  isExtended = false;
   /** Ends what was armed for this command alone. */
   onEnd: (() => void) | undefined;
 
   /** @param dueAt when its time is over, on the monotonic clock */
   constructor(
     readonly command: RedisCommand,
-    readonly dueAt: number,
+    public dueAt: number,
     readonly end: (outcome: CommandOutcome) => void,
   ) {}
 
