@@ -1499,7 +1499,7 @@ export const TABLE = [
     from: "if (this.#connection?.transactionStatus === 'open') return;",
     to: 'if (this.#connection !== undefined) return;',
     breaks: 'a transaction that was aborted is not committed without an error',
-    specs: ['test/transactions/node-postgres.cjs-spec.ts'],
+    specs: ['test/transactions/prisma.cjs-spec.ts'],
   },
   {
     name: 'transaction: a statement that was not answered yet counts as a good one',
