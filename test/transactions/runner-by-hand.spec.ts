@@ -48,6 +48,24 @@ async function sellOn(runner: QueryRunner): Promise<void> {
   await runner.commitTransaction();
 }
 
+/** The hook after the first COMMIT lets a branch go on, and waits for it. */
+async function startWithBranch() {
+  let branch: Promise<unknown> | undefined;
+  const { opened: goesOn, open: goOn } = makeGate();
+  const started = await start({
+    afterTransactionCommit: once(async () => {
+      goOn();
+      await branch;
+    }),
+  });
+  const branchAfterCommit = <T>(act: () => Promise<T>): Promise<T> => {
+    const going = goesOn.then(act);
+    branch = going;
+    return going;
+  };
+  return { ...started, branchAfterCommit };
+}
+
 /** Its next transaction is not committed when its lock is lost. */
 async function expectGuarded(runner: QueryRunner, locks: Locks): Promise<void> {
   const sale = locks.withLock(stock.key, async (lock) => {
@@ -80,16 +98,10 @@ describe('a query runner that is released before its transaction has ended', () 
 
 describe('a query runner that is used for a second transaction', () => {
   it('is guarded in it although a branch was refused that began one too late', async () => {
+    const { locks, runner, branchAfterCommit } = await startWithBranch();
     let branch: Promise<unknown> | undefined;
-    const { opened: goesOn, open: goOn } = makeGate();
-    const { locks, runner } = await start({
-      afterTransactionCommit: once(async () => {
-        goOn();
-        await branch;
-      }),
-    });
     await locks.withLock(stock.key, () => {
-      branch = goesOn.then(() => told(runner.startTransaction()));
+      branch = branchAfterCommit(() => told(runner.startTransaction()));
       return sellOn(runner);
     });
     expect(await branch).toBeInstanceOf(LockInTransactionError);
@@ -167,16 +179,10 @@ describe('a query runner that is used for a second transaction', () => {
 });
 
 it('a rollback that a branch asks for after the COMMIT opens the runner for nothing', async () => {
+  const { locks, runner, branchAfterCommit } = await startWithBranch();
   let branch: Promise<readonly unknown[]> | undefined;
-  const { opened: goesOn, open: goOn } = makeGate();
-  const { locks, runner } = await start({
-    afterTransactionCommit: once(async () => {
-      goOn();
-      await branch;
-    }),
-  });
   await locks.withLock(stock.key, () => {
-    branch = goesOn.then(async () => [
+    branch = branchAfterCommit(async () => [
       await told(runner.rollbackTransaction()),
       await told(add(runner)),
     ]);
