@@ -376,6 +376,40 @@ describe('the checker of torture: what trouble with one of several masters excus
     expect(violations(failed(2_000), long('k'), stalled(1_100))).toEqual(early);
   });
 
+  it('a store that fails: longer if its process stood still and could not connect again', () => {
+    const trouble = fault(100, 3_000, { disturbs: 'all' });
+    const failed = [
+      ask('a/1', 2_900, { waitMs: 4_000 }),
+      refuse('a/1', 6_950, 'LOCK_STORE_FAILED'),
+    ];
+    const stalled = (process: string, until: number): Entry => {
+      return { kind: 'stalled', at: until, since: 2_950, process };
+    };
+    const message = [expect.stringMatching(/failed although Redis was well/)];
+    const judged = (...more: Entry[]) => violations(hold('c/1', 0, 9_000), trouble, failed, more);
+    expect(judged()).toEqual(message);
+    expect(judged(stalled('a', 6_000))).toEqual([]); // it has had no time to connect again
+    expect(judged(stalled('b', 6_000))).toEqual(message);
+    expect(judged(stalled('a', 5_000))).toEqual(message);
+  });
+
+  it('a store that fails at once: longer if its process stood still and could not connect again', () => {
+    const long = fault(100, 3_000, { disturbs: 'all', healingMs: 5_000 });
+    const failed = [
+      ...hold('b/1', 0, 9_000),
+      ask('a/1', 6_999),
+      refuse('a/1', 7_000, 'LOCK_STORE_FAILED'),
+    ];
+    const early = [expect.stringMatching(/^a\/1 .* failed after 1 ms of its waitMs/)];
+    const stalled = (process: string, until: number): Entry => {
+      return { kind: 'stalled', at: until, since: 2_900, process };
+    };
+    // Not so late that this alone would explain it.
+    expect(violations(long, failed, stalled('a', 5_900))).toEqual([]);
+    expect(violations(long, failed, stalled('b', 5_900))).toEqual(early);
+    expect(violations(long, failed, stalled('a', 5_600))).toEqual(early);
+  });
+
   it('a wait for a key that is free: only for its keys, and not for long', () => {
     const waited = (until: number) => [
       hold('b/1', 80, 90),
@@ -689,6 +723,20 @@ describe('the checker of torture: the terms of a hold', () => {
       expect.stringMatching(/^the release of k by a\/1 was answered with true/),
     ]);
     expect(violations(hold('a/1', 10, 400, { answer: false }), deleted)).toEqual([]);
+  });
+
+  it('is not said to be released by its process, unless that repeated the command over a new connection', () => {
+    const deleted = fault(100, 101, { disturbs: { key: 'k' }, forgets: { key: 'k' } });
+    const cut = fault(200, 201, { disturbs: 'all' });
+    const suspended = (process: string): Entry[] => [
+      fault(50, 6_000, { forgets: { process }, notice: 'waking' }),
+      { kind: 'stalled', at: 6_000, since: 50, process },
+    ];
+    const released = hold('a/1', 10, 6_001, { renew: false, validUntil: 300 });
+    const taken = expect.stringMatching(/^the release of k by a\/1 was answered with true/);
+    expect(violations(released, deleted, suspended('a'))).toContainEqual(taken);
+    expect(violations(released, deleted, cut, suspended('b'))).toContainEqual(taken);
+    expect(violations(released, deleted, cut, suspended('a'))).not.toContainEqual(taken);
   });
 
   it('is kept for holdAtLeastMs', () => {

@@ -72,12 +72,13 @@ function wrongRefusal(
     case 'LOCK_STORE_FAILED': {
       // That the process itself stood still explains nothing: the answer has come meanwhile.
       const isExplained = disturbances.wasRedisUnwell(
+        call.process,
         { from: at - AT_ONCE_MS, until: at },
         call.keys,
       );
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;
-      if (disturbances.wasAwayFor(FAIL_FAST_MS, at, call.keys)) return undefined;
+      if (disturbances.wasAwayFor(call.process, FAIL_FAST_MS, at, call.keys)) return undefined;
       // A process that is hardly given a processor reaches no server either.
       const recently = { from: at - FAIL_FAST_MS, until: at };
       if (disturbances.stalledMs(call.process, recently) > FAIL_FAST_MS / 2) return undefined;

@@ -39,6 +39,8 @@ interface Trouble extends Excuse {
   readonly keys: 'all' | ReadonlySet<string>;
   /** Leases at least this long can be renewed all the same. */
   readonly keepsLeasesFromMs: number;
+  /** After its end, until everything goes on as before. */
+  readonly healingMs: number;
 }
 
 /** The shortest lease of a run. */
@@ -91,10 +93,11 @@ export class Disturbances {
   }
 
   /** Whether the server of one of the keys was in trouble then, or not everything went on as before yet. */
-  wasRedisUnwell(interval: Interval, keys: readonly string[]): boolean {
-    return this.#untilHealed.some(
+  wasRedisUnwell(process: string, interval: Interval, keys: readonly string[]): boolean {
+    const isHealing = this.#untilHealed.some(
       (trouble) => concerns(trouble, keys) && overlaps(trouble, interval),
     );
+    return isHealing || this.#isReconnecting(process, interval, keys);
   }
 
   /** The same, if the trouble was of a kind in which leases of this length cannot be renewed. */
@@ -107,11 +110,13 @@ export class Disturbances {
     );
   }
 
-  /** Whether, for this long without a break, the server of one of the keys cannot have been reached. */
-  wasAwayFor(ms: number, at: number, keys: readonly string[]): boolean {
+  /** Whether, for this long without a break, the process cannot have reached the server of one of the keys. */
+  wasAwayFor(process: string, ms: number, at: number, keys: readonly string[]): boolean {
     return this.#redis.some(
       (trouble) =>
-        concerns(trouble, keys) && trouble.from <= at - ms && at <= trouble.until + RECONNECT_MS,
+        concerns(trouble, keys) &&
+        trouble.from <= at - ms &&
+        this.#ranMs(process, trouble.until, at) <= RECONNECT_MS,
     );
   }
 
@@ -149,8 +154,10 @@ export class Disturbances {
   /** Whether something was done then, or shortly before, that delays the waiters for the key. */
   isKeyDisturbed(key: string, at: number): boolean {
     const instant = { from: at, until: at };
-    if (this.wasRedisUnwell(instant, [key])) return true;
-    return this.#keys.get(key)?.some((trouble) => overlaps(trouble, instant)) ?? false;
+    const isUnwell = this.#untilHealed.some(
+      (trouble) => concerns(trouble, [key]) && overlaps(trouble, instant),
+    );
+    return isUnwell || (this.#keys.get(key)?.some((one) => overlaps(one, instant)) ?? false);
   }
 
   #addFault({ name: cause, at: from, until, disturbs, forgets, ...more }: Fault): void {
@@ -160,22 +167,22 @@ export class Disturbances {
     if (disturbs === 'nothing') return;
     const usualMs = cause === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
     const { healingMs = usualMs, keepsLeasesFromMs = NO_LEASES } = more;
-    const trouble = { cause, from, until, keepsLeasesFromMs };
+    const trouble = { cause, from, until, keepsLeasesFromMs, healingMs };
     if (disturbs === 'all') {
-      this.#addTrouble({ ...trouble, keys: 'all' }, healingMs);
+      this.#addTrouble({ ...trouble, keys: 'all' });
     } else if ('key' in disturbs) {
       this.#addKey(disturbs.key, { cause, from, until: until + healingMs });
     } else if ('slotOf' in disturbs) {
       const keys = new Set([disturbs.slotOf]);
-      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES }, healingMs);
+      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES });
     } else {
-      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) }, healingMs);
+      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) });
     }
   }
 
-  #addTrouble(trouble: Trouble, healingMs: number): void {
+  #addTrouble(trouble: Trouble): void {
     this.#redis.push(trouble);
-    this.#untilHealed.push({ ...trouble, until: trouble.until + healingMs });
+    this.#untilHealed.push({ ...trouble, until: trouble.until + trouble.healingMs });
   }
 
   /** A replica that became master may have a lease that was given back, and then keeps the key until its end. */
@@ -193,8 +200,8 @@ export class Disturbances {
     if (process === MAIN_PROCESS) {
       const cause = 'this program stood still';
       const keepsLeasesFromMs = NO_LEASES;
-      const trouble = { cause, from, until, keys: 'all', keepsLeasesFromMs } as const;
-      this.#addTrouble(trouble, hiccupHealingMs(until - from));
+      const healingMs = hiccupHealingMs(until - from);
+      this.#addTrouble({ cause, from, until, keys: 'all', keepsLeasesFromMs, healingMs });
     } else {
       this.#stallsOf(process).push({ from, until });
     }
@@ -231,6 +238,21 @@ export class Disturbances {
     const excuses = this.#keys.get(key) ?? [];
     this.#keys.set(key, excuses);
     excuses.push(excuse);
+  }
+
+  /** While a process stands still, it does not connect again. */
+  #isReconnecting(process: string, { from, until }: Interval, keys: readonly string[]): boolean {
+    return this.#redis.some(
+      (trouble) =>
+        concerns(trouble, keys) &&
+        trouble.from <= until &&
+        this.#ranMs(process, trouble.until, from) <= RECONNECT_MS,
+    );
+  }
+
+  /** How long, from then until then, the process did not stand still. Not positive if it was the other way round. */
+  #ranMs(process: string, from: number, until: number): number {
+    return until - from - this.stalledMs(process, { from, until });
   }
 
   #stallsOf(process: string): Interval[] {

@@ -108,7 +108,8 @@ function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts):
   const marginMs = Math.max(5, call.leaseMs / 100);
   const asked = { from: call.askedAt, until: from };
   const wasSlow =
-    disturbances.wasRedisUnwell(asked, call.keys) || disturbances.stalledMs(process, asked) > 0;
+    disturbances.wasRedisUnwell(process, asked, call.keys) ||
+    disturbances.stalledMs(process, asked) > 0;
   const least = Math.min(
     call.maxHoldMs,
     wasSlow ? call.leaseMs / 2 : call.leaseMs - marginMs - SLACK_MS,
@@ -173,10 +174,10 @@ function neverRenewedMs(hold: readonly OwnSection[]): number {
 
 /** `release()` is true only if the lease was ours until then. */
 function releaseViolations(section: OwnSection, { disturbances, forgotten }: Facts): string[] {
-  const { call, id, key, lease } = section;
+  const { call, id, key, lease, process } = section;
   if (call.released?.answer !== true || call.endedAt === undefined) return [];
   const since = { from: call.endedAt - lease.lengthMs, until: call.released.at };
-  if (disturbances.wasRedisUnwell(since, [key])) return []; // the answer to a repeated command cannot tell
+  if (disturbances.wasRedisUnwell(process, since, [key])) return []; // the answer to a repeated command cannot tell
   const wasTaken = disturbances.faults.some(
     ({ forgets, at, until }) =>
       typeof forgets === 'object' &&
@@ -191,7 +192,7 @@ function releaseViolations(section: OwnSection, { disturbances, forgotten }: Fac
 
 /** Nobody else gets the key during `holdAtLeastMs`, or after `maxHoldMs` while the work still runs. */
 function keptViolations(section: OwnSection, facts: Facts): string[] {
-  const { call, key, hold, id, lease } = section;
+  const { call, key, hold, id, lease, process } = section;
   const { disturbances, forgotten, sections } = facts;
   const isKept = call.holdAtLeastMs > 0 || lossOf(call, key) !== Infinity;
   if (!isKept || call.killedAt !== undefined) return [];
@@ -213,7 +214,7 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
   // With several keys, each counts from its own beginning, which cannot be seen.
   const isReleased =
     call.released?.answer !== 'unknown' && call.lost === undefined && !isSeveral(call);
-  const wasUnwell = disturbances.wasRedisUnwell(between, [key]);
+  const wasUnwell = disturbances.wasRedisUnwell(process, between, [key]);
   if (isReleased && next.from < keptUntil - SLACK_MS && !wasUnwell) {
     const early = (keptUntil - next.from).toFixed(0);
     violations.push(`${next.id} got ${key} ${early} ms before the end of holdAtLeastMs of ${id}`);
@@ -222,8 +223,8 @@ function keptViolations(section: OwnSection, facts: Facts): string[] {
     const { at } = call.lost;
     const recently = { from: at - lease.lengthMs, until: next.from };
     const isHindered =
-      disturbances.wasRedisUnwell(recently, [key]) ||
-      disturbances.stalledMs(section.process, recently) > 0;
+      disturbances.wasRedisUnwell(process, recently, [key]) ||
+      disturbances.stalledMs(process, recently) > 0;
     // No hold begins with less than half of the short lease that a waiter is handed.
     const runsOut = isHindered ? at : section.from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;
     if (next.from < Math.min(call.endedAt ?? Infinity, runsOut)) {
