@@ -890,8 +890,8 @@ export const TABLE = [
   {
     name: 'refused PING taken for a dead inbox',
     file: `${SOURCES}redis/connection/redis-inbox.ts`,
-    from: 'if (lacksRights(error)) return this.#heartbeat.heard();',
-    to: '',
+    from: 'await this.#connection.redis.ping().catch(() => {});',
+    to: 'await this.#connection.redis.ping();',
     breaks: 'an inbox that answers is kept',
     specs: ['test/redis/rights-lost.spec.ts'],
   },
@@ -1199,11 +1199,10 @@ export const TABLE = [
   {
     name: 'inbox that does not notice its silence',
     file: `${SOURCES}redis/connection/redis-inbox.ts`,
-    after: 'async #ping(connection: number)',
-    from: 'this.reconnect();',
-    to: '',
+    from: '(silentMs) => this.#replace(silentMs)',
+    to: '() => {}',
     breaks: 'the inbox is asked whether it lives, and connected again if not',
-    specs: INBOX,
+    specs: ['test/faults/idle-connections.spec.ts'],
   },
   // ---- several keys, aborts, clean-up ---------------------------------------------------------------------
   {

@@ -52,7 +52,17 @@ describe.each([
       await lock?.release();
     }
     expect(outages()).toEqual([]);
-    expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
+    const replaced = () => events.filter((event) => event.type === 'connection-replaced');
+    for (const purpose of ['commands', 'messages']) {
+      const told = new RegExp(`^The connection for ${purpose} was idle`);
+      await eventually(
+        () =>
+          expect(replaced().map(({ cause }) => cause.message)).toContainEqual(
+            expect.stringMatching(told),
+          ),
+        15_000,
+      );
+    }
   }, 60_000);
 });
 

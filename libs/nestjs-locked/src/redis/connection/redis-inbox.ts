@@ -1,6 +1,5 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import type { Clock } from '../../core/time/clock.js';
-import { lacksRights } from '../scripts/reply-error.js';
 import { Heartbeat } from './heartbeat.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
@@ -56,7 +55,7 @@ export class RedisInbox {
     this.#listener = listener;
     this.#heartbeat = new Heartbeat(
       { clock, everyMs, timeLimitMs },
-      () => void this.#ping(this.#connections).catch(() => {}), // a listener's error, not ours
+      () => void this.#ping(this.#connections),
       (silentMs) => this.#replace(silentMs),
     );
     this.#connection = new OwnConnection(
@@ -144,19 +143,11 @@ export class RedisInbox {
     this.#listener.failed(error);
   }
 
-  /** A connection that breaks is found out by its end, and one that is silent by the heartbeat. */
+  /** Every answer is a sign of life, a refusal too. A connection that breaks is found out by its end. */
   async #ping(connection: number): Promise<void> {
-    const isCurrent = (): boolean => connection === this.#connections && this.#ready;
-    try {
-      this.#connection.sends();
-      await this.#connection.redis.ping();
-      if (isCurrent()) this.#heartbeat.heard();
-    } catch (error) {
-      if (!isCurrent()) return;
-      if (lacksRights(error)) return this.#heartbeat.heard(); // that is a sign of life as well
-      this.#failed(error);
-      this.reconnect();
-    }
+    this.#connection.sends();
+    await this.#connection.redis.ping().catch(() => {});
+    if (connection === this.#connections && this.#ready) this.#heartbeat.heard();
   }
 
   #replace(silentMs: number): void {
