@@ -256,7 +256,7 @@ export const TABLE = [
   {
     name: 'a command that could not be sent expires with older ones',
     file: `${SOURCES}redis/connection/command-connection.ts`,
-    from: 'open.dueAt <= now && !this.#isExtended(open)',
+    from: 'open.dueAt <= now && !this.#extends(open)',
     to: 'open.dueAt <= now',
     breaks: 'a blocked event loop is not taken for an outage',
     specs: ['test/redis/own-stall.spec.ts'],
@@ -930,8 +930,8 @@ export const TABLE = [
   {
     name: 'time limit of the oldest command for all',
     file: `${SOURCES}redis/connection/command-connection.ts`,
-    from: 'open.dueAt <= now && !this.#isExtended(open)',
-    to: '!this.#isExtended(open)',
+    from: 'open.dueAt <= now && !this.#extends(open)',
+    to: '!this.#extends(open)',
     breaks: 'each command has its whole time limit',
     specs: ['test/redis/command-connection.spec.ts'],
   },

@@ -522,11 +522,11 @@ export class CommandConnection {
 
   #expireAll(now: number): void {
     for (const open of [...this.#unanswered, ...this.#waiting])
-      if (open.dueAt <= now && !this.#isExtended(open)) this.#expire(open);
+      if (open.dueAt <= now && !this.#extends(open)) this.#expire(open);
   }
 
   /** Once, a command gets more time if our own event loop was blocked: it may have been sent only after that. */
-  #isExtended(open: OpenCommand): boolean {
+  #extends(open: OpenCommand): boolean {
     if (open.isExtended || this.#blockedUntil <= open.dueAt - STALL_MS) return false;
     open.isExtended = true;
     open.dueAt = this.#blockedUntil + Math.min(this.#options.timeLimitMs, AFTER_STALL_MS);
