@@ -2193,6 +2193,14 @@ export const TABLE = [
     specs: LEASES,
   },
   {
+    name: 'own stall counts against the answer at the end of a wait',
+    file: `${SOURCES}core/lease/waiting-call.ts`,
+    from: 'wasBlocked(this.dueAt, now) ? Infinity : this.#answerBy',
+    to: 'this.#answerBy',
+    breaks: 'what can only be sent after a blocked event loop has time to be answered',
+    specs: ['test/redis/own-stall.spec.ts'],
+  },
+  {
     name: 'answer that lies unread given up',
     file: `${SOURCES}core/lease/waiting-call.ts`,
     from: 'if (!this.#isExtended && wasBlocked(this.dueAt, now)) {',

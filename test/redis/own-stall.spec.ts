@@ -1,5 +1,6 @@
 /** A process whose event loop was blocked must not take its own silence for that of Redis. */
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { LockNotAcquiredError } from 'nestjs-locked';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockObserver } from '../support/lock-observer.js';
@@ -64,6 +65,23 @@ describe('an event loop that is blocked for longer than Redis may take to answer
       const acquiring = [1, 2].map(() => engine.acquire(uniqueKey(), { waitMs: 0 }));
       block(LIMIT_MS + lateMs); // in the same turn
       for (const lock of await Promise.all(acquiring)) expect(lock.isHeld).toBe(true);
+    }
+    expect(events).toEqual([]);
+  });
+
+  it('waits for it also if a wait was over meanwhile: somebody else has the key, and Redis has not failed', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    proxy.delayAnswers(100, { alsoToCome: true });
+    const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
+    const other = (await openLocks(server.url, { leaseMs: 60_000 })).engine;
+    const key = uniqueKey();
+    await other.acquire(key);
+    for (const blockedMs of [600, 1_500, 3_000]) {
+      const acquiring = engine.acquire(key, { waitMs: 400 }).catch((error: unknown) => error);
+      await observer.waiting(key, 1);
+      block(blockedMs);
+      expect(await acquiring).toBeInstanceOf(LockNotAcquiredError);
+      await observer.waiting(key, 0);
     }
     expect(events).toEqual([]);
   });

@@ -74,10 +74,14 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
       signal && watchAbort(signal, () => inNeutralContext(() => this.#user.aborted(this)));
   }
 
-  /** The wait is over at `now`; the answer on its way may still come. */
+  /**
+   * The wait is over at `now`; the answer on its way may still come. If our own event loop was blocked when the wait
+   * ended, the whole grace begins now, because the command may be sent only now.
+   */
   startGrace(now: number): void {
     this.atEnd = true;
-    this.#graceEnd = Math.max(now, Math.min(now + ANSWER_GRACE_MS, this.#answerBy));
+    const answerBy = wasBlocked(this.dueAt, now) ? Infinity : this.#answerBy;
+    this.#graceEnd = Math.max(now, Math.min(now + ANSWER_GRACE_MS, answerBy));
     this.dueAt = Math.max(now, this.#graceEnd - STALL_MS);
   }
 
