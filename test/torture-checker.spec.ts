@@ -230,6 +230,20 @@ describe('the checker of torture: what a fault excuses', () => {
       { rule: 'excuses', text: '2 of 2 holds were excused by faults, more than 50 %' },
     ]);
   });
+
+  it('no more than a share of all holds, among which a crowd that gives up does not count', () => {
+    const crowd = (at: number): Entry[] =>
+      [1, 2, 3, 4, 5].flatMap((n) =>
+        hold(`c/${at}.${n}`, at, at + 5, { tokens: { [`crowd-${n}`]: at }, what: 'crowd' }),
+      );
+    const limits = { ...LIMITS, excusedShare: 0.5 };
+    const judged = (...history: Entry[][]) => check(history.flat(), limits).violations;
+    const calm = [hold('a/8', 600, 610), hold('a/9', 620, 630)].flat();
+    expect(judged(...overlap, [wipe(100, 150)], calm, crowd(95))).toEqual([]);
+    expect(judged(...overlap, [wipe(100, 150)], crowd(700))).toEqual([
+      { rule: 'excuses', text: '2 of 2 holds were excused by faults, more than 50 %' },
+    ]);
+  });
 });
 
 describe('the checker of torture: what the promotion of a replica excuses', () => {
