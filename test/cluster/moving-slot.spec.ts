@@ -162,11 +162,14 @@ describe('a slot that moves', () => {
 
   fault('moved while nobody looked', 'the next command follows it at once', async (measure) => {
     await (await near.acquire(key)).release();
+    const before = openAdmin((await cluster.masterOf(key)).url);
     await cluster.servers.moveSlot(slot, to);
+    await before.config('RESETSTAT');
     const from = performance.now();
     const lock = await near.acquire(key);
     measure('acquired after', performance.now() - from, 'ms');
     expect(performance.now() - from).toBeLessThan(500);
+    expect(await before.info('errorstats')).toContain('errorstat_MOVED:count=1\r'); // it was asked once
     expect(await lock.release()).toBe(true);
   });
 
