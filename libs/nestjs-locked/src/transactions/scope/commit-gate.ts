@@ -26,6 +26,12 @@ export class CommitGate {
     return this.#guard.hasClaimed(locks, key);
   }
 
+  /** Those of these holds that still have to be claimed, perhaps once more. */
+  missing(holds: readonly GuardingHold[]): readonly GuardingHold[] {
+    const undone = this.#guard.claimedInSavepoint(holds);
+    return holds.filter((one) => !this.guards(one.hold) || undone.includes(one));
+  }
+
   /** Whether a statement was sent for it: some statements can only be the first of a transaction. */
   get hasSpoken(): boolean {
     return this.#guard.hasSpoken;
@@ -41,10 +47,15 @@ export class CommitGate {
     }
   }
 
-  /** Later, while the body runs. @throws whatever makes it unsafe to go on under these holds */
-  async add(holds: readonly GuardingHold[]): Promise<void> {
+  /**
+   * Later, while the body runs.
+   *
+   * @param isInSavepoint asked where a claim is sent
+   * @throws whatever makes it unsafe to go on under these holds
+   */
+  async add(holds: readonly GuardingHold[], isInSavepoint?: () => boolean): Promise<void> {
     try {
-      await this.#guard.add(holds);
+      await this.#guard.add(holds, isInSavepoint);
     } catch (error) {
       // The body has begun, so nothing repeats it because a claim has met another one.
       const cause = error instanceof ClaimConflict ? error.cause : error;
@@ -56,6 +67,9 @@ export class CommitGate {
   /** The body is done. @throws whatever forbids the COMMIT: the transaction is rolled back then */
   async pass(): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
+    const holds = [...this.holds].map(([hold, locks]) => ({ locks, hold }));
+    const undone = this.#guard.claimedInSavepoint(holds);
+    if (undone.length > 0) await this.add(undone);
     await this.#guard.assertCanCommit();
   }
 

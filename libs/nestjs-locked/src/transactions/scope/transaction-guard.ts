@@ -25,7 +25,8 @@ export class TransactionGuard {
   readonly #connection: string;
   readonly #session: DatabaseSession | undefined;
   readonly #holds = new Map<Hold, TransactionalLocks>();
-  readonly #claimed = new Map<TransactionalLocks, Set<string>>();
+  /** Whether the claim of a key lasts: one that was made in a savepoint is undone by a rollback to it. */
+  readonly #claimed = new Map<TransactionalLocks, Map<string, boolean>>();
   /** As it was opened: what is done in it later, and where, changes nothing. */
   readonly #isFenced = !isUnfenced();
   #hasSpoken = false;
@@ -50,10 +51,16 @@ export class TransactionGuard {
     return this.#claimed.get(locks)?.has(key) === true;
   }
 
+  /** The holds among these that the transaction has claimed, and whose claim may have been undone. */
+  claimedInSavepoint(holds: readonly GuardingHold[]): readonly GuardingHold[] {
+    return holds.filter(({ locks, hold }) => this.#claimed.get(locks)?.get(hold.key) === false);
+  }
+
   /** The holds among these that the transaction still has to claim. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(
-      ({ locks, hold }) => this.#fenceOf(locks) !== undefined && !this.hasClaimed(locks, hold.key),
+      ({ locks, hold }) =>
+        this.#fenceOf(locks) !== undefined && this.#claimed.get(locks)?.get(hold.key) !== true,
     );
   }
 
@@ -67,10 +74,16 @@ export class TransactionGuard {
 
   /**
    * Keeps the holds until the transaction has ended, and claims them.
+   *
+   * @param isInSavepoint asked where a claim is sent
    * @returns the time-outs that were armed @throws whatever makes it unsafe to go on
    */
-  async add(added: readonly GuardingHold[]): Promise<TransactionBounds | undefined> {
+  async add(
+    added: readonly GuardingHold[],
+    isInSavepoint: () => boolean = () => false,
+  ): Promise<TransactionBounds | undefined> {
     for (const { locks, hold } of added) {
+      if (this.#holds.has(hold)) continue; // claimed again
       hold.join();
       this.#holds.set(hold, locks);
     }
@@ -89,8 +102,9 @@ export class TransactionGuard {
       if (fence === undefined || unclaimed.length === 0) continue;
       this.#hasSpoken = true;
       const toArm = isArmed ? undefined : bounds;
+      const lasts = !isInSavepoint();
       await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, toArm);
-      this.#noteClaims(locks, unclaimed);
+      this.#noteClaims(locks, unclaimed, lasts);
       isArmed = true;
     }
     if (bounds === undefined || this.#session === undefined) return undefined;
@@ -101,9 +115,9 @@ export class TransactionGuard {
     return bounds;
   }
 
-  #noteClaims(locks: TransactionalLocks, holds: readonly Hold[]): void {
-    const claimed = this.#claimed.get(locks) ?? new Set();
-    for (const { key } of holds) claimed.add(key);
+  #noteClaims(locks: TransactionalLocks, holds: readonly Hold[], lasts: boolean): void {
+    const claimed = this.#claimed.get(locks) ?? new Map<string, boolean>();
+    for (const { key } of holds) claimed.set(key, lasts);
     this.#claimed.set(locks, claimed);
   }
 

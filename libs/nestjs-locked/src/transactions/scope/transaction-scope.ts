@@ -337,11 +337,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   async guardWith(holds: readonly GuardingHold[]): Promise<void> {
-    const added = holds.filter(({ hold }) => !this.#gate.guards(hold));
+    const added = this.#gate.missing(holds);
     if (added.length === 0) return;
     this.#isLocked = true;
     this.#assertNotClaimedAround(added);
-    await this.#gate.add(added);
+    await this.#gate.add(added, () => (this.description.depth?.(this.tx) ?? 0) > 0);
   }
 
   /**
