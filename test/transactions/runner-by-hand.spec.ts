@@ -96,6 +96,30 @@ describe('a query runner that is released before its transaction has ended', () 
   });
 });
 
+describe('a query runner whose start fails in the hook after it', () => {
+  const startFailing = () =>
+    start({ afterTransactionStart: once(() => Promise.reject(new Error('not now'))) });
+
+  it('has no transaction open under a lock, and is guarded in the next', async () => {
+    const { locks, runner } = await startFailing();
+    await locks.withLock(stock.key, async () => {
+      await expect(runner.startTransaction()).rejects.toThrow('not now');
+      expect(runner.isTransactionActive).toBe(false);
+    });
+    await expectGuarded(runner, locks);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('may go on without one, as TypeORM lets it', async () => {
+    const { runner } = await startFailing();
+    await expect(runner.startTransaction()).rejects.toThrow('not now');
+    await stock.takeOne(runner.manager);
+    await runner.commitTransaction();
+    await runner.release();
+    expect(await stock.quantity()).toBe(99);
+  });
+});
+
 describe('a query runner that is used for a second transaction', () => {
   it('is guarded in it although a branch was refused that began one too late', async () => {
     const { locks, runner, branchAfterCommit } = await startWithBranch();

@@ -6,7 +6,7 @@ import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
-import { rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import { endForSure, rollBackForSure } from '../../transactions/orm/sure-rollback.js';
 import {
   assertStillHere,
   type GuardingHold,
@@ -74,14 +74,15 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
   /**
    * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
-   * the innermost of them.
+   * the innermost of them. Under a lock, one that could not be rolled back counts; without, it may be tried once more.
    *
    * @throws LockInTransactionError if it is a nested one whose transaction ends, or has ended
    */
   const outlivesNested = (): boolean => {
     const around = NESTED_IN.getStore();
     if (around === undefined || around.tx !== runner.manager) {
-      return scope?.isOpen === true && openNested > 0 && depth - openNested <= 1;
+      if (scope?.isOpen !== true || depth - openNested > 1) return false;
+      return openNested > 0 || (scope.isLocked && isInSavepoint(runner));
     }
     if (isRollingBack || around !== scope || !scope.isOpen) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
@@ -104,7 +105,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (!isOthers) depth++;
       return;
     }
-    scope = await open(isolation, () => start(isolation));
+    try {
+      scope = await open(isolation, () => start(isolation));
+    } catch (error) {
+      // A hook after the start has failed. Nobody would claim for that transaction, nor guard its commit.
+      if (askedUnder.length > 0 && isOpenOn(runner)) await endForSure(runner, query);
+      throw error;
+    }
     depth = 1;
     watchCommit(runner.manager);
     const client = new ClientWatch(); // only there can be seen that a COMMIT was answered with ROLLBACK
@@ -154,6 +161,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       isCommitting = false;
     }
     depth = 0;
+    noteCommitted(runner, committed);
     await committed.end('committed');
   };
 
@@ -173,13 +181,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   runner.rollbackTransaction = async () => {
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
+    const stays = !isWhole && isInSavepoint(runner);
     const rollBack = (): Promise<void> =>
       rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
     try {
-      await (isWhole || depth === 1 ? end('failing', rollBack) : rollBack());
+      await (depth > 0 && !stays ? end('failing', rollBack) : rollBack());
     } finally {
       if (isWhole) isRollingBack = false;
-      depth = isWhole ? 0 : Math.max(0, depth - 1);
+      depth = stays ? Math.max(Math.min(1, depth), depth - 1) : 0;
       if (depth === 0) await scope?.end('rolled-back');
     }
   };
@@ -203,6 +212,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       releasing = undefined;
     }));
   return nested;
+}
+
+/** Whether TypeORM would end a savepoint on it. */
+function isInSavepoint(runner: QueryRunner): boolean {
+  return ((runner as { readonly transactionDepth?: number }).transactionDepth ?? 0) > 1;
 }
 
 /** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */

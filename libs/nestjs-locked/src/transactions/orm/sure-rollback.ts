@@ -36,18 +36,24 @@ export async function rollBackForSure(
   try {
     await rollback();
   } catch (error) {
-    // The transaction around a savepoint is rolled back next.
-    const isSavepoint = what === 'innermost' && (runner.transactionDepth ?? 1) > 1;
+    // The transaction around a savepoint goes on, or is rolled back next.
+    const isSavepoint = what === 'innermost' && depth > 1;
     if (!isSavepoint) await endForSure(runner, query, wasSent(error));
     throw error;
   }
-  if (what === 'whole') await endForSure(runner, query, false); // a savepoint was opened meanwhile
+  if (what === 'whole') await endForSure(runner, query); // a savepoint was opened meanwhile
 }
 
-async function endForSure(
+/**
+ * Sends a ROLLBACK of its own if TypeORM says that a transaction is open, and closes the connection if that fails.
+ *
+ * @param query sends a statement, past all guards
+ * @param wasTried whether TypeORM has sent a ROLLBACK that has failed
+ */
+export async function endForSure(
   runner: RollsBack,
   query: (sql: string) => Promise<unknown>,
-  wasTried: boolean,
+  wasTried = false,
 ): Promise<void> {
   if (!runner.isTransactionActive || runner.isReleased === true) return; // its connection has another user
   if (!wasTried && (await isAnswered(query('ROLLBACK')))) {
