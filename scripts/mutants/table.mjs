@@ -2794,6 +2794,22 @@ export const TABLE = [
     specs: ['test/transactions/claims-in-savepoints.spec.ts'],
   },
   {
+    name: 'transaction: a COMMIT that a released query runner refuses counts as sent',
+    file: `${SOURCES}transactions/orm/commit-watch.ts`,
+    from: 'queryRunner.isReleased === true || ',
+    to: '',
+    breaks: 'a COMMIT that was not sent is not in doubt',
+    specs: ['test/transactions/unsent-commit.spec.ts'],
+  },
+  {
+    name: 'transaction: a query runner that is released in a hook around the COMMIT puts it in doubt',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'isCommitting ? outcomeSoFar(scope)',
+    to: "isCommitting ? 'unknown'",
+    breaks: 'a COMMIT that was not sent, or was answered, is not in doubt',
+    specs: ['test/transactions/unsent-commit.spec.ts'],
+  },
+  {
     name: 'transaction: committed without a COMMIT',
     file: `${SOURCES}transactions/scope/watched-commit.ts`,
     from: "if (this.#progress !== 'not-sent' ||",

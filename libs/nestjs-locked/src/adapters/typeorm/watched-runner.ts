@@ -12,6 +12,7 @@ import {
   type GuardingHold,
   holdsHere,
 } from '../../transactions/scope/guarding-hold.js';
+import type { TransactionOutcome } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -197,13 +198,16 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   // pool would hand out a connection that is still in a transaction.
   const releaseNow = async (): Promise<void> => {
     const isOpen = scope?.isOpen === true;
+    const outcome = isCommitting ? outcomeSoFar(scope) : 'rolled-back';
+    const isRolledBack = isOpen && outcome === 'rolled-back';
     try {
-      const isInDoubt = isCommitting || (isOpen && !(await rolledBackAtRelease(runner, query)));
+      const isInDoubt =
+        outcome === 'unknown' || (isRolledBack && !(await rolledBackAtRelease(runner, query)));
       if (isInDoubt) await closeConnectionOf(runner.manager);
       await release();
     } finally {
       depth = 0;
-      if (isOpen) await scope?.end(isCommitting ? 'unknown' : 'rolled-back');
+      if (isOpen) await scope?.end(outcome);
     }
   };
   let releasing: Promise<void> | undefined;
@@ -223,6 +227,13 @@ function isInSavepoint(runner: QueryRunner): boolean {
 function isOpenOn(runner: QueryRunner): boolean {
   const { transactionDepth } = runner as { readonly transactionDepth?: number };
   return runner.isTransactionActive && transactionDepth !== 0;
+}
+
+/** What becomes of a transaction whose connection is given back while it is being committed, with its hooks. */
+function outcomeSoFar(scope: TransactionScope | undefined): TransactionOutcome {
+  const progress = scope?.commit.progress;
+  if (progress === 'not-sent') return 'rolled-back';
+  return progress === 'answered' ? 'committed' : 'unknown';
 }
 
 /**

@@ -6,6 +6,8 @@ import { noteSeen } from './seen-commits.js';
 
 /** A query runner of TypeORM: it sends its COMMIT like any other statement. */
 interface RunsStatements {
+  /** It refuses statements then, and sends none. */
+  readonly isReleased?: unknown;
   query: (sql: string, ...rest: unknown[]) => Promise<unknown>;
 }
 
@@ -36,7 +38,9 @@ export function watchCommit(tx: object): void {
   const query = queryRunner.query.bind(queryRunner);
   // Not async: every statement passes here, and promises are not free.
   queryRunner.query = (sql, ...rest) => {
-    if (endingIn(sql, dialect) === undefined) return query(sql, ...rest);
+    if (queryRunner.isReleased === true || endingIn(sql, dialect) === undefined) {
+      return query(sql, ...rest);
+    }
     // Subscribers may send statements of their own around it.
     return shown(tx, sql, () => endingOn(queryRunner, () => query(sql, ...rest)));
   };
