@@ -65,6 +65,81 @@ describe('a subscriber that sends a statement', () => {
   );
 });
 
+describe('a subscriber that opens a second transaction', () => {
+  type Take = (dataSource: DataSource, fails?: boolean) => Promise<void>;
+  const forms: Record<string, Take> = {
+    'with a callback': (dataSource, fails = false) =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        if (fails) await fail();
+      }),
+    'by hand': async (dataSource, fails = false) => {
+      const runner = dataSource.createQueryRunner();
+      try {
+        await runner.startTransaction();
+        await stock.takeOne(runner);
+        if (fails) await runner.rollbackTransaction();
+        else await runner.commitTransaction();
+      } finally {
+        await runner.release();
+      }
+    },
+  };
+
+  /** @returns what becomes of the second transaction, and what is left in the stock */
+  async function takeTwo(hook: string, first: string, second: string): Promise<unknown[]> {
+    let calls = 0;
+    let inHook: unknown;
+    const isRolledBack = hook.endsWith('Rollback');
+    const { dataSource, locks } = await open({
+      [hook]: async () => {
+        if (calls++ > 0) return;
+        inHook = await forms[second]?.(dataSource).then(
+          () => 'done',
+          (error: unknown) => error,
+        );
+      },
+    });
+    const done = locks.withLock(stock.key, () => forms[first]?.(dataSource, isRolledBack));
+    await done.catch((error: unknown) => expect(error).toEqual(new Error('no mail server')));
+    return [inHook, await stock.quantity()];
+  }
+
+  const pairs = Object.keys(forms).flatMap((first) =>
+    Object.keys(forms).map((second) => [second, first] as const),
+  );
+
+  it.each(pairs)(
+    '%s, before the end of one %s, is told at once that it is inside of it',
+    async (second, first) => {
+      const refused = expect.any(LockInTransactionError);
+      expect(await takeTwo('beforeTransactionCommit', first, second)).toEqual([refused, 99]);
+      expect(await takeTwo('beforeTransactionRollback', first, second)).toEqual([refused, 99]);
+    },
+  );
+
+  it.each(pairs)('%s, before or after one %s, does not wait for it', async (second, first) => {
+    expect(await takeTwo('afterTransactionCommit', first, second)).toEqual(['done', 98]);
+    expect(await takeTwo('afterTransactionRollback', first, second)).toEqual(['done', 97]);
+    expect(await takeTwo('beforeTransactionStart', first, second)).toEqual(['done', 95]);
+    expect(await takeTwo('afterTransactionStart', first, second)).toEqual(['done', 93]);
+  });
+
+  it('in the middle of one by hand is told at once that it is inside of it', async () => {
+    const refused = expect.any(LockInTransactionError);
+    let inHook: unknown;
+    const { dataSource, locks } = await open({
+      afterQuery: async ({ query }) => {
+        if (!query.startsWith('UPDATE stock') || inHook !== undefined) return;
+        inHook = 'asked';
+        inHook = await forms['with a callback']?.(dataSource).catch((error: unknown) => error);
+      },
+    });
+    await locks.withLock(stock.key, () => forms['by hand']?.(dataSource));
+    expect([inHook, await stock.quantity()]).toEqual([refused, 99]);
+  });
+});
+
 describe('a subscriber that throws', () => {
   it('before the COMMIT has rolled the transaction back: the lock is released at once', async () => {
     const { sell } = await open({ beforeTransactionCommit: fail });

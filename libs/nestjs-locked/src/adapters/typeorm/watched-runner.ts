@@ -7,6 +7,7 @@ import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
 import { endForSure, rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import { watchHooks } from '../../transactions/orm/watched-hooks.js';
 import {
   assertStillHere,
   type GuardingHold,
@@ -64,6 +65,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (ending !== undefined && scope?.isLocked === true) throw scope.refusal(ending, A_STATEMENT);
   };
   guardStatements(runner, assertNotEnding);
+  watchHooks(runner, () => scope);
 
   const nested: OpenNested = async (opened) => {
     openNested++;

@@ -19,6 +19,7 @@ import {
   type GuardingHold,
   holdsHere,
 } from './guarding-hold.js';
+import { HookContext } from './hook-context.js';
 import { assertNotClaimedAround } from './own-claim.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import type { TransactionDescription } from './transaction-description.js';
@@ -125,8 +126,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
    */
   assertMayConnect(connection = 'default'): void {
     if (isUnfenced()) return;
-    const outer = this.#openAround();
-    if (outer !== undefined) assertNotClaimedAround(outer, connection, holdsHere());
+    assertNotClaimedAround(this.#openAround(), connection, holdsHere());
   }
 
   /** For adapters: to be called for each connection as soon as its transactions are seen. */
@@ -194,13 +194,15 @@ export class AmbientCoordinator implements TransactionCoordinator {
     const outer = this.#openAround();
     const { connection = 'default' } = description;
     const turns = await takeTurns(this.#toClaim(connection, outer, true), connection);
+    const hooks = new HookContext(turns);
     try {
-      await start();
+      await hooks.run(start);
     } catch (error) {
       leaveTurns(turns);
       throw error;
     }
     const scope = this.#scopeFor(description, tx, new TransactionRun(new RepeatedRuns()), outer);
+    hooks.opened(scope);
     scope.atEnd(() => leaveTurns(turns));
     return scope;
   }
@@ -217,19 +219,19 @@ export class AmbientCoordinator implements TransactionCoordinator {
     run: TransactionRun,
     outer: TransactionScope | undefined,
   ): Promise<R> {
+    const hooks = new HookContext();
     let scope: TransactionScope | undefined;
     let isDone = false;
     /** Some ORMs hide it behind the error of their rollback. */
     let ours: LockError | undefined;
     try {
       let overdue: (error: Error) => void = () => {};
-      const opened = open(async (tx, body) => {
+      const enter: EnterTransaction<R> = async (tx, body) => {
         if (this.#isInside(tx)) return body(); // another adapter has seen it first
         await scope?.repeats();
         isDone = false;
         ours = undefined;
-        scope = this.#scopeFor(description, tx, run, outer);
-        const current = scope;
+        const current = (scope = hooks.opened(this.#scopeFor(description, tx, run, outer)));
         current.commit.whenOverdue((error) => overdue(error));
         try {
           const value = await current.enter(() => this.#storage.run(current, body));
@@ -239,7 +241,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
           if (error instanceof LockError) ours = error;
           throw error;
         }
-      });
+      };
+      const opened = hooks.run(() => open(enter));
       const result = await new Promise<R>((resolve, reject) => {
         overdue = reject;
         opened.then(resolve, reject);
@@ -252,6 +255,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
       const { outcome, told } = scope.commit.failed(ours ?? error, isDone);
       await scope.end(outcome, told);
       throw told;
+    } finally {
+      hooks.end();
     }
   }
 

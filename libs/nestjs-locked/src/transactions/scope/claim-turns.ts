@@ -42,10 +42,15 @@ async function workInTurn<T>(
 ): Promise<T> {
   const taken = await takeTurns(holds, connection);
   try {
-    return await TAKEN.run([...(TAKEN.getStore() ?? []), ...taken], work);
+    return await inTurns(taken, work);
   } finally {
     leaveTurns(taken);
   }
+}
+
+/** Runs work that belongs to the transaction that has these turns. */
+export function inTurns<R>(taken: readonly Turn[], work: () => R): R {
+  return taken.length === 0 ? work() : TAKEN.run([...(TAKEN.getStore() ?? []), ...taken], work);
 }
 
 export function leaveTurns(taken: readonly Turn[]): void {
@@ -99,7 +104,7 @@ export async function takeTurns(
     if (outcome !== 'entered') {
       leaveTurns(taken);
       throw new LockNotAcquiredError(
-        `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, those under one lock run one after the other, and must not wait for each other inside`,
+        `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, those under one lock run one after the other, and must not wait for each other inside; one that belongs to an open one has to use it, and not a connection of its own (with TypeORM, the manager of its query runner)`,
         hold.key,
         Math.round(systemClock.now() - askedAt),
       );

@@ -1,9 +1,12 @@
 import type { GuardingHold } from './guarding-hold.js';
+import { HookContext } from './hook-context.js';
 import type { TransactionScope } from './transaction-scope.js';
 
 /**
  * A second transaction inside the first would wait for the row that the first one has claimed, and the first one waits
  * for it to end. It is refused before it asks for a connection: the last one of the pool may be that of the first.
+ *
+ * That is so as well for the hooks of the first one, up to its COMMIT or ROLLBACK.
  *
  * @param outer the innermost transaction around it
  * @param holds what it would claim
@@ -14,11 +17,18 @@ export function assertNotClaimedAround(
   connection: string,
   holds: readonly GuardingHold[],
 ): void {
-  for (let scope = outer; scope !== undefined; scope = scope.outer) {
-    if (!scope.isOpen || scope.connection !== connection) continue;
+  const hooked = HookContext.scopesHere().filter(({ keepsClaims }) => keepsClaims);
+  for (const scope of [...openFrom(outer), ...hooked]) {
+    if (scope.connection !== connection) continue;
     for (const { locks, hold } of holds) {
       if (!scope.hasClaimed(locks, hold.key)) continue;
       throw scope.refusal('own-claim', { callSite: 'A second transaction', keys: [hold.key] });
     }
+  }
+}
+
+function* openFrom(innermost: TransactionScope | undefined): Generator<TransactionScope> {
+  for (let scope = innermost; scope !== undefined; scope = scope.outer) {
+    if (scope.isOpen) yield scope;
   }
 }

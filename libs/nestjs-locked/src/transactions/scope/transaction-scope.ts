@@ -119,6 +119,13 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#state === 'committing' || this.#state === 'failing';
   }
 
+  /** Whether what it has claimed is surely claimed still: neither its COMMIT nor its ROLLBACK was sent. */
+  get keepsClaims(): boolean {
+    if (this.#state === 'open') return !this.commit.isRolledBack;
+    const isSeen = this.isEnding && this.description.seesCommit?.(this.tx) === true;
+    return isSeen && this.commit.isUnsent;
+  }
+
   /** Whether code that runs here and now runs inside of it. */
   get isAmbient(): boolean {
     return this.isOpen && this.description.isAmbient(this.tx);

@@ -69,6 +69,15 @@ export class WatchedCommit {
     };
   }
 
+  get isRolledBack(): boolean {
+    return this.#isRolledBack;
+  }
+
+  /** Whether neither COMMIT nor ROLLBACK was sent, if both are seen. */
+  get isUnsent(): boolean {
+    return !this.#isRolledBack && this.#progress !== 'sent' && this.#progress !== 'answered';
+  }
+
   get progress(): CommitProgress | undefined {
     return this.#progress;
   }

@@ -1,0 +1,23 @@
+import { runHooks } from '../scope/hook-context.js';
+import type { TransactionScope } from '../scope/transaction-scope.js';
+
+/** A query runner of TypeORM, as far as it calls the subscribers and the listeners of entities. */
+interface Broadcasts {
+  readonly broadcaster: object;
+}
+
+/** Runs all hooks that a query runner calls as those of its transaction. @param current its latest one */
+export function watchHooks(runner: Broadcasts, current: () => TransactionScope | undefined): void {
+  const { broadcaster } = runner;
+  const watched = new Proxy(broadcaster, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]): unknown =>
+        runHooks(current(), () => Reflect.apply(value, target, args) as unknown);
+    },
+  });
+  Object.defineProperty(runner, 'broadcaster', { ...FIELD, value: watched });
+}
+
+const FIELD = { configurable: true, enumerable: true, writable: true };
