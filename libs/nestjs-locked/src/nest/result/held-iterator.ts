@@ -3,57 +3,89 @@ import type { ResultReaders } from './result-readers.js';
 
 type Result = IteratorResult<unknown, unknown>;
 
+/** What an iteration needs of its readers. */
+interface Readers extends Pick<ResultReaders, 'begin' | 'end'> {
+  readonly run: <R>(move: () => R) => R;
+}
+
 /**
  * Passes an iteration on, which counts as a reader until it ends: when it is done, has failed, or is left by its reader
- * (`break`, `return()`, `throw()`). The last result of the last reader arrives after the lock was released.
+ * (`break`, `return()`, `throw()`), even while a value is awaited. It does not end while the source still works on a
+ * value, unless the source can be left and was. What ends the last reader is answered after the lock was released.
  * @throws LockConfigError if the lock was released before
  */
 export function heldIterator(
   open: () => AsyncIterator<unknown, unknown, unknown>,
-  readers: ResultReaders,
+  readers: Readers,
 ): AsyncGenerator<unknown, unknown, unknown> {
   readers.begin();
-  let isReading = true;
+  let ended: Promise<void> | undefined;
   const end = async (failure?: Failure): Promise<void> => {
-    if (!isReading) return;
-    isReading = false;
-    await readers.end(failure);
+    if (ended !== undefined) {
+      await ended.catch(() => {}); // the call that ended it learns of this
+      return;
+    }
+    ended = readers.end(failure);
+    await ended;
   };
   const source = opened(open, end);
+  let awaited = 0; // how many values the source works on
   let isDone = false;
-  const step = async (move: () => Promise<Result>): Promise<Result> => {
+  let isLeft = false;
+  let failure: Failure | undefined;
+  const next = async (value: [] | [unknown]): Promise<Result> => {
+    if (isDone) return { done: true, value: undefined };
+    isLeft = false;
+    if (ended !== undefined) {
+      readers.begin(); // it was left, and goes on
+      ended = undefined;
+    }
+    awaited += 1;
+    try {
+      const result = await readers.run(() => source.next(...value));
+      isDone ||= result.done === true;
+      return result;
+    } catch (error) {
+      isDone = true; // as an async generator is
+      failure ??= { error };
+      throw error;
+    } finally {
+      awaited -= 1;
+      if ((isDone || isLeft) && awaited === 0) await end(failure);
+    }
+  };
+  const left = async (reason?: Failure): Promise<void> => {
+    isLeft = true;
+    failure ??= reason;
+    if (source.return !== undefined || awaited === 0) await end(failure);
+  };
+  const leave = async (move: () => Promise<Result>): Promise<Result> => {
     let result;
     try {
       result = await readers.run(move);
     } catch (error) {
-      isDone = true; // as an async generator is
-      await end({ error });
+      isDone = true;
+      await left({ error });
       throw error;
     }
-    if (result.done === true) await end();
-    return result;
-  };
-  const next = async (value: [] | [unknown]): Promise<Result> => {
-    if (isDone) return { done: true, value: undefined };
-    if (!isReading) {
-      readers.begin(); // it was left, and goes on
-      isReading = true;
-    }
-    const result = await step(() => source.next(...value));
-    isDone ||= result.done === true;
+    if (result.done === true) await left();
     return result;
   };
   return {
     next: (...value) => next(value),
     return: (value) =>
-      step(async () => {
+      leave(async () => {
         const result = await source.return?.(value);
         isDone ||= result?.done === true;
         return result ?? { done: true, value: await value };
       }),
     throw: (error: unknown) =>
-      step(async () => {
-        if (source.throw !== undefined) return source.throw(error);
+      leave(async () => {
+        if (source.throw !== undefined) {
+          const result = (await source.throw(error)) as Result | undefined; // `on` of events gives none
+          isDone ||= result?.done !== false;
+          return result ?? { done: true, value: undefined };
+        }
         await source.return?.();
         throw error;
       }),

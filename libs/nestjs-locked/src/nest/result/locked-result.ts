@@ -1,10 +1,9 @@
 import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { heldIterator } from './held-iterator.js';
-import { type Enter, ManualHold, openManualHold } from './manual-hold.js';
+import { lockedIterable } from './locked-iterable.js';
+import { type Enter, ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { MethodKind } from './result-kind.js';
-import { ResultReaders } from './result-readers.js';
 import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
 
 /** One call of a locked method. */
@@ -105,32 +104,4 @@ function lockedObservable({ enter, run }: LockedCall): Observable<unknown> {
 function asObservable(instead: unknown): Observable<unknown> {
   if (isObservable(instead)) return instead;
   return instead === undefined ? EMPTY : of(instead);
-}
-
-/**
- * The lock is taken and the method is run when the first value is asked for. If `onBusy` gave a result instead, that is
- * yielded: an async iterable as it is, undefined as nothing, and any other value as the only one.
- */
-async function* lockedIterable({ enter, run, label }: LockedCall): AsyncGenerator<unknown> {
-  const hold = await openManualHold(enter);
-  if ('instead' in hold) {
-    const { instead } = hold;
-    if (isAsyncIterable(instead)) yield* instead;
-    else if (instead !== undefined) yield instead;
-    return undefined;
-  }
-  let source: AsyncIterable<unknown>;
-  try {
-    const result = await hold.run(run);
-    if (!isAsyncIterable(result)) {
-      throw new LockConfigError(
-        `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,
-      );
-    }
-    source = result;
-  } catch (error) {
-    await hold.end({ error });
-    throw error;
-  }
-  return yield* heldIterator(() => source[Symbol.asyncIterator](), new ResultReaders(hold, label));
 }

@@ -60,12 +60,13 @@ export interface Instead {
   readonly instead: unknown;
 }
 
-/** Takes the lock and keeps it until `end()`. */
-export function openManualHold(enter: Enter): Promise<ManualHold | Instead> {
+/** Takes the lock and keeps it until `end()`. The signal ends the wait. */
+export function openManualHold(enter: Enter, signal: AbortSignal): Promise<ManualHold | Instead> {
   return new Promise((resolve, reject) => {
     const released = enter(
       () =>
         new Promise<void>((leave, fail) => resolve(new ManualHold(leave, fail, () => released))),
+      signal,
     );
     released.then((instead) => resolve({ instead }), reject); // too late if the lock was taken
   });

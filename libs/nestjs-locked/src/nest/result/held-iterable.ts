@@ -1,0 +1,77 @@
+import { heldIterator } from './held-iterator.js';
+import type { ManualHold } from './manual-hold.js';
+import { ResultReaders } from './result-readers.js';
+
+/** An async iterable whose lock is already held, and is released when its last iteration has ended. */
+export function heldIterable(
+  source: AsyncIterable<unknown>,
+  hold: ManualHold,
+  label: string,
+): unknown {
+  const readers = new ResultReaders(hold, label);
+  const iterate = (): AsyncGenerator<unknown, unknown, unknown> =>
+    heldIterator(() => source[Symbol.asyncIterator](), readers);
+  return 'next' in source ? iterate() : withIteration(source, iterate);
+}
+
+/**
+ * This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay. A Proxy has
+ * to give what is fixed in its target as it is, so the iteration must not be.
+ */
+function withIteration(source: AsyncIterable<unknown>, iterate: () => unknown): object {
+  const isFixed = isFixedMember(source, Symbol.asyncIterator);
+  const methods = new WeakMap<object, object>(); // who takes a method twice gets the same
+  const proxy: object = new Proxy(isFixed ? looseCopy(source) : source, {
+    get(target, property) {
+      if (property === Symbol.asyncIterator) return iterate;
+      const value: unknown = Reflect.get(source, property, source);
+      if (typeof value !== 'function' || property === 'constructor') return value;
+      if (isFixedMember(target, property)) return value;
+      const method = methods.get(value) ?? methodOf(source, value, proxy);
+      methods.set(value, method);
+      return method;
+    },
+    // The receiver is another object if that one inherits from this one.
+    set: (_, property, value, receiver) =>
+      Reflect.set(source, property, value, receiver === proxy ? source : receiver),
+    // Functions can be iterable, too.
+    apply: (_, receiver, args): unknown => Reflect.apply(source as never, receiver, args),
+  });
+  return proxy;
+}
+
+/** The method, called on the source. If it gives the source, as a fluent one does, the caller gets the proxy. */
+function methodOf(source: object, method: object, proxy: object): object {
+  const guarded = (result: unknown): unknown => (result === source ? proxy : result);
+  return new Proxy(method as (...args: unknown[]) => unknown, {
+    apply(call, _, args) {
+      const result = Reflect.apply(call, source, args);
+      return isPlainPromise(result) ? result.then(guarded) : guarded(result);
+    },
+  });
+}
+
+/** As async methods give it. Another one could lose members with `then`. Node.js itself may add symbols. */
+function isPlainPromise(value: unknown): value is Promise<unknown> {
+  return (
+    value instanceof Promise &&
+    Object.getPrototypeOf(value) === Promise.prototype &&
+    Reflect.ownKeys(value).every((name) => typeof name === 'symbol')
+  );
+}
+
+/** Whether it is a value that can be neither changed nor removed. */
+function isFixedMember(object: object, name: PropertyKey): boolean {
+  const member = Object.getOwnPropertyDescriptor(object, name);
+  return member?.configurable === false && member.writable === false;
+}
+
+function looseCopy(object: object): object {
+  const copy: object = typeof object === 'function' ? () => {} : {};
+  Object.setPrototypeOf(copy, Object.getPrototypeOf(object) as object | null);
+  for (const name of Reflect.ownKeys(object)) {
+    const member = Object.getOwnPropertyDescriptor(object, name);
+    Object.defineProperty(copy, name, { ...member, configurable: true });
+  }
+  return copy;
+}

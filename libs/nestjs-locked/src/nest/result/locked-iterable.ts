@@ -1,0 +1,118 @@
+import { LockConfigError } from '../../core/lock.errors.js';
+import { heldIterator } from './held-iterator.js';
+import type { LockedCall } from './locked-result.js';
+import { type ManualHold, openManualHold } from './manual-hold.js';
+import { ResultReaders } from './result-readers.js';
+import { isAsyncIterable } from './streamed-result.js';
+
+type Iteration = AsyncGenerator<unknown, unknown, unknown>;
+type Result = IteratorResult<unknown, unknown>;
+
+/**
+ * The lock is taken and the method is run when the first value is asked for. If `onBusy` gave a result instead, that is
+ * yielded: an async iterable as it is, undefined as nothing, and any other value as the only one.
+ *
+ * An async generator would not do: it answers `return()` only after the value that it works on, so a reader that leaves
+ * a quiet source would keep the lock. A reader that leaves while it waits for the lock ends the wait.
+ */
+export function lockedIterable(call: LockedCall): Iteration {
+  const left = new AbortController();
+  let opening: Promise<Iteration | undefined> | undefined;
+  let isDone = false;
+  /** Undefined if there is nothing to iterate. The caller that opens it learns why it could not be opened. */
+  const opened = async (): Promise<Iteration | undefined> => {
+    if (isDone) return undefined;
+    if (opening !== undefined) return opening.catch(() => undefined);
+    opening = openIteration(call, left.signal);
+    return opening;
+  };
+  const step = async (
+    move: (source: Iteration) => Promise<Result>,
+  ): Promise<Result | undefined> => {
+    try {
+      const source = await opened();
+      if (source === undefined || isDone) return undefined;
+      const result = await move(source);
+      isDone ||= result.done === true;
+      return result;
+    } catch (error) {
+      isDone = true; // as an async generator is
+      throw error;
+    }
+  };
+  const leave = async (
+    move: (source: Iteration) => Promise<Result>,
+  ): Promise<Result | undefined> => {
+    left.abort();
+    isDone ||= opening === undefined;
+    return step(move);
+  };
+  return {
+    next: async (...value) =>
+      (await step((source) => source.next(...value))) ?? { done: true, value: undefined },
+    return: async (value) =>
+      (await leave((source) => source.return(value))) ?? { done: true, value: await value },
+    throw: async (error: unknown) => {
+      const result = await leave((source) => source.throw(error));
+      if (result === undefined) throw error;
+      return result;
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    async [Symbol.asyncDispose]() {
+      await this.return(undefined);
+    },
+  };
+}
+
+/** Undefined if the reader has left before the method ran. */
+async function openIteration(
+  { enter, run, label }: LockedCall,
+  left: AbortSignal,
+): Promise<Iteration | undefined> {
+  let hold;
+  try {
+    hold = await openManualHold(enter, left);
+  } catch (error) {
+    if (left.aborted) return undefined;
+    throw error;
+  }
+  if ('instead' in hold) return substitute(hold.instead);
+  if (left.aborted) {
+    await hold.end();
+    return undefined;
+  }
+  const source = await sourceOf(hold, run, label);
+  return heldIterator(() => source[Symbol.asyncIterator](), new ResultReaders(hold, label));
+}
+
+async function sourceOf(
+  hold: ManualHold,
+  run: () => unknown,
+  label: string,
+): Promise<AsyncIterable<unknown>> {
+  try {
+    const result = await hold.run(run);
+    if (isAsyncIterable(result)) return result;
+    throw new LockConfigError(
+      `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,
+    );
+  } catch (error) {
+    await hold.end({ error });
+    throw error;
+  }
+}
+
+function substitute(instead: unknown): Iteration {
+  const source = isAsyncIterable(instead) ? instead : onlyValue(instead);
+  return heldIterator(() => source[Symbol.asyncIterator](), {
+    run: (move) => move(),
+    begin: () => {},
+    end: () => Promise.resolve(),
+  });
+}
+
+async function* onlyValue(value: unknown): AsyncGenerator<unknown> {
+  if (value !== undefined) yield value;
+}
