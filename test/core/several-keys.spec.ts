@@ -243,6 +243,32 @@ describe('a single try of several keys', () => {
     expect(sent[1].command).toMatchObject({ key: 'a', keepMs: 0 });
   });
 
+  it('waits for the answer to what could not be sent while the event loop was blocked', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b'], { waitMs: 0 });
+    clock.block(1_010); // in the same turn: nothing was sent yet
+    const both = [await store.next('together'), await store.next('together')];
+    await clock.advance(10);
+    for (const ask of both) ask.reply(granted(ask.command.token));
+    expect((await call).keys).toEqual(['a', 'b']);
+  });
+
+  it('waits for it also if the call holds one of the keys', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.withLock('a', {}, () => {
+      const inner = engine.withLock(['a', 'b'], { waitMs: 0 }, (lock) => lock.keys);
+      clock.block(1_100); // in the same turn
+      return inner;
+    });
+    const a = await store.next('acquire');
+    a.reply(granted(a.command.token));
+    const b = await store.next('together');
+    await clock.advance(10);
+    b.reply(granted(b.command.token));
+    for (let i = 0; i < 2; i++) (await store.next('release')).reply({ kind: 'released' });
+    expect(await call).toEqual(['a', 'b']);
+  });
+
   it('joins the keys that its call holds, and asks for the others only', async () => {
     const { store, engine } = await startScripted();
     const call = engine.withLock('a', {}, () =>
@@ -261,17 +287,54 @@ describe('a single try of several keys', () => {
 });
 
 describe('several keys, waited for', () => {
-  it('a process that has stood still waits for the answer to its next command all the same', async () => {
+  it.each([3_000, 1_260])(
+    'a process that has stood still for %d ms waits for the answer to its next command all the same',
+    async (blockedMs) => {
+      const { clock, store, engine } = await startScripted();
+      const call = engine.acquire(['a', 'b'], { waitMs: 200 });
+      for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+      const a = await store.next('acquire');
+      clock.block(blockedMs);
+      a.reply(granted(a.command.token));
+      const b = await store.next('acquire');
+      await clock.advance(10);
+      b.reply(granted(b.command.token));
+      expect((await call).keys).toEqual(['a', 'b']);
+    },
+  );
+
+  it('a process that has stood still waits for the renewal of its fixed leases all the same', async () => {
     const { clock, store, engine } = await startScripted();
-    const call = engine.acquire(['a', 'b'], { waitMs: 200 });
+    const call = engine.acquire(['a', 'b'], { waitMs: 200, renew: false });
     for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
     const a = await store.next('acquire');
-    clock.block(3_000);
     a.reply(granted(a.command.token));
     const b = await store.next('acquire');
-    await clock.advance(10);
+    clock.block(3_000);
     b.reply(granted(b.command.token));
+    const renewals = [await store.next('renew'), await store.next('renew')];
+    await clock.advance(10);
+    for (const renewal of renewals) renewal.reply(renewed);
     expect((await call).keys).toEqual(['a', 'b']);
+  });
+
+  it('an abort is heard while the renewal of fixed leases is not answered', async () => {
+    const { store, engine } = await startScripted();
+    const controller = new AbortController();
+    const call = engine.acquire(['a', 'b'], {
+      waitMs: 60_000,
+      renew: false,
+      signal: controller.signal,
+    });
+    const refused = expect(call).rejects.toThrow(LockAbortedError);
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+    for (let i = 0; i < 2; i++) {
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+    }
+    await store.next('renew');
+    controller.abort();
+    await refused;
   });
 
   it('it does so once', async () => {
@@ -305,7 +368,7 @@ describe('several keys, waited for', () => {
   });
 
   it('a key that was taken from us meanwhile is taken again before the work starts', async () => {
-    const { store, call, a, revokeA, grantB } = await waitingForBoth();
+    const { store, call, a, revokeA, grantB, events } = await waitingForBoth();
     revokeA();
     grantB();
     const backB = await store.next('release');
@@ -322,6 +385,7 @@ describe('several keys, waited for', () => {
     const lock = await call;
     expect(lock.isHeld).toBe(true);
     expect(lock.fencingTokenOf('a')).toBe(900);
+    expect(events).toEqual([]); // no work ran under what was lost
   });
 
   it('a key that is lost at the very end of the wait is a LockLostError', async () => {

@@ -61,6 +61,26 @@ describe('while a lease is suspect', () => {
     expect(order).toBe('confirmed joined');
   });
 
+  it('a nested call waits for the confirmation also if its process has stood still meanwhile', async () => {
+    const scene = await startScripted();
+    const { clock, store, engine } = scene;
+    const { call, run } = await holding(scene);
+    clock.stepWall(SLEPT_MS);
+    run(() => {
+      const inner = engine.withLock(KEY, { waitMs: 0 }, (lock) => lock.isHeld);
+      clock.block(1_200); // in the same turn
+      return inner;
+    });
+    await settled();
+    await clock.advance(0);
+    const renewal = await store.next('renew');
+    await clock.advance(10);
+    renewal.reply(renewed);
+    await settled();
+    (await store.next('release')).reply({ kind: 'released' });
+    expect((await call).result).toBe(true);
+  });
+
   it('a nested call takes the key again if the store says that it was lost', async () => {
     const scene = await startScripted();
     const { clock, store, engine } = scene;

@@ -5,7 +5,7 @@ import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/prom
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
-import { openLocks, openLocksOn } from '../support/open-locks.js';
+import { openAdmin, openLocks, openLocksOn } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -84,6 +84,22 @@ describe('an event loop that is blocked for longer than Redis may take to answer
       await observer.waiting(key, 0);
     }
     expect(events).toEqual([]);
+  });
+
+  it('lets a branch have its turn if the one before it has ended meanwhile', async () => {
+    const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
+    const key = uniqueKey();
+    const admin = openAdmin(server.url);
+    await admin.ping();
+    const answers = await engine.withLock(key, {}, async () => {
+      const first = engine.withLock(key, {}, () => admin.blpop(uniqueKey(), 0.4));
+      const second = engine.withLock(key, { waitMs: 600 }, () => 'had its turn');
+      await sent();
+      await immediate(); // timers fire next, before the sockets are read
+      block(1_000);
+      return Promise.all([first, second]);
+    });
+    expect(answers).toEqual([null, 'had its turn']);
   });
 
   it('reports no failed renewal and no outage, and keeps its lock', async () => {

@@ -9,10 +9,9 @@ import {
   LockStoreError,
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
-import { RETRY_MS } from '../store/retry-pause.js';
-import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
+import { renewWhole } from './renew-whole.js';
 import { Section } from './section.js';
 import { isInDoubt, settleDoubts } from './settle-doubts.js';
 
@@ -99,9 +98,11 @@ export class Acquisition {
         if (joined === undefined) others.push(key);
         else this.#sections.push(joined);
       }
-      await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
+      const asked = this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
+      if (asked !== undefined) await asked; // otherwise the command is sent in this very turn
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
+        this.#time.asksAgain();
         const holds = await this.#queues.takeTogether(others, this.#options, this.#time.answerBy);
         this.#sections.push(...holds.map((hold) => new Section(hold)));
       }
@@ -137,23 +138,6 @@ export class Acquisition {
       if (lost === -1) return;
       if (this.#time.leftMs === 0) this.#sections[lost]?.hold.assertHeld();
       this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
-    }
-  }
-
-  /**
-   * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all
-   * its keys. An answer is awaited for no longer than that to any other command at the end of the wait.
-   */
-  async #renewWhole(): Promise<void> {
-    const own = this.#sections.filter(({ isRoot }) => isRoot);
-    for (;;) {
-      const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole()));
-      const limitMs = Math.max(0, this.#time.answerBy - this.#parts.clock.now());
-      const causes = (await atMost(this.#parts.clock, limitMs, renewing)) ?? [this.#unanswered];
-      const cause = causes.find((failed) => failed !== undefined);
-      if (cause === undefined || this.#firstLost !== -1) return;
-      if (this.#time.leftMs === 0) throw cause;
-      await new Promise<void>((resolve) => void this.#parts.clock.after(RETRY_MS, resolve));
     }
   }
 
@@ -240,16 +224,14 @@ export class Acquisition {
     );
   }
 
-  get #unanswered(): LockStoreError {
-    return new LockStoreError(
-      `Cannot lock '${this.#firstKey}': Redis has not answered the renewal of a fixed lease yet`,
-      this.#firstKey,
-    );
-  }
-
   // ---- the end ----------------------------------------------------------------------------------------------
 
+  #renewWhole(): Promise<void> {
+    return renewWhole(this.#sections, this.#parts.clock, this.#time, this.#options.signal);
+  }
+
   #settleDoubts(): Promise<void> {
+    this.#time.asksAgain();
     return settleDoubts(
       this.#sections,
       this.#parts.clock,

@@ -1,5 +1,5 @@
 import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
-import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
+import { AFTER_STALL_MS, wasBlocked } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /** How long one call may wait: for all its keys together, and for the answers to all its commands. */
@@ -26,12 +26,12 @@ export class CallTime {
   }
 
   /**
-   * A command for another key is sent now. If the time for its answer is long over, this process has stood still: once,
-   * there is more of it.
+   * Another command is sent now. If the time for its answer is over already, this process has stood still: once, there
+   * is more of it.
    */
   asksAgain(): void {
     const now = this.#clock.now();
-    if (this.#isExtended || now - this.#answerBy < STALL_MS) return;
+    if (this.#isExtended || !wasBlocked(this.#answerBy, now)) return;
     this.#isExtended = true;
     this.#answerBy = now + AFTER_STALL_MS;
   }

@@ -1,4 +1,5 @@
 import { watchAbort } from '../runtime/abort-watch.js';
+import { whenDue } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /**
@@ -33,7 +34,8 @@ export class Turns {
         resolve(outcome);
       };
       const go = (): void => end('entered');
-      const cancel = clock.after(waitMs, () => end('busy'));
+      // Work that ends with an answer may have been answered, unread.
+      const cancel = whenDue(clock, clock.now() + waitMs, () => end('busy'));
       const unwatch = signal && watchAbort(signal, () => end('aborted'));
       this.#waiting.add(go);
     });

@@ -546,8 +546,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #lose(reason: LockLostReason): void {
     const hold = this.#hold;
     this.#end();
-    if (hold === undefined) this.#releaseLost();
-    else this.#parts.report({ type: 'lost', key: this.key, error: hold.lose(reason) });
+    if (hold === undefined) {
+      this.#releaseLost();
+    } else {
+      const error = hold.lose(reason);
+      // Before its work starts, a call takes the key again, or fails with this error.
+      if (hold.since < Infinity) this.#parts.report({ type: 'lost', key: this.key, error });
+    }
     this.#user.over(this);
   }
 

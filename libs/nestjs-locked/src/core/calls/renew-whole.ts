@@ -1,0 +1,44 @@
+import { LockStoreError } from '../lock.errors.js';
+import { RETRY_MS } from '../store/retry-pause.js';
+import { awaitAnswer } from '../time/await-answer.js';
+import type { Clock } from '../time/clock.js';
+import type { CallTime } from './call-time.js';
+import type { Section } from './section.js';
+
+/**
+ * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all its
+ * keys. An answer is awaited for no longer than that to any other command at the end of the wait, and for nobody whose
+ * signal has aborted.
+ *
+ * @param sections the keys of one call, in order
+ * @throws LockStoreError if there was no answer until the end of the wait
+ */
+export async function renewWhole(
+  sections: readonly Section[],
+  clock: Clock,
+  time: CallTime,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const own = sections.filter(({ isRoot }) => isRoot);
+  for (;;) {
+    time.asksAgain();
+    let causes: readonly (LockStoreError | undefined)[] = [unanswered(sections)];
+    const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole())).then((answers) => {
+      causes = answers;
+    });
+    await awaitAnswer(renewing, clock, time.answerBy, signal);
+    const cause = causes.find((failed) => failed !== undefined);
+    const isLost = sections.some(({ hold }) => hold.isOver);
+    if (cause === undefined || isLost || signal?.aborted === true) return;
+    if (time.leftMs === 0) throw cause;
+    await new Promise<void>((resolve) => void clock.after(RETRY_MS, resolve));
+  }
+}
+
+function unanswered([first]: readonly Section[]): LockStoreError {
+  const key = first?.hold.key as string;
+  return new LockStoreError(
+    `Cannot lock '${key}': Redis has not answered the renewal of a fixed lease yet`,
+    key,
+  );
+}
