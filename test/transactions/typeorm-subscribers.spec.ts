@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError } from 'nestjs-locked';
+import { LockCommitUnknownError, LockInTransactionError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
@@ -268,7 +268,21 @@ describe('a subscriber that throws at a query runner that is driven by hand', ()
 });
 
 describeWithMariaDb('on MariaDB', () => {
-  const shop = useShop('mysql', useMariaDb());
+  const mariaDb = useMariaDb();
+  const shop = useShop('mysql', mariaDb);
+
+  /** Its client does not tell that the COMMIT was answered, so the error says nothing about it. */
+  it('a statement of a subscriber that is refused in the middle of the COMMIT does not make it a refused one', async () => {
+    const other = await openDataSource('mysql', mariaDb.settings);
+    const { sell } = await shop.open({
+      afterQuery: async ({ query }) => {
+        if (query !== 'COMMIT') return;
+        await other.query('INSERT INTO stock VALUES (?, 1)', [shop.stock.product]); // a duplicate
+      },
+    });
+    await expect(sell()).rejects.toBeInstanceOf(LockCommitUnknownError);
+    expect(await shop.state()).toEqual([true, 99]);
+  });
 
   it.each(['beforeQuery', 'afterQuery'] as const)(
     'a subscriber that sends a statement in the middle of the COMMIT (%s) does not put it in doubt',
