@@ -6,7 +6,11 @@ import { ClientWatch } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
-import { endForSure, rollBackForSure } from '../../transactions/orm/sure-rollback.js';
+import {
+  endForSure,
+  isForgottenBy,
+  rollBackForSure,
+} from '../../transactions/orm/sure-rollback.js';
 import { watchHooks } from '../../transactions/orm/watched-hooks.js';
 import {
   assertStillHere,
@@ -104,7 +108,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
     const isOthers = isSeen() || (depth === 0 && isOpenOn(runner));
     if (isOthers || depth > 0) {
-      await start(isolation);
+      const before = depthOf(runner);
+      try {
+        await start(isolation);
+      } catch (error) {
+        if (!isOthers && depthOf(runner) > before) depth++; // a hook has failed: TypeORM waits for its end
+        throw error;
+      }
       if (!isOthers) depth++;
       return;
     }
@@ -184,7 +194,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   runner.rollbackTransaction = async () => {
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
-    const stays = !isWhole && isInSavepoint(runner);
+    const stays = !isWhole && (isInSavepoint(runner) || isForgottenBy(runner));
     const rollBack = (): Promise<void> =>
       rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
     try {
@@ -222,7 +232,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
 /** Whether TypeORM would end a savepoint on it. */
 function isInSavepoint(runner: QueryRunner): boolean {
-  return ((runner as { readonly transactionDepth?: number }).transactionDepth ?? 0) > 1;
+  return depthOf(runner) > 1;
+}
+
+function depthOf(runner: QueryRunner): number {
+  return (runner as { readonly transactionDepth?: number }).transactionDepth ?? 0;
 }
 
 /** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */

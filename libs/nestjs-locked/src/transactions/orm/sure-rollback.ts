@@ -32,20 +32,29 @@ export async function rollBackForSure(
   query: (sql: string) => Promise<unknown>,
 ): Promise<void> {
   const depth = runner.transactionDepth ?? 1;
+  // The transaction around a savepoint goes on, or is rolled back next.
+  const goesOn = what === 'innermost' && (depth > 1 || isForgottenBy(runner));
   if (what === 'whole' && depth > 1) runner.transactionDepth = 1;
   try {
     await rollback();
   } catch (error) {
-    // The transaction around a savepoint goes on, or is rolled back next.
-    const isSavepoint = what === 'innermost' && depth > 1;
-    if (!isSavepoint) await endForSure(runner, query, wasSent(error));
+    if (!goesOn) await endForSure(runner, query, wasSent(error));
     throw error;
   }
   if (what === 'whole') await endForSure(runner, query); // a savepoint was opened meanwhile
 }
 
 /**
- * Sends a ROLLBACK of its own if TypeORM says that a transaction is open, and closes the connection if that fails.
+ * Whether TypeORM takes a transaction for ended that is open: a hook has failed before a savepoint in it. TypeORM sends
+ * neither COMMIT nor ROLLBACK for it any more.
+ */
+export function isForgottenBy(runner: object): boolean {
+  const { isTransactionActive, transactionDepth = 0 } = runner as RollsBack;
+  return !isTransactionActive && transactionDepth > 0;
+}
+
+/**
+ * Sends a ROLLBACK of its own if a transaction is open, and closes the connection if that fails.
  *
  * @param query sends a statement, past all guards
  * @param wasTried whether TypeORM has sent a ROLLBACK that has failed
@@ -55,7 +64,8 @@ export async function endForSure(
   query: (sql: string) => Promise<unknown>,
   wasTried = false,
 ): Promise<void> {
-  if (!runner.isTransactionActive || runner.isReleased === true) return; // its connection has another user
+  const isOpen = runner.isTransactionActive || isForgottenBy(runner);
+  if (!isOpen || runner.isReleased === true) return; // its connection has another user
   if (!wasTried && (await isAnswered(query('ROLLBACK')))) {
     runner.isTransactionActive = false;
     runner.transactionDepth = 0;

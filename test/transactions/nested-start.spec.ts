@@ -1,0 +1,116 @@
+import { describe, expect, it } from '@jest/globals';
+import { lockAware } from 'nestjs-locked/typeorm';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+const noMoney = (): Promise<never> => Promise.reject(new Error('no money'));
+const sell = (manager: EntityManager): Promise<unknown> => stock.takeOne(manager);
+
+const nestedWithCallback = (manager: EntityManager): Promise<void> =>
+  expect(manager.transaction(sell)).rejects.toThrow('no mail server');
+
+async function nestedByHand(runner: QueryRunner): Promise<void> {
+  await expect(runner.startTransaction()).rejects.toThrow('no mail server');
+  await runner.rollbackTransaction().catch(() => {});
+}
+
+async function byHand(
+  dataSource: DataSource,
+  body: (runner: QueryRunner) => Promise<void>,
+): Promise<void> {
+  const runner = dataSource.createQueryRunner();
+  try {
+    await runner.startTransaction();
+    await body(runner);
+    await runner.commitTransaction();
+  } catch (error) {
+    await runner.rollbackTransaction().catch(() => {});
+    throw error;
+  } finally {
+    await runner.release();
+  }
+}
+
+type End = () => Promise<unknown>;
+
+const SALES: Record<string, (dataSource: DataSource, end: End) => Promise<unknown>> = {
+  'a data source': (dataSource, end) =>
+    dataSource.transaction(async (manager) => {
+      await sell(manager);
+      await nestedWithCallback(manager);
+      await sell(manager);
+      await end();
+    }),
+  'a query runner driven by hand, with a callback': (dataSource, end) =>
+    byHand(dataSource, async (runner) => {
+      await sell(runner.manager);
+      await nestedWithCallback(runner.manager);
+      await sell(runner.manager);
+      await end();
+    }),
+  'a query runner driven by hand, by hand': (dataSource, end) =>
+    byHand(dataSource, async (runner) => {
+      await sell(runner.manager);
+      await nestedByHand(runner);
+      await sell(runner.manager);
+      await end();
+    }),
+};
+
+describe.each(
+  Object.entries(SALES).flatMap(([name, sale]) =>
+    (['under a lock', 'without one'] as const).map((where) => [name, where, sale] as const),
+  ),
+)('a nested transaction whose start fails in a hook: on %s, %s', (_, where, sale) => {
+  /** The hook throws at the nested transaction, over a pool of one connection. */
+  async function run(
+    hook: 'beforeTransactionStart' | 'afterTransactionStart',
+    end: End,
+  ): Promise<void> {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: true });
+    let calls = 0;
+    dataSource.subscribers.push({
+      [hook]: () => {
+        if (++calls === 2) throw new Error('no mail server');
+      },
+    });
+    const work = (): Promise<unknown> => sale(dataSource, end);
+    try {
+      await (where === 'under a lock' ? locks.withLock(stock.key, work) : work());
+    } finally {
+      expect(await isHeld(redis.url, stock.key)).toBe(false);
+      await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what is open
+    }
+  }
+
+  it('does not end the transaction around it, after the savepoint was sent', async () => {
+    await run('afterTransactionStart', async () => {});
+    expect(await stock.quantity()).toBe(98);
+  });
+
+  it('does not keep a transaction open that fails, after the savepoint was sent', async () => {
+    await expect(run('afterTransactionStart', noMoney)).rejects.toThrow('no money');
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  // TypeORM takes the transaction for ended, and sends neither COMMIT nor ROLLBACK.
+  it('does not keep the transaction open, before the savepoint was sent', async () => {
+    const committed = run('beforeTransactionStart', async () => {});
+    await expect(committed).rejects.toThrow('Transaction is not started yet');
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('does not keep a transaction open that fails, before the savepoint was sent', async () => {
+    await expect(run('beforeTransactionStart', noMoney)).rejects.toThrow('no money');
+    expect(await stock.quantity()).toBe(100);
+  });
+});
