@@ -2829,6 +2829,14 @@ export const TABLE = [
     specs: ['test/transactions/typeorm-subscribers.spec.ts'],
   },
   {
+    name: 'transaction: a ROLLBACK that is sent as a statement lifts the guard of one driven by hand',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: "return this.#bodyRuns || (isByHand && this.#state === 'open');",
+    to: 'return this.#bodyRuns && !isByHand;',
+    breaks: 'after a ROLLBACK in it, a transaction takes no other statement, and fails at its end',
+    specs: ['test/transactions/runner-by-hand.spec.ts'],
+  },
+  {
     name: 'transaction: a late statement is sent behind the end of a query runner driven by hand',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
     from: 'ending = how;',

@@ -218,3 +218,46 @@ it('a rollback that a branch asks for after the COMMIT opens the runner for noth
   await runner.release();
   expect(await stock.quantity()).toBe(99);
 });
+
+describe('a query runner whose transaction is rolled back by a statement under a lock', () => {
+  it.each<[string, (runner: QueryRunner) => Promise<unknown>]>([
+    ['ROLLBACK', (runner) => runner.query('ROLLBACK')],
+    ['ROLLBACK AND CHAIN', (runner) => runner.query('ROLLBACK AND CHAIN')],
+    ['ROLLBACK, BEGIN', (runner) => runner.query('ROLLBACK').then(() => runner.query('BEGIN'))],
+    [
+      'ABORT and BEGIN on the client',
+      async (runner) => {
+        const client = (await runner.connect()) as { query(sql: string): Promise<unknown> };
+        await client.query('ABORT');
+        await client.query('BEGIN');
+      },
+    ],
+  ])('takes no other statement, and is not committed: %s', async (_, rollBack) => {
+    const { locks, runner } = await start();
+    const outcome = await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await told(rollBack(runner));
+      const late = await told(add(runner));
+      const commit = await told(runner.commitTransaction());
+      await runner.rollbackTransaction();
+      return [late, commit];
+    });
+    const refused = expect.any(LockInTransactionError);
+    expect(outcome).toEqual([refused, refused]);
+    await sellOn(runner); // it takes the next one
+    await runner.release();
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('does not end it through a stream either', async () => {
+    const { locks, runner } = await start();
+    const late = await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      const streamed = await told(runner.stream('COMMIT'));
+      await runner.rollbackTransaction();
+      return streamed;
+    });
+    expect(late).toBeInstanceOf(LockInTransactionError);
+    await runner.release();
+  });
+});

@@ -68,7 +68,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const assertNotEnding = (): void => {
     if (ending !== undefined && scope?.isLocked === true) throw scope.refusal(ending, A_STATEMENT);
   };
-  guardStatements(runner, assertNotEnding);
+  const assertTakes = (sql: string): void => {
+    assertNotEnding();
+    if (scope?.isOpen === true) scope.assertTakes(sql);
+  };
+  guardStatements(runner, assertTakes);
   watchHooks(runner, () => scope);
 
   const nested: OpenNested = async (opened) => {
@@ -198,6 +202,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     const rollBack = (): Promise<void> =>
       rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
     try {
+      if (depth > 0 && !stays) scope?.beforeRollback();
       await (depth > 0 && !stays ? end('failing', rollBack) : rollBack());
     } finally {
       if (isWhole) isRollingBack = false;

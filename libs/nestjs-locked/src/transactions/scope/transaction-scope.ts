@@ -157,6 +157,21 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     }
   }
 
+  /** Driven by hand, it has no body but what is sent until it is ended by the methods for that. */
+  get #isInBody(): boolean {
+    const isByHand = this.description.notRestartable === 'by-hand';
+    return this.#bodyRuns || (isByHand && this.#state === 'open');
+  }
+
+  #assertNotEndedInside(): void {
+    if (this.#endedInside !== undefined) throw this.#endedInside;
+  }
+
+  /** Driven by hand, it is rolled back now by the method for that. */
+  beforeRollback(): void {
+    if (this.isOpen) this.#state = 'failing';
+  }
+
   async #runBody<R>(body: () => Promise<R>): Promise<R> {
     this.#bodyRuns = true;
     try {
@@ -190,6 +205,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.assertNoneNested();
+    this.#assertNotEndedInside();
     this.#state = 'committing';
     await this.#gate.pass();
     if (this.#endedInside !== undefined) throw this.#endedInside;
@@ -261,7 +277,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.#state === 'failing') throw this.refusal('failing', A_STATEMENT);
     if (this.#endedInside !== undefined) throw this.#endedInside;
     if (this.#state === 'ended') throw this.refusal('ended', A_STATEMENT);
-    if (sql !== undefined && this.#bodyRuns) this.sending(sql);
+    if (sql !== undefined && this.#isInBody) this.sending(sql);
     if (sql !== undefined && this.#gate.hasSpoken && SETS_ISOLATION.test(sql)) {
       throw this.refusal('isolation', { callSite: 'SET TRANSACTION', keys: [] });
     }
@@ -279,7 +295,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     const ending = endingIn(sql, this.#session?.dialect);
     if (ending === undefined) return undefined;
     if (ending === 'rollback') {
-      if (this.#bodyRuns) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);
+      if (this.#isInBody) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);
       else this.commit.rollingBack();
       return undefined;
     }
