@@ -56,6 +56,9 @@ describe('the end of a transaction in a text of PostgreSQL', () => {
       'commit',
     ],
     ['CREATE TABLE t (begin int); END', 'commit'],
+    ['CREATE VIEW v (begin, atomic) AS SELECT 1, 2; SELECT 1; COMMIT; SELECT 1', 'commit'],
+    ['CREATE VIEW v AS SELECT begin, atomic FROM t; COMMIT', 'commit'],
+    ['CREATE TABLE t (begin atomic); COMMIT', 'commit'],
     ['SELECT a # b; COMMIT', 'commit'],
     ['SELECT 1 --COMMIT\n;COMMIT', 'commit'],
   ])('%s: %s', (sql, ending) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import knexOf, { type Knex } from 'knex';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -54,6 +55,32 @@ const KNEX = clsOrm('Knex', (url) => {
 
 describeLockContract(KNEX, { roundTrips: 0 });
 describePropagation(KNEX);
+
+describe('a transaction of Knex whose body commits it', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it('leaves no connection on which a later transaction commits its work', async () => {
+    const knex = knexOf({ client: 'pg', connection: postgres.url, pool: { min: 0, max: 1 } });
+    afterTest(() => knex.destroy());
+    const run = lockAwareTransactions<Knex.Transaction>({ pool: knex });
+    const sell = (end: (tx: Knex.Transaction) => unknown): Promise<unknown> =>
+      run((wrap) =>
+        knex.transaction((own) =>
+          wrap(own, async (tx) => {
+            await tx('stock').where({ id: stock.product }).decrement('quantity', 1);
+            await end(tx);
+          }),
+        ),
+      );
+    const { locks } = await startLocks(redis.url);
+    const sale = locks.withLock(stock.key, () => sell((tx) => tx.commit()));
+    await expect(sale).rejects.toThrow(/only the code that has opened it may do/);
+    await sell(() => {});
+    expect(await stock.quantity()).toBe(99);
+  });
+});
 
 describe('a ROLLBACK that Knex gives up before its driver does', () => {
   const redis = useRedis();

@@ -16,6 +16,7 @@ import { openAdmin } from '../support/open-locks.js';
 import { PostgresProxy } from '../support/postgres-proxy.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
+import { beforeCommit, standStill } from './before-commit.js';
 import { giveAway, isHeld, startLocks } from './locks.js';
 import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
 import { createSlowCommitTable, killCommits } from './slow-commit.js';
@@ -36,6 +37,7 @@ export function describeLockContract(orm: OrmUnderTest, costs: LockCosts): void 
     describe('a transaction after the first ones', () => laterTransactions(orm, costs));
     if (orm.timesOut !== false) {
       describe('a connection whose ROLLBACK was not answered', () => unansweredRollbacks(orm));
+      describe('a connection whose COMMIT was refused', () => refusedCommits(orm));
     }
   });
 }
@@ -500,6 +502,38 @@ function unansweredRollbacks({ open }: OrmUnderTest): void {
       expect([inside.length, await stock.quantity()]).toEqual([0, 100]);
     },
   );
+}
+
+/** The process stands still between the gate and the COMMIT, for longer than the lease lasts. */
+function refusedCommits({ open, Client }: OrmUnderTest): void {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+  const LEASE_MS = 1_500;
+
+  it('returns to the pool without its transaction: no later one commits the refused work', async () => {
+    const orm = await open(postgres.url);
+    afterTest(() => orm.close());
+    const { locks } = await startLocks(redis.url);
+    let stoodStill = false;
+    beforeCommit(() => {
+      stoodStill = true;
+      standStill(LEASE_MS + 100);
+    }, Client);
+    const sale = locks.withLock(stock.key, { leaseMs: LEASE_MS }, () =>
+      orm.transaction((tx) => stock.takeOne(tx)),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(stoodStill).toBe(true);
+    await Promise.all(
+      Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
+    );
+    const inside = await postgres.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
+    );
+    expect([inside.length, await stock.quantity()]).toEqual([0, 100]);
+  });
 }
 
 /** What earlier transactions have shown of their sessions makes later ones cheaper, and must not make them worse. */

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
 import { LockLostError } from 'nestjs-locked';
+import type pg from 'pg';
+import { createRequire } from 'node:module';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
@@ -34,9 +36,13 @@ const open = (url: string): Promise<MikroORM> => {
   return MikroORM.init({ entities: [entity], clientUrl: url, driverOptions });
 };
 
+const { resolve } = createRequire(import.meta.url);
+const { Client } = createRequire(resolve('@mikro-orm/postgresql'))('pg') as typeof pg;
+
 describeLockContract(
   {
     name: 'MikroORM',
+    Client,
     survivesDisconnect: false,
     open: async (url) => {
       const orm = await open(url);

@@ -1,3 +1,4 @@
+import type { PgClientClass } from './before-commit.js';
 import type { Runs } from './stock.js';
 
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
@@ -16,4 +17,6 @@ export interface OrmUnderTest<Opened = OpenedOrm> {
   readonly survivesDisconnect?: boolean;
   /** Whether its driver can give up a statement that the server still runs: `query_timeout`. @default true */
   readonly timesOut?: boolean;
+  /** The client of its own copy of node-postgres. @default that of the one copy for all */
+  readonly Client?: PgClientClass;
 }

@@ -44,5 +44,5 @@ const PG_PROMISE = clsOrm('pg-promise', (url) => {
   };
 });
 
-describeLockContract(PG_PROMISE, { roundTrips: 0 });
+describeLockContract({ ...PG_PROMISE, Client: pgp.pg.Client }, { roundTrips: 0 });
 describePropagation(PG_PROMISE);

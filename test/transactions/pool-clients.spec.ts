@@ -7,8 +7,10 @@ import pg from 'pg';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { PostgresProxy } from '../support/postgres-proxy.js';
 import { useRedis } from '../support/shared-redis.js';
+import { beforeCommit, standStill } from './before-commit.js';
 import { openDataSource } from './data-source.js';
 import { startLocks } from './locks.js';
 import { transactionsOf } from './recipes/node-postgres.js';
@@ -232,6 +234,66 @@ describe('the clients of a pool of node-postgres', () => {
     const { rows } = await pool.query<{ one: number }>('SELECT 1 AS one');
     expect(rows).toEqual([{ one: 1 }]);
   });
+
+  it('are closed if the body commits on them: what it sends next takes no effect on its own', async () => {
+    const { pool, locks } = await open();
+    const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
+    const sale = locks.withLock(stock.key, () =>
+      run(async (wrap) => {
+        const client = await pool.connect();
+        try {
+          await client.query('BEGIN');
+          await wrap(client, async (tx) => {
+            await takeOne(tx);
+            await client.query('COMMIT').catch(() => {});
+            await takeOne(client).catch(() => {});
+          });
+        } finally {
+          client.release(); // without a ROLLBACK
+        }
+      }),
+    );
+    await expect(sale).rejects.toThrow(/only the code that has opened it may do/);
+    await pool.query('COMMIT');
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it.each(['the client', 'what was handed out for it'])(
+    'take nothing of the body behind the ROLLBACK in the place of a COMMIT, over %s',
+    async (over) => {
+      const { pool } = await open();
+      const { locks } = await startLocks(redis.url); // no time-out of a fence ends the connection
+      const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
+      const refused = makeGate();
+      let late: Promise<string> | undefined;
+      const leaseMs = 1_500;
+      beforeCommit(() => standStill(leaseMs + 100));
+      const sale = locks.withLock(stock.key, { leaseMs }, () =>
+        run(async (wrap) => {
+          const client = await pool.connect();
+          try {
+            await client.query('BEGIN');
+            await wrap(client, async (tx) => {
+              late = refused.opened
+                .then(() => takeOne(over === 'the client' ? client : tx))
+                .then(
+                  () => 'written',
+                  () => 'refused',
+                );
+            });
+            const commit = client.query('COMMIT');
+            refused.open();
+            await commit;
+          } finally {
+            await late;
+            client.release();
+          }
+        }),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockLostError);
+      expect([await late, await stock.quantity()]).toEqual(['refused', 100]);
+    },
+  );
 
   it('are left as they were if nothing was sent on them', async () => {
     const { pool, locks } = await open();

@@ -1,4 +1,7 @@
+import { atMost } from '../../core/time/at-most.js';
+import { systemClock } from '../../core/time/clock.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import type { NoteAnswer } from '../scope/watched-commit.js';
 import { isAnswered } from '../sql/sql-error.js';
 import { type Ending, endingIn } from '../sql/transaction-endings.js';
 import { closePgClient, isClosable } from './broken-connection.js';
@@ -9,16 +12,21 @@ import { noteSeen } from './seen-commits.js';
 
 type WatchedClient = PgClient & { query: Query };
 
+/** How long a ROLLBACK of ours may wait behind statements that are not answered. */
+const LIMIT_MS = 5_000;
+
 /**
  * Watches what is sent on the client of one transaction, if it is one of node-postgres: shows its scope the statements
  * that end it, and closes the connection if such a statement is not answered. The pool would hand it out again, and the
- * next transaction on it would commit both.
+ * next transaction on it would commit both. For the same reason it rolls back itself where the COMMIT is refused: some
+ * libraries give the connection back then without a ROLLBACK.
  */
 export class ClientWatch {
   readonly #coordinator = ambientCoordinator();
   #client: WatchedClient | undefined;
   #tx: object | undefined;
   #stop: () => void = () => {};
+  #rollBack: () => unknown = () => {};
 
   /** Undefined if none was seen. */
   get client(): PgClient | undefined {
@@ -40,6 +48,7 @@ export class ClientWatch {
       return late === undefined ? send(args) : after(Promise.reject(late), () => send(args), args);
     };
     client.query = watching;
+    this.#rollBack = () => query.call(client, 'ROLLBACK');
     this.#stop = () => {
       isWatching = false;
       if (client.query !== watching) return; // passes everything on from now
@@ -109,8 +118,13 @@ export class ClientWatch {
   }
 
   async #ended(ending: Ending, text: string, send: () => Promise<unknown>): Promise<unknown> {
-    const tx = this.#tx;
-    const noteAnswer = tx && this.#coordinator.sending(tx, text, statusOf(this.#client));
+    let noteAnswer: NoteAnswer | undefined;
+    try {
+      noteAnswer = this.#tx && this.#coordinator.sending(this.#tx, text, statusOf(this.#client));
+    } catch (error) {
+      await this.#leaveNothingOpen();
+      throw error;
+    }
     let answer: unknown;
     try {
       answer = await send();
@@ -123,6 +137,22 @@ export class ClientWatch {
     noteAnswer?.(undefined, (answer as { command?: unknown } | undefined)?.command);
     return answer;
   }
+
+  /** The COMMIT is refused. While the body runs, its next statement would take effect on its own after a ROLLBACK. */
+  async #leaveNothingOpen(): Promise<void> {
+    const isBodyDone =
+      this.#tx !== undefined && this.#coordinator.endedHere(this.#tx) !== undefined;
+    if (isBodyDone && (await isAnsweredInTime(this.#rollBack()))) this.#stop();
+    else await this.close();
+  }
+}
+
+async function isAnsweredInTime(rollback: unknown): Promise<boolean> {
+  const isDone = Promise.resolve(rollback).then(
+    () => true,
+    () => false,
+  );
+  return (await atMost(systemClock, LIMIT_MS, isDone)) === true;
 }
 
 function isWatchable(client: unknown): client is WatchedClient {

@@ -85,11 +85,11 @@ export class AmbientCoordinator implements TransactionCoordinator {
   /**
    * For adapters: to be called where a statement reaches the driver, which may be later than `assertTakes`.
    *
-   * @throws if it is sent by the body of this transaction, but behind its COMMIT
+   * @throws if it is sent by the body of this transaction, but behind its COMMIT, or behind the ROLLBACK in its place
    */
   assertBeforeCommit(tx: object): void {
     const scope = this.#scopes.get(tx);
-    if (scope?.commit.progress === 'sent' && this.#isInside(tx)) this.#assertInTime(scope, true);
+    if (scope?.commit.isSent === true && this.#isInside(tx)) this.#assertInTime(scope, true);
   }
 
   #assertInTime(scope: TransactionScope, ofBody: boolean): void {

@@ -82,6 +82,11 @@ export class WatchedCommit {
     return this.#progress;
   }
 
+  /** Whether it is on its way, or was refused, so that a ROLLBACK is on its way in its place. */
+  get isSent(): boolean {
+    return this.#progress === 'sent' || this.#veto !== undefined;
+  }
+
   /**
    * Whether a statement that is sent now may come after the COMMIT, outside of every transaction, or may undo what the
    * gate has seen without anybody being told.
@@ -92,6 +97,7 @@ export class WatchedCommit {
   comesTooLate(ofBody: boolean, tellsRollback: boolean): boolean {
     if (this.#gate.holds.size === 0) return false;
     if (this.#progress === 'sent') return true;
+    if (this.#veto !== undefined) return ofBody;
     return ofBody && (this.#progress === 'answered' || !tellsRollback);
   }
 

@@ -88,7 +88,7 @@ function read(sql: string, dialect: SqlDialect, tokens: RegExp): Reading {
       const upper = word.toUpperCase();
       if (CREATE.test(statement)) {
         if (dialect === 'mysql' && ROUTINES.includes(upper)) return ended(true);
-        if (upper === 'ATOMIC' && lastWord === 'BEGIN') blocks = 1;
+        if (upper === 'ATOMIC' && lastWord === 'BEGIN' && parentheses === 0) blocks = 1;
         else if (blocks > 0 && upper === 'CASE') blocks++;
         else if (blocks > 0 && upper === 'END') blocks--;
       }
@@ -100,6 +100,7 @@ function read(sql: string, dialect: SqlDialect, tokens: RegExp): Reading {
       statements.push(statement);
       statement = '';
     } else {
+      lastWord = '';
       if (token === '(') parentheses++;
       else if (token === ')') parentheses = Math.max(0, parentheses - 1);
       statement += token;
