@@ -207,3 +207,27 @@ describe('a number that the database wants raised', () => {
     expect(hold.fencingToken).toBe(FIRST + 11);
   });
 });
+
+describe('a grant that came as a message', () => {
+  it('gives no number that others may have had after it, if its command was repeated', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    clock.block(20_000); // the grant has lapsed, and the repeated command has got the key anew
+    grant(token, FIRST);
+    await store.next('recheck'); // its time has come as well
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
+    renewal.reply(renewed(5_000_000)); // others may have had all numbers but the last one
+    expect((await hold).fencingToken).toBe(5_000_000);
+  });
+
+  it('keeps its number if the store has given no later one', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    clock.block(20_000);
+    grant(token, FIRST);
+    await store.next('recheck');
+    (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
+    expect((await hold).fencingToken).toBe(FIRST);
+  });
+});

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ACCEPT_MS, LEASE_MS } from '../../support/script-bench.js';
-import { expectLife, granted, queued } from '../../support/script-replies.js';
+import { BLOCK, expectLife, granted, queued } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
 const { contendedBench } = useScripts();
@@ -100,6 +100,25 @@ describe('recheck', () => {
 
     expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
     expect(await waiter.heard()).toEqual([]);
+  });
+
+  it('repeated after its grant has lapsed gets the lock anew, and the confirmation tells its numbers', async () => {
+    const { bench, token, fence, waiter, waiting, score } = await contendedBench();
+    const fresh = waiter.token();
+    queued(await bench.recheck(waiting, fresh, score), fresh);
+    await bench.release(token, fence);
+    const [message] = await waiter.heard();
+    const first = Number(/^g \S+ (\d+)/.exec(message as string)?.[1]);
+    const confirmation = await bench.renew(fresh, first - 1);
+    expect(confirmation).toEqual([String(first + BLOCK), 0]);
+    await bench.redis.del(bench.lock); // it lapses
+    const other = bench.deadToken();
+    const between = granted(await bench.acquire(other), other);
+    await bench.release(other, between.fence);
+
+    const again = granted(await bench.recheck(waiting, fresh, score), fresh);
+    expect(again.fence).toBeGreaterThan(between.fence);
+    expect(await bench.renew(fresh, first - 1)).toEqual([String(again.blockEnd), 0]);
   });
 
   it('gives a lock whose holder has gone to whoever stands before', async () => {

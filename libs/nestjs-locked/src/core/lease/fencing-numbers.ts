@@ -7,7 +7,7 @@ import type { Granted } from '../store/lock-store.js';
  * a renewal reserves a block when calls here take turns.
  */
 export class FencingNumbers {
-  readonly #first: number;
+  #first: number;
   #used: number;
   #blockEnd: number;
 
@@ -48,6 +48,17 @@ export class FencingNumbers {
   /** @returns the number of the next hold: greater than all before it */
   next(): number {
     return ++this.#used;
+  }
+
+  /**
+   * The store has confirmed the lease before any of its numbers was used. If the command that asked for it was sent
+   * twice, because its connection broke, the grant may be an earlier one, after which others had the key and higher
+   * numbers. The last number that is reserved by now is certainly ours, and above all of theirs.
+   */
+  confirmed(blockEnd: number): void {
+    if (blockEnd <= Math.max(this.#blockEnd, this.#used + FENCE_BLOCK)) return; // reserved by the confirmation itself
+    this.#first = blockEnd;
+    this.#used = blockEnd - 1;
   }
 
   /** The store has reserved the numbers up to this one. */

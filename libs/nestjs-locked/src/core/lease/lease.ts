@@ -354,8 +354,13 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #renewal(leaseMs: number): RenewCommand {
     this.#deadline.asked(this.#parts.clock.now(), leaseMs);
     const { areLow, areSpent, used } = this.#numbers;
-    const reserves = areLow || (areSpent && this.#isRenewing);
+    const reserves = areLow || (areSpent && this.#isRenewing) || this.#isHearsay;
     return { key: this.key, token: this.#grant.token, leaseMs, used, reserves };
+  }
+
+  /** Its grant came as a message, which may be an old one, and no hold has been given a number of it. */
+  get #isHearsay(): boolean {
+    return this.#grant.cameBy === 'message' && this.#numbers.areUnused;
   }
 
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void {
@@ -377,6 +382,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   #renewed({ leaseMs }: RenewCommand, sentAt: number, blockEnd: number, waiters: number): void {
     this.#deadline.renewed(sentAt, leaseMs);
+    if (this.#isHearsay) this.#numbers.confirmed(blockEnd);
     this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
     this.#writeLabel();
