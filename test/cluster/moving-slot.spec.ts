@@ -169,7 +169,9 @@ describe('a slot that moves', () => {
     const lock = await near.acquire(key);
     measure('acquired after', performance.now() - from, 'ms');
     expect(performance.now() - from).toBeLessThan(500);
-    expect(await before.info('errorstats')).toContain('errorstat_MOVED:count=1\r'); // it was asked once
+    // It was asked once, or not at all if a look at the cluster came between.
+    const refused = /errorstat_MOVED:count=(\d+)/.exec(await before.info('errorstats'));
+    expect(Number(refused?.[1] ?? 0)).toBeLessThanOrEqual(1);
     expect(await lock.release()).toBe(true);
   });
 

@@ -27,7 +27,8 @@ import type { LockService } from './lock.service.js';
 import { answersLateErrors, isEventStream } from './requests/event-stream.js';
 import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
-import { LOCKED_RESULT, type LockedCall } from './result/locked-result.js';
+import type { LockedCall } from './result/locked-call.js';
+import { LOCKED_RESULT } from './result/locked-result.js';
 
 /**
  * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,

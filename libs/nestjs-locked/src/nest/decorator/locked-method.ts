@@ -1,6 +1,7 @@
 import type { Keys, WithLockOptions } from '../../core/lock.options.js';
 import { withSignal } from '../../core/resolved.options.js';
-import { LOCKED_RESULT, type LockedCall } from '../result/locked-result.js';
+import type { LockedCall } from '../result/locked-call.js';
+import { LOCKED_RESULT } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
 import type { MethodKind } from '../result/result-kind.js';
 import type { DecoratedMethod, Method } from './decorated-method.js';

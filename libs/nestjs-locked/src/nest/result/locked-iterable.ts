@@ -1,6 +1,6 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { heldIterator } from './held-iterator.js';
-import type { LockedCall } from './locked-result.js';
+import type { LockedCall } from './locked-call.js';
 import { type ManualHold, openManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
 import { isAsyncIterable } from './streamed-result.js';

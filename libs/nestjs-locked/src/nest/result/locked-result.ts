@@ -1,19 +1,11 @@
 import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
 import { LockConfigError } from '../../core/lock.errors.js';
+import type { LockedCall } from './locked-call.js';
 import { lockedIterable } from './locked-iterable.js';
-import { type Enter, ManualHold } from './manual-hold.js';
+import { ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { MethodKind } from './result-kind.js';
 import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
-
-/** One call of a locked method. */
-export interface LockedCall {
-  /** What messages call the method. */
-  readonly label: string;
-  readonly enter: Enter;
-  /** Runs the method itself. */
-  readonly run: () => unknown;
-}
 
 /**
  * How each kind of method runs under its lock and gives its caller a result of the same kind. The kinds differ in when

@@ -80,6 +80,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   #isLocked = false;
   /** The body has ended it with a statement of its own, or has tried to. */
   #endedInside: Error | undefined;
+  #hasRefusedEnd = false;
   #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'), and that it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
@@ -157,14 +158,13 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     }
   }
 
-  /** Driven by hand, it has no body but what is sent until it is ended by the methods for that. */
-  get #isInBody(): boolean {
-    const isByHand = this.description.notRestartable === 'by-hand';
-    return this.#bodyRuns || (isByHand && this.#state === 'open');
+  get #isByHand(): boolean {
+    return this.description.notRestartable === 'by-hand';
   }
 
-  #assertNotEndedInside(): void {
-    if (this.#endedInside !== undefined) throw this.#endedInside;
+  /** Driven by hand, it has no body but what is sent until it is ended by the methods for that. */
+  get #isInBody(): boolean {
+    return this.#bodyRuns || (this.#isByHand && this.#state === 'open');
   }
 
   /** Driven by hand, it is rolled back now by the method for that. */
@@ -205,7 +205,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.assertNoneNested();
-    this.#assertNotEndedInside();
+    // If it was the driver itself that has rolled it back, it says why where the gate asks it.
+    if ((this.#isByHand || this.#hasRefusedEnd) && this.#endedInside) throw this.#endedInside;
     this.#state = 'committing';
     await this.#gate.pass();
     if (this.#endedInside !== undefined) throw this.#endedInside;
@@ -301,6 +302,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     }
     if (this.#state === 'committing' && ending === 'commit') return this.commit.sending(status);
     if (this.#state !== 'open') return undefined; // it is rolled back
+    this.#hasRefusedEnd = true;
     throw (this.#endedInside ??= this.refusal('ends-it', A_STATEMENT));
   }
 
