@@ -492,16 +492,24 @@ function unansweredRollbacks({ open }: OrmUnderTest): void {
       expect(inspect(failure)).toMatch(/timeout/i);
       expect(await isHeld(redis.url, stock.key)).toBe(false);
       await sleep(2_000); // until the server has done with the statement
-      await Promise.all(
-        Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
-      );
-      const inside = await postgres.query(
-        `SELECT 1 FROM pg_stat_activity
-         WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
-      );
-      expect([inside.length, await stock.quantity()]).toEqual([0, 100]);
+      expect([await leftInside(orm, postgres), await stock.quantity()]).toEqual([0, 100]);
     },
   );
+}
+
+/** On how many connections a transaction is open after each of the pool has taken another one. */
+async function leftInside(
+  orm: OpenedOrm,
+  postgres: ReturnType<typeof usePostgres>,
+): Promise<number> {
+  await Promise.all(
+    Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
+  );
+  const inside = await postgres.query(
+    `SELECT 1 FROM pg_stat_activity
+     WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
+  );
+  return inside.length;
 }
 
 /** The process stands still between the gate and the COMMIT, for longer than the lease lasts. */
@@ -525,14 +533,7 @@ function refusedCommits({ open, Client }: OrmUnderTest): void {
     );
     await expect(sale).rejects.toBeInstanceOf(LockLostError);
     expect(stoodStill).toBe(true);
-    await Promise.all(
-      Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
-    );
-    const inside = await postgres.query(
-      `SELECT 1 FROM pg_stat_activity
-       WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
-    );
-    expect([inside.length, await stock.quantity()]).toEqual([0, 100]);
+    expect([await leftInside(orm, postgres), await stock.quantity()]).toEqual([0, 100]);
   });
 }
 

@@ -39,8 +39,6 @@ interface Trouble extends Excuse {
   readonly keys: 'all' | ReadonlySet<string>;
   /** Leases at least this long can be renewed all the same. */
   readonly keepsLeasesFromMs: number;
-  /** After its end, until everything goes on as before. */
-  readonly healingMs: number;
 }
 
 /** The shortest lease of a run. */
@@ -94,10 +92,7 @@ export class Disturbances {
 
   /** Whether the server of one of the keys was in trouble then, or not everything went on as before yet. */
   wasRedisUnwell(process: string, interval: Interval, keys: readonly string[]): boolean {
-    const isHealing = this.#untilHealed.some(
-      (trouble) => concerns(trouble, keys) && overlaps(trouble, interval),
-    );
-    return isHealing || this.#isReconnecting(process, interval, keys);
+    return this.#isHealing(interval, keys) || this.#isReconnecting(process, interval, keys);
   }
 
   /** The same, if the trouble was of a kind in which leases of this length cannot be renewed. */
@@ -154,10 +149,8 @@ export class Disturbances {
   /** Whether something was done then, or shortly before, that delays the waiters for the key. */
   isKeyDisturbed(key: string, at: number): boolean {
     const instant = { from: at, until: at };
-    const isUnwell = this.#untilHealed.some(
-      (trouble) => concerns(trouble, [key]) && overlaps(trouble, instant),
-    );
-    return isUnwell || (this.#keys.get(key)?.some((one) => overlaps(one, instant)) ?? false);
+    if (this.#isHealing(instant, [key])) return true;
+    return this.#keys.get(key)?.some((trouble) => overlaps(trouble, instant)) ?? false;
   }
 
   #addFault({ name: cause, at: from, until, disturbs, forgets, ...more }: Fault): void {
@@ -167,22 +160,22 @@ export class Disturbances {
     if (disturbs === 'nothing') return;
     const usualMs = cause === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
     const { healingMs = usualMs, keepsLeasesFromMs = NO_LEASES } = more;
-    const trouble = { cause, from, until, keepsLeasesFromMs, healingMs };
+    const trouble = { cause, from, until, keepsLeasesFromMs };
     if (disturbs === 'all') {
-      this.#addTrouble({ ...trouble, keys: 'all' });
+      this.#addTrouble({ ...trouble, keys: 'all' }, healingMs);
     } else if ('key' in disturbs) {
       this.#addKey(disturbs.key, { cause, from, until: until + healingMs });
     } else if ('slotOf' in disturbs) {
       const keys = new Set([disturbs.slotOf]);
-      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES });
+      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES }, healingMs);
     } else {
-      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) });
+      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) }, healingMs);
     }
   }
 
-  #addTrouble(trouble: Trouble): void {
+  #addTrouble(trouble: Trouble, healingMs: number): void {
     this.#redis.push(trouble);
-    this.#untilHealed.push({ ...trouble, until: trouble.until + trouble.healingMs });
+    this.#untilHealed.push({ ...trouble, until: trouble.until + healingMs });
   }
 
   /** A replica that became master may have a lease that was given back, and then keeps the key until its end. */
@@ -200,8 +193,8 @@ export class Disturbances {
     if (process === MAIN_PROCESS) {
       const cause = 'this program stood still';
       const keepsLeasesFromMs = NO_LEASES;
-      const healingMs = hiccupHealingMs(until - from);
-      this.#addTrouble({ cause, from, until, keys: 'all', keepsLeasesFromMs, healingMs });
+      const trouble = { cause, from, until, keys: 'all', keepsLeasesFromMs } as const;
+      this.#addTrouble(trouble, hiccupHealingMs(until - from));
     } else {
       this.#stallsOf(process).push({ from, until });
     }
@@ -238,6 +231,12 @@ export class Disturbances {
     const excuses = this.#keys.get(key) ?? [];
     this.#keys.set(key, excuses);
     excuses.push(excuse);
+  }
+
+  #isHealing(interval: Interval, keys: readonly string[]): boolean {
+    return this.#untilHealed.some(
+      (trouble) => concerns(trouble, keys) && overlaps(trouble, interval),
+    );
   }
 
   /** While a process stands still, it does not connect again. */

@@ -1,5 +1,3 @@
-import { atMost } from '../../core/time/at-most.js';
-import { systemClock } from '../../core/time/clock.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { NoteAnswer } from '../scope/watched-commit.js';
 import { isAnswered } from '../sql/sql-error.js';
@@ -9,11 +7,9 @@ import { callbackIn, isOwnQuery, type OwnQuery, type Query } from './carried-sta
 import { after } from './delayed-begin.js';
 import { knownPgClient, type PgClient, statusOf } from './pg-client.js';
 import { noteSeen } from './seen-commits.js';
+import { isRolledBack } from './sure-rollback.js';
 
 type WatchedClient = PgClient & { query: Query };
-
-/** How long a ROLLBACK of ours may wait behind statements that are not answered. */
-const LIMIT_MS = 5_000;
 
 /**
  * Watches what is sent on the client of one transaction, if it is one of node-postgres: shows its scope the statements
@@ -142,17 +138,9 @@ export class ClientWatch {
   async #leaveNothingOpen(): Promise<void> {
     const isBodyDone =
       this.#tx !== undefined && this.#coordinator.endedHere(this.#tx) !== undefined;
-    if (isBodyDone && (await isAnsweredInTime(this.#rollBack()))) this.#stop();
+    if (isBodyDone && (await isRolledBack(this.#rollBack()))) this.#stop();
     else await this.close();
   }
-}
-
-async function isAnsweredInTime(rollback: unknown): Promise<boolean> {
-  const isDone = Promise.resolve(rollback).then(
-    () => true,
-    () => false,
-  );
-  return (await atMost(systemClock, LIMIT_MS, isDone)) === true;
 }
 
 function isWatchable(client: unknown): client is WatchedClient {

@@ -66,7 +66,7 @@ export async function endForSure(
 ): Promise<void> {
   const isOpen = runner.isTransactionActive || isForgottenBy(runner);
   if (!isOpen || runner.isReleased === true) return; // its connection has another user
-  if (!wasTried && (await isAnswered(query('ROLLBACK')))) {
+  if (!wasTried && (await isRolledBack(query('ROLLBACK')))) {
     runner.isTransactionActive = false;
     runner.transactionDepth = 0;
   } else {
@@ -79,8 +79,9 @@ function wasSent(error: unknown): boolean {
   return (error as { query?: unknown } | undefined)?.query === 'ROLLBACK';
 }
 
-async function isAnswered(rollback: Promise<unknown>): Promise<boolean> {
-  const isDone = rollback.then(
+/** Whether a ROLLBACK of ours was answered in time, and not refused. */
+export async function isRolledBack(rollback: unknown): Promise<boolean> {
+  const isDone = Promise.resolve(rollback).then(
     () => true,
     () => false,
   );
