@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import knexOf, { type Knex } from 'knex';
+import { LockInTransactionError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -60,6 +61,30 @@ describe('a transaction of Knex whose body commits it', () => {
   const redis = useRedis();
   const postgres = usePostgres();
   const stock = useStock(postgres);
+
+  it.each<[string, (tx: Knex.Transaction) => Promise<unknown>]>([
+    ['a statement', async (tx) => (await tx.raw('COMMIT')) as unknown],
+    ['a stream', (tx) => tx.raw('COMMIT').stream().toArray()],
+  ])('by %s writes nothing', async (_, end) => {
+    const knex = knexOf({ client: 'pg', connection: postgres.url });
+    afterTest(() => knex.destroy());
+    const run = lockAwareTransactions<Knex.Transaction>({ pool: knex });
+    const { locks } = await startLocks(redis.url);
+    let refusal: unknown;
+    const sale = locks.withLock(stock.key, () =>
+      run((wrap) =>
+        knex.transaction((own) =>
+          wrap(own, async (tx) => {
+            await tx('stock').where({ id: stock.product }).decrement('quantity', 1);
+            refusal = await end(tx).catch((error: unknown) => error); // swallowed
+          }),
+        ),
+      ),
+    );
+    await expect(sale).rejects.toThrow(LockInTransactionError);
+    expect(refusal).toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(100);
+  });
 
   it('leaves no connection on which a later transaction commits its work', async () => {
     const knex = knexOf({ client: 'pg', connection: postgres.url, pool: { min: 0, max: 1 } });

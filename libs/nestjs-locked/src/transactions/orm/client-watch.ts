@@ -7,6 +7,7 @@ import { callbackIn, isOwnQuery, type OwnQuery, type Query } from './carried-sta
 import { after } from './delayed-begin.js';
 import { knownPgClient, type PgClient, statusOf } from './pg-client.js';
 import { noteSeen } from './seen-commits.js';
+import { textOf } from './statement-text.js';
 import { isRolledBack } from './sure-rollback.js';
 
 type WatchedClient = PgClient & { query: Query };
@@ -88,14 +89,13 @@ export class ClientWatch {
   }
 
   #endingIn([statement]: readonly unknown[]): Ending | undefined {
-    if (statement === undefined || statement === null) return undefined; // node-postgres complains
-    const text = typeof statement === 'string' ? statement : (statement as { text?: unknown }).text;
-    return typeof text === 'string' ? endingIn(text, 'postgres') : undefined;
+    const text = textOf(statement);
+    return text === undefined ? undefined : endingIn(text, 'postgres');
   }
 
   #end(ending: Ending, args: unknown[], send: (args: unknown[]) => unknown): unknown {
     const [statement] = args;
-    const text = typeof statement === 'string' ? statement : (statement as { text: string }).text;
+    const text = textOf(statement) ?? '';
     const callback = callbackIn(args);
     const ended = this.#ended(ending, text, () => promised(args, send));
     if (isOwnQuery(statement)) {
