@@ -2023,6 +2023,22 @@ export const TABLE = [
     specs: ['test/transactions/knex.cjs-spec.ts'],
   },
   {
+    name: 'transaction: what a hook opens in its first turn counts as seen',
+    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
+    from: 'if (this.#opensWithCallback !== undefined && this.#opensWithCallback.runner === undefined) {',
+    to: 'if (this.#opensWithCallback !== undefined) {',
+    breaks: 'a transaction of a hook is guarded like any other',
+    specs: ['test/transactions/typeorm-subscribers.spec.ts'],
+  },
+  {
+    name: 'transaction: a release that waits for its ROLLBACK without end',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: "const done = isRolledBack(query('ROLLBACK'));",
+    to: "const done = query('ROLLBACK').then(() => isRolledBack(undefined));",
+    breaks: 'a query runner is released soon, whatever its connection does',
+    specs: ['test/transactions/runner-by-hand.spec.ts'],
+  },
+  {
     name: 'transaction: a ROLLBACK in the place of a COMMIT while the body runs',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
     from: 'if (isBodyDone && (await',

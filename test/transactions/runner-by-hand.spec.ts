@@ -94,6 +94,19 @@ describe('a query runner that is released before its transaction has ended', () 
     expect((late as Error).constructor.name).toBe('QueryRunnerAlreadyReleasedError'); // TypeORM's own
     expect(await stock.quantity()).toBe(100);
   });
+
+  it('does not wait for a statement that goes on: its connection is closed', async () => {
+    const { dataSource, runner } = await start();
+    await runner.startTransaction();
+    await stock.takeOne(runner.manager);
+    const slow = told(runner.query('SELECT pg_sleep(120)'));
+    const from = performance.now();
+    await runner.release();
+    expect(performance.now() - from).toBeLessThan(60_000);
+    expect(await slow).toBeInstanceOf(Error);
+    await dataSource.query('SELECT 1'); // there is room in the pool
+    expect(await stock.quantity()).toBe(100);
+  }, 90_000);
 });
 
 describe('a query runner whose start fails in the hook after it', () => {

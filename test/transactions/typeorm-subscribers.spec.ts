@@ -125,6 +125,24 @@ describe('a subscriber that opens a second transaction', () => {
     expect(await takeTwo('afterTransactionStart', first, second)).toEqual(['done', 93]);
   });
 
+  it('by hand, before the start of one with a callback, is guarded like any other', async () => {
+    let runner: QueryRunner | undefined;
+    let inHook: unknown;
+    const { dataSource, sell } = await open({
+      beforeTransactionStart: async () => {
+        if (runner !== undefined) return;
+        runner = dataSource.createQueryRunner(); // before anything is waited for
+        await runner.startTransaction();
+        await stock.takeOne(runner);
+        inHook = await runner.query('COMMIT').catch((error: unknown) => error);
+        await runner.release();
+      },
+    });
+    await sell();
+    const refused = expect.any(LockInTransactionError);
+    expect([inHook, await stock.quantity()]).toEqual([refused, 99]);
+  });
+
   it('in the middle of one by hand is told at once that it is inside of it', async () => {
     const refused = expect.any(LockInTransactionError);
     let inHook: unknown;

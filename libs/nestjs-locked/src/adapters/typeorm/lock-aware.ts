@@ -73,8 +73,8 @@ class LockAwareDataSource {
   readonly #runInTransaction: LockAwareOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
   readonly #database = new KnownDatabase();
-  /** True while a query runner is created or started for a transaction that is already seen. */
-  #opensWithCallback = false;
+  /** While a query runner is created and started for a transaction that is already seen. */
+  #opensWithCallback: { runner: QueryRunner | undefined } | undefined;
 
   constructor(dataSource: DataSource, options: LockAwareOptions) {
     this.#dataSource = dataSource;
@@ -101,7 +101,7 @@ class LockAwareDataSource {
       this.#assertGoesOn();
       const hasFailed = takeOpening(this.#dataSource);
       if (hasFailed !== undefined) {
-        const known = this.#openingWithCallback(() => original(first, second));
+        const known = this.#openingWithCallback(manager, () => original(first, second));
         known.catch(hasFailed);
         return known;
       }
@@ -119,7 +119,7 @@ class LockAwareDataSource {
       const delaysBegin = delayBeginsOf(this.#dataSource);
       return runTransaction({ ...this.#describe(isolation, obstacle), delaysBegin }, (enter) =>
         this.#withNewHooks(() =>
-          this.#openingWithCallback(() =>
+          this.#openingWithCallback(manager, () =>
             original(...given, (inner: EntityManager) => guarded(inner, enter)),
           ),
         ),
@@ -171,13 +171,15 @@ class LockAwareDataSource {
 
   /**
    * Marks what is opened now as seen: TypeORM creates and starts the query runner before it first waits for anything.
+   * What its subscribers create and start meanwhile is not.
    */
-  #openingWithCallback<T>(open: () => T): T {
-    this.#opensWithCallback = true;
+  #openingWithCallback<T>({ queryRunner: runner }: EntityManager, open: () => T): T {
+    const around = this.#opensWithCallback;
+    this.#opensWithCallback = { runner };
     try {
       return open();
     } finally {
-      this.#opensWithCallback = false;
+      this.#opensWithCallback = around;
     }
   }
 
@@ -188,14 +190,16 @@ class LockAwareDataSource {
       // transaction.
       this.#assertGoesOn();
       const runner = original(...args);
-      if (!this.#opensWithCallback) {
-        const openNested = watchRunner(runner, {
-          isSeen: () => this.#opensWithCallback,
-          open: (isolation, start) => this.#openByHand(runner, isolation, start),
-        });
-        this.#installCallbackForm(runner.manager, openNested);
-        this.#noteStatements(runner);
+      if (this.#opensWithCallback !== undefined && this.#opensWithCallback.runner === undefined) {
+        this.#opensWithCallback.runner = runner;
+        return runner;
       }
+      const openNested = watchRunner(runner, {
+        isSeen: () => this.#opensWithCallback?.runner === runner,
+        open: (isolation, start) => this.#openByHand(runner, isolation, start),
+      });
+      this.#installCallbackForm(runner.manager, openNested);
+      this.#noteStatements(runner);
       return runner;
     };
   }

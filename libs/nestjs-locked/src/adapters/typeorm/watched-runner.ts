@@ -9,6 +9,7 @@ import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runn
 import {
   endForSure,
   isForgottenBy,
+  isRolledBack,
   rollBackForSure,
 } from '../../transactions/orm/sure-rollback.js';
 import { watchHooks } from '../../transactions/orm/watched-hooks.js';
@@ -260,20 +261,17 @@ function outcomeSoFar(scope: TransactionScope | undefined): TransactionOutcome {
 /**
  * Sends the ROLLBACK that the code of the runner has left out.
  *
- * @returns whether it was answered
+ * @returns whether it was answered in time
  */
 async function rolledBackAtRelease(
   runner: QueryRunner,
   query: QueryRunner['query'],
 ): Promise<boolean> {
   const released = runner as { isReleased: boolean };
-  const answered = query('ROLLBACK').then(
-    () => true,
-    () => false,
-  );
+  const done = isRolledBack(query('ROLLBACK'));
   released.isReleased = true; // TypeORM refuses what others send meanwhile, as it does from `release()` on
   try {
-    return await answered;
+    return await done;
   } finally {
     released.isReleased = false;
   }
