@@ -298,8 +298,15 @@ describe('the checker of torture: what the promotion of a replica excuses', () =
   it('a grant of the old master to a process that stood still and could not hear of the new one', () => {
     const woken = [hold('a/1', 3_010, 3_400, { leaseMs: 500 }), hold('b/1', 2_900, 3_500)];
     expect(violations(...woken, promotion({ k: null }))).toEqual(twoHolders);
-    const stalled: Entry = { kind: 'stalled', at: 3_005, since: 150, process: 'a' };
-    expect(violations(...woken, promotion({ k: null }), stalled)).toEqual([]);
+    const stalled = (since: number, at: number): Entry => ({
+      kind: 'stalled',
+      ...{ at, since, process: 'a' },
+    });
+    expect(violations(...woken, promotion({ k: null }), stalled(150, 3_005))).toEqual([]);
+    // It hears of it in one of its first turns, which are long: everything was waiting for it.
+    expect(violations(...woken, promotion({ k: null }), stalled(150, 2_800))).toEqual([]);
+    expect(violations(...woken, promotion({ k: null }), stalled(150, 2_500))).toEqual(twoHolders);
+    expect(violations(...woken, promotion({ k: null }), stalled(250, 2_800))).toEqual(twoHolders);
   });
 
   it('a lower token of the old master, but not one of the new master behind it', () => {

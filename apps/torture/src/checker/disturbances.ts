@@ -126,6 +126,10 @@ export class Disturbances {
     return coveredMs(interval, this.#stallsOf(process));
   }
 
+  stoodStillAt(process: string, at: number): boolean {
+    return this.#stallsOf(process).some(({ from, until }) => from <= at && at <= until);
+  }
+
   /** How long, in the interval, the process was suspended, so that its own clock stood still. */
   suspendedMs(process: string, interval: Interval): number {
     return coveredMs(

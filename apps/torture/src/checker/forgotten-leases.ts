@@ -77,7 +77,8 @@ export class ForgottenLeases {
     const isSlow = this.#disturbances.faults.some(
       ({ name, at, until }) => name === SLOW_ANSWERS && overlaps({ from: at, until }, since),
     );
-    const lateMs = ANSWER_MS + (isSlow ? ROUND_TRIP_MS : 0);
+    const isWoken = isPromotion(fault) && this.#disturbances.stoodStillAt(process, forgetsUntil); // it hears of the new master last
+    const lateMs = ANSWER_MS + (isSlow || isWoken ? ROUND_TRIP_MS : 0);
     return lease.from <= forgetsUntil + lateMs + this.#disturbances.stalledMs(process, since);
   }
 
