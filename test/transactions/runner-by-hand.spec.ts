@@ -95,6 +95,25 @@ describe('a query runner that is released before its transaction has ended', () 
     expect(await stock.quantity()).toBe(100);
   });
 
+  it('takes nothing either when its ROLLBACK has been answered', async () => {
+    const late: Promise<unknown>[] = [];
+    const { runner } = await start({
+      afterQuery: ({ query, queryRunner }) => {
+        const addAfter = async (turns: number): Promise<unknown> => {
+          for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+          return add(queryRunner);
+        };
+        if (query !== 'ROLLBACK') return;
+        late.push(...Array.from({ length: 40 }, (_, turns) => told(addAfter(turns))));
+      },
+    });
+    await runner.startTransaction();
+    await runner.release();
+    const errors = await Promise.all(late);
+    expect(errors).toEqual(Array.from({ length: 40 }, () => expect.any(Error)));
+    expect(await stock.quantity()).toBe(100);
+  });
+
   it('does not wait for a statement that goes on: its connection is closed', async () => {
     const { dataSource, runner } = await start();
     await runner.startTransaction();

@@ -153,7 +153,7 @@ function lockAwareMethods(
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, {
       assertTakes: (sql) => coordinator.assertTakes(tx, sql),
-      isOpen: () => coordinator.isOpen(tx),
+      isOpen: () => coordinator.openScope(tx) !== undefined,
     });
     return tx;
   };

@@ -137,7 +137,7 @@ class LockAwareDataSource {
     if (!isGuardableRunner(queryRunner)) return;
     watchCommit(manager);
     guardRunner(queryRunner, (sql) => {
-      if (this.#coordinator.isOpen(manager)) this.#coordinator.assertTakes(manager, sql);
+      if (this.#coordinator.openScope(manager)) this.#coordinator.assertTakes(manager, sql);
       else this.#coordinator.assertGoesOn();
     });
   }

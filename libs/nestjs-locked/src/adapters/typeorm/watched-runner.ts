@@ -9,7 +9,7 @@ import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runn
 import {
   endForSure,
   isForgottenBy,
-  isRolledBack,
+  rollBackAndRelease,
   rollBackForSure,
 } from '../../transactions/orm/sure-rollback.js';
 import { watchHooks } from '../../transactions/orm/watched-hooks.js';
@@ -187,7 +187,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     const isWhole = outlivesNested();
     scope?.assertNoneNested(isWhole);
     if (depth !== 1 || scope === undefined) {
-      await commit();
+      const before = depthOf(runner);
+      try {
+        await commit();
+      } catch (error) {
+        if (depthOf(runner) < before) depth = Math.max(0, depth - 1); // only a hook after it has failed
+        throw error;
+      }
       depth = Math.max(0, depth - 1);
       if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
@@ -217,11 +223,12 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const releaseNow = async (): Promise<void> => {
     const isOpen = scope?.isOpen === true;
     const outcome = isCommitting ? outcomeSoFar(scope) : 'rolled-back';
-    const isRolledBack = isOpen && outcome === 'rolled-back';
     try {
-      const isInDoubt =
-        outcome === 'unknown' || (isRolledBack && !(await rolledBackAtRelease(runner, query)));
-      if (isInDoubt) await closeConnectionOf(runner.manager);
+      if (isOpen && outcome === 'rolled-back') {
+        await rollBackAndRelease(runner, query, release);
+        return;
+      }
+      if (outcome === 'unknown') await closeConnectionOf(runner.manager);
       await release();
     } finally {
       depth = 0;
@@ -256,23 +263,4 @@ function outcomeSoFar(scope: TransactionScope | undefined): TransactionOutcome {
   const progress = scope?.commit.progress;
   if (progress === 'not-sent') return 'rolled-back';
   return progress === 'answered' ? 'committed' : 'unknown';
-}
-
-/**
- * Sends the ROLLBACK that the code of the runner has left out.
- *
- * @returns whether it was answered in time
- */
-async function rolledBackAtRelease(
-  runner: QueryRunner,
-  query: QueryRunner['query'],
-): Promise<boolean> {
-  const released = runner as { isReleased: boolean };
-  const done = isRolledBack(query('ROLLBACK'));
-  released.isReleased = true; // TypeORM refuses what others send meanwhile, as it does from `release()` on
-  try {
-    return await done;
-  } finally {
-    released.isReleased = false;
-  }
 }

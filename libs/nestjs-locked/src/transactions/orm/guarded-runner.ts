@@ -2,7 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { knownDepth, noteOpening } from './known-depth.js';
 import { noteCommitted } from './left-open-runners.js';
-import { rollBackForSure, type RolledBack, type RollsBack } from './sure-rollback.js';
+import {
+  isForgottenBy,
+  rollBackAndRelease,
+  rollBackForSure,
+  type RolledBack,
+  type RollsBack,
+} from './sure-rollback.js';
 
 /** The part of TypeORM's query runner that sends the statements of a transaction. */
 export interface GuardableRunner extends RollsBack {
@@ -11,6 +17,7 @@ export interface GuardableRunner extends RollsBack {
   startTransaction?: (...options: never[]) => Promise<void>;
   commitTransaction?: () => Promise<void>;
   rollbackTransaction: () => Promise<void>;
+  release?: () => Promise<void>;
   /** Stands for its transaction. */
   readonly manager?: object;
 }
@@ -98,7 +105,8 @@ export function guardStatements(
  */
 function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']): void {
   const coordinator = ambientCoordinator();
-  const { startTransaction, commitTransaction, rollbackTransaction, manager = runner } = runner;
+  const { startTransaction, commitTransaction, rollbackTransaction, release } = runner;
+  const { manager = runner } = runner;
   /** What calls in the meantime from outside of the body is a subscriber with a nested transaction of its own. */
   let isEnding = false;
   let rollingBack: Promise<void> | undefined;
@@ -155,4 +163,19 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
     rollingBack = end(() => rollBack('whole'));
     await rollingBack;
   };
+  if (typeof release === 'function') {
+    // By the body or a hook: the pool would hand out a connection that is still in the transaction.
+    const releaseNow = async (): Promise<void> => {
+      const releaseIt = (): Promise<void> => release.call(runner);
+      const isActive = runner.isTransactionActive || isForgottenBy(runner);
+      const isLocked = isActive && coordinator.openScope(manager)?.isLocked === true;
+      if (!isLocked || runner.isReleased === true) await releaseIt();
+      else await rollBackAndRelease(runner, (sql) => query.call(runner, sql), releaseIt);
+    };
+    let releasing: Promise<void> | undefined;
+    runner.release = () =>
+      (releasing ??= releaseNow().finally(() => {
+        releasing = undefined;
+      }));
+  }
 }

@@ -124,7 +124,7 @@ export function lockAwareTransactions<Tx extends object>(
         openedHere()?.isOn(knownPgClient(given));
         const tx = guardedTx(given, undefined, {
           assertTakes: (sql) => coordinator.assertTakes(tx, sql),
-          isOpen: () => coordinator.isOpen(tx),
+          isOpen: () => coordinator.openScope(tx) !== undefined,
         }) as Tx;
         givesCopies ||= tx !== given;
         return enter(tx, () => body(tx));

@@ -74,6 +74,27 @@ export async function endForSure(
   }
 }
 
+/**
+ * Sends the ROLLBACK that the code of the runner has left out, and gives its connection back to the pool, closed if the
+ * ROLLBACK is not answered in time.
+ *
+ * @param query sends a statement, past all guards
+ * @param release TypeORM's own
+ */
+export async function rollBackAndRelease(
+  runner: object,
+  query: (sql: string) => Promise<unknown>,
+  release: () => Promise<void>,
+): Promise<void> {
+  const released = runner as { isReleased: boolean };
+  const rolledBack = isRolledBack(query('ROLLBACK'));
+  released.isReleased = true; // TypeORM refuses what others send meanwhile, as it does from `release()` on
+  const isDone = await rolledBack;
+  released.isReleased = false;
+  if (!isDone) await closeConnectionOf({ queryRunner: runner });
+  await release();
+}
+
 /** TypeORM's errors say which statement has failed. */
 function wasSent(error: unknown): boolean {
   return (error as { query?: unknown } | undefined)?.query === 'ROLLBACK';

@@ -93,9 +93,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   #assertInTime(scope: TransactionScope, ofBody: boolean): void {
-    const { commit, description } = scope;
-    if (!commit.comesTooLate(ofBody, description.tellsRollback?.() === true)) return;
-    throw scope.refusal('ended', A_STATEMENT);
+    const tellsRollback = scope.description.tellsRollback?.() === true;
+    if (scope.commit.comesTooLate(ofBody, tellsRollback)) throw scope.refusal('ended', A_STATEMENT);
   }
 
   /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
@@ -154,8 +153,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
     return around === undefined ? scope : undefined;
   }
 
-  isOpen(tx: object): boolean {
-    return this.#scopes.get(tx)?.isOpen === true;
+  openScope(tx: object): TransactionScope | undefined {
+    const scope = this.#scopes.get(tx);
+    return scope?.isOpen === true ? scope : undefined;
   }
 
   /**
