@@ -2525,10 +2525,26 @@ export const TABLE = [
   {
     name: 'transaction: a callback is nested in one that has ended',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
-    from: 'NESTED_IN.run(scope?.isOpen === true ? scope : undefined, opened)',
-    to: 'NESTED_IN.run(scope, opened)',
+    from: '{ scope: scope?.isOpen === true ? scope : undefined }',
+    to: '{ scope }',
     breaks: 'code without locks behaves as without the library',
     specs: ['test/transactions/runner-by-hand.spec.ts'],
+  },
+  {
+    name: 'transaction: without a lock, a query runner is active only later',
+    file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
+    from: 'holdsHere().length === 0 ? [] : await takeTurns(claimed, connection)',
+    to: 'await takeTurns(claimed, connection)',
+    breaks: 'code without locks behaves as without the library',
+    specs: ['test/transactions/runner-without-locks.spec.ts'],
+  },
+  {
+    name: 'transaction: without a lock, code of a nested callback that has ended is refused',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'const isLocked = around.isLocked || scope?.isLocked === true;',
+    to: 'const isLocked = true;',
+    breaks: 'code without locks behaves as without the library',
+    specs: ['test/transactions/runner-without-locks.spec.ts'],
   },
   {
     name: 'transaction: the end that a branch asks for ends the end',

@@ -180,11 +180,12 @@ describe('a query runner that is used for a second transaction', () => {
 
   it.each(['with', 'without'])('may nest callbacks in it, %s a lock', async (how) => {
     const { locks, runner } = await start();
-    await sellOn(runner);
-    const nest = (): Promise<void> =>
-      runner.manager.transaction((outer) =>
+    const nest = async (): Promise<void> => {
+      await sellOn(runner);
+      await runner.manager.transaction((outer) =>
         outer.transaction((inner) => stock.takeOne(inner)).then(() => stock.takeOne(outer)),
       );
+    };
     await (how === 'with' ? locks.withLock(stock.key, nest) : nest());
     await runner.release();
     expect(await stock.quantity()).toBe(97);

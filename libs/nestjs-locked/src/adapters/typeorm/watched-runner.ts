@@ -33,8 +33,11 @@ export interface RunnerWatch {
 /** Opens a nested transaction, with a callback, in the one that is driven by hand. */
 export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
 
-/** The transaction that is driven by hand, for the code in a nested one that was opened with a callback. */
-const NESTED_IN = new AsyncLocalStorage<TransactionScope | undefined>();
+/**
+ * The transaction that is driven by hand, for the code in a nested one that was opened with a callback, until that one
+ * has ended.
+ */
+const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
 
 /**
  * Follows the transactions of a query runner that is driven by hand. Savepoints use the same methods, and are passed
@@ -78,25 +81,28 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const nested: OpenNested = async (opened) => {
     openNested++;
+    const around = { scope: scope?.isOpen === true ? scope : undefined };
     try {
-      return await NESTED_IN.run(scope?.isOpen === true ? scope : undefined, opened);
+      return await NESTED_IN.run(around, opened);
     } finally {
       openNested--;
+      around.scope = undefined;
     }
   };
   /**
    * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
    * the innermost of them. Under a lock, one that could not be rolled back counts; without, it may be tried once more.
    *
-   * @throws LockInTransactionError if it is a nested one whose transaction ends, or has ended
+   * @throws LockInTransactionError if it is a nested one whose transaction ends, or has ended, under a lock
    */
   const outlivesNested = (): boolean => {
-    const around = NESTED_IN.getStore();
+    const around = NESTED_IN.getStore()?.scope;
     if (around === undefined || around.tx !== runner.manager) {
       if (scope?.isOpen !== true || depth - openNested > 1) return false;
       return openNested > 0 || (scope.isLocked && isInSavepoint(runner));
     }
-    if (isRollingBack || around !== scope || !scope.isOpen) {
+    const isLocked = around.isLocked || scope?.isLocked === true;
+    if (isLocked && (isRollingBack || around !== scope || !scope.isOpen)) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
     }
     return false;

@@ -193,7 +193,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.assertGoesOn();
     const outer = this.#openAround();
     const { connection = 'default' } = description;
-    const turns = await takeTurns(this.#toClaim(connection, outer, true), connection);
+    const claimed = this.#toClaim(connection, outer, true);
+    // Without a lock it starts in this very turn: callers look at once whether it is active.
+    const turns = holdsHere().length === 0 ? [] : await takeTurns(claimed, connection);
     const hooks = new HookContext(turns);
     try {
       await hooks.run(start);
@@ -275,9 +277,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);
     if (isNew) assertNotClaimedAround(outer, connection, holds);
     const claimed = claimedAround(outer, connection, holds);
-    return holds.filter(
-      (one) => fenceOn(one.locks, connection) !== undefined && !claimed.includes(one),
-    );
+    return holds.filter((one) => fenceOn(one.locks, connection) && !claimed.includes(one));
   }
 
   #scopeFor(...args: ConstructorParameters<typeof TransactionScope>): TransactionScope {

@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { EntitySchema, type QueryRunner } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
+import { openDataSource } from './data-source.js';
+
+const postgres = usePostgres();
+
+const LINE = new EntitySchema<{ id?: number; line: string }>({
+  name: 'Line',
+  tableName: 'lines',
+  columns: {
+    id: { type: Number, primary: true, generated: true },
+    line: { type: String },
+  },
+});
+
+const save = (runner: QueryRunner, line: string): Promise<unknown> =>
+  runner.manager.save(LINE, { line });
+
+/** Programs on one query runner that use no lock. */
+const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
+  'two that save at the same time share one transaction': async (runner) => {
+    const saved = await Promise.allSettled([save(runner, 'a'), save(runner, 'b')]);
+    return [saved.map(({ status }) => status), runner.isTransactionActive];
+  },
+  'a transaction is active as soon as it is asked for': async (runner) => {
+    const started = runner.startTransaction();
+    const { isTransactionActive } = runner;
+    await started;
+    await runner.rollbackTransaction();
+    return isTransactionActive;
+  },
+  'code that was started in a nested callback drives the runner later': async (runner) => {
+    let later: Promise<unknown> | undefined;
+    const { opened: goesOn, open: goOn } = makeGate();
+    await runner.startTransaction();
+    await runner.manager.transaction(async (manager) => {
+      await manager.save(LINE, { line: 'nested' });
+      later = goesOn.then(async () => {
+        await runner.startTransaction();
+        await save(runner, 'later');
+        await runner.commitTransaction();
+      });
+    });
+    await runner.commitTransaction();
+    goOn();
+    return later;
+  },
+  'a nested callback ends the transaction around it': async (runner) => {
+    await runner.startTransaction();
+    await save(runner, 'a');
+    return runner.manager.transaction(async () => {
+      await runner.commitTransaction();
+      await runner.commitTransaction();
+    });
+  },
+};
+
+describe('a query runner that is driven by hand without locks behaves as without the library', () => {
+  it.each(Object.entries(PROGRAMS))('%s', async (_, program) => {
+    const outcomes = [];
+    for (const isLockAware of [false, true]) {
+      await postgres.query('DROP TABLE IF EXISTS lines');
+      await postgres.query('CREATE TABLE lines (id serial PRIMARY KEY, line text)');
+      const dataSource = await openDataSource('postgres', postgres.settings, 1, {
+        entities: [LINE],
+      });
+      const runner = (isLockAware ? lockAware(dataSource) : dataSource).createQueryRunner();
+      const told = await program(runner).catch((error: Error) => `${error.name}: ${error.message}`);
+      await runner.release();
+      const lines = await postgres.query<{ line: string }>('SELECT line FROM lines ORDER BY line');
+      outcomes.push({ told, lines: lines.map(({ line }) => line) });
+    }
+    expect(outcomes[1]).toEqual(outcomes[0]);
+  });
+});
