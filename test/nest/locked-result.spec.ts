@@ -25,6 +25,7 @@ import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.j
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
+import { makeGate } from '../support/gate.js';
 import { RecordingLocks } from './recording-locks.js';
 
 let locks: RecordingLocks;
@@ -153,6 +154,30 @@ describe('a locked Observable', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
     expect(prices.calls).toBe(0);
   });
+
+  it.each([false, true])(
+    'keeps the lock for an async method whose subscriber leaves (fails: %s)',
+    async (fails) => {
+      const mayEnd = makeGate();
+      class Report {
+        @Locked('k', { returns: 'observable' })
+        async make(): Promise<number> {
+          await mayEnd.opened;
+          if (fails) throw new Error('no paper');
+          return 1;
+        }
+      }
+      const report = locks.give(new Report()).make() as unknown as Observable<number>;
+      const subscription = report.subscribe();
+      await settled();
+      subscription.unsubscribe();
+      await settled();
+      expect(locks.events).toEqual(['lock k']);
+      mayEnd.open();
+      await settled();
+      expect(locks.events).toEqual(LOCKED_ONCE);
+    },
+  );
 
   it('is what `returns` says where the type is not known', async () => {
     await expect(firstValueFrom(prices.unannotated())).resolves.toBe(1);

@@ -23,6 +23,7 @@ import { LockConfigError } from '../core/lock.errors.js';
 import { withSignal } from '../core/resolved.options.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
+import { isObservableHandler } from './decorator/observable-handler.js';
 import type { LockService } from './lock.service.js';
 import { answersLateErrors, isEventStream } from './requests/event-stream.js';
 import { routesUnder } from './requests/intercepted-routes.js';
@@ -32,8 +33,8 @@ import { LOCKED_RESULT } from './result/locked-result.js';
 
 /**
  * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,
- * such as one that opens a transaction. The lock lasts until the handler has its result; if that is a stream or an
- * Observable (`@Sse`), until it has ended.
+ * such as one that opens a transaction. The lock lasts until the handler has its result, also if the client leaves
+ * before; if that is a stream or an Observable (`@Sse`), until it has ended or was left.
  *
  * A placeholder begins with a part of the request:
  *
@@ -96,9 +97,13 @@ export function LockInterceptor(
           ),
         run: () => next.handle(),
       };
-      if (isEventStream(context)) return answersLateErrors(valuesUnderLock(call), context);
-      if (!['rpc', 'ws'].includes(context.getType())) return resultUnderLock(call);
-      const values = valuesUnderLock(call);
+      const isStream = isEventStream(context);
+      if (!isStream && !['rpc', 'ws'].includes(context.getType())) return resultUnderLock(call);
+      const values = valuesUnderLock({
+        ...call,
+        staysUntilFirstValue: !isObservableHandler(context),
+      });
+      if (isStream) return answersLateErrors(values, context);
       // A call over gRPC that is skipped would never be answered without a value.
       return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }
@@ -106,7 +111,10 @@ export function LockInterceptor(
   return mixin(KeyedLockInterceptor);
 }
 
-/** For handlers whose caller may be sent several values; the lock lasts until the last one. */
+/**
+ * For handlers whose caller may be sent several values; the lock lasts until the last one. Nest makes an Observable of
+ * a Promise, too, and its work goes on after the Observable was left.
+ */
 function valuesUnderLock(call: LockedCall): Observable<unknown> {
   return LOCKED_RESULT.observable(call) as Observable<unknown>;
 }

@@ -1,9 +1,8 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { MethodKind, ResultKind } from '../result/result-kind.js';
+import { isDeclaredObservable } from './declared-observable.js';
 import type { DecoratedMethod } from './decorated-method.js';
 import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
-
-import 'reflect-metadata';
 
 /**
  * Decides the kind while the class is being defined, because a caller must get an Observable or iterable at once,
@@ -28,14 +27,5 @@ function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | 
   // The tag is compared, because `instanceof` fails for functions of another realm, such as the one of Jest's tests.
   const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
   if (tag === 'AsyncGeneratorFunction') return 'iterable';
-  const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
-  return typeof declared === 'function' && isObservableClass(declared.prototype)
-    ? 'observable'
-    : undefined;
-}
-
-/** Recognized by its methods, because two copies of rxjs may be installed, and subjects count as well. */
-function isObservableClass(prototype: unknown): boolean {
-  const { subscribe, pipe } = (prototype ?? {}) as { subscribe?: unknown; pipe?: unknown };
-  return typeof subscribe === 'function' && typeof pipe === 'function';
+  return isDeclaredObservable(target, name) ? 'observable' : undefined;
 }

@@ -7,4 +7,9 @@ export interface LockedCall {
   readonly enter: Enter;
   /** Runs the method itself. */
   readonly run: () => unknown;
+  /**
+   * Whether an Observable whose subscriber leaves keeps the lock until its first value, end or error, because nobody
+   * can tell before whether the method still works. @default false
+   */
+  readonly staysUntilFirstValue?: boolean;
 }

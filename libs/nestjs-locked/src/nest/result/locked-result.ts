@@ -71,18 +71,18 @@ function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | unde
  * If `onBusy` gave a result instead, that is emitted: an Observable as it is, undefined as nothing, and any other value
  * as the only one. `enter` resolves in the same way in both cases, so `hasRun` tells them apart.
  */
-function lockedObservable({ enter, run }: LockedCall): Observable<unknown> {
+function lockedObservable({ enter, run, staysUntilFirstValue }: LockedCall): Observable<unknown> {
   return new Observable((subscriber) => {
     const left = new AbortController();
     subscriber.add(() => left.abort());
     let hasRun = false;
-    const relay = async (source: () => unknown): Promise<void> => {
+    const relay = async (source: () => unknown, stays?: boolean): Promise<void> => {
       if (subscriber.closed) return;
-      await relayObservable(source() as ObservableInput<unknown>, subscriber);
+      await relayObservable(source() as ObservableInput<unknown>, subscriber, stays);
     };
     const work = (): Promise<void> => {
       hasRun = true;
-      return relay(run);
+      return relay(run, staysUntilFirstValue);
     };
     enter(work, left.signal)
       .then((instead) => (hasRun ? undefined : relay(() => asObservable(instead))))

@@ -3,22 +3,37 @@ import { from, type ObservableInput, Subject, type Subscriber, takeUntil } from 
 /**
  * Passes values on to a subscriber, but not the end, because the lock is released first. Settles when the source has
  * ended, or when nobody listens any more and the source was left.
+ *
+ * @param staysUntilFirstValue whether a source whose subscriber leaves before its first value is left only after that,
+ * because it may be work that nobody can stop. For a Promise it always is
  */
 export function relayObservable(
   source: ObservableInput<unknown>,
   subscriber: Subscriber<unknown>,
+  staysUntilFirstValue = false,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
+    let mayWorkUnseen = staysUntilFirstValue || isPromiseLike(source);
     // `subscriber.add(subscription)` would not do: a source that emits at once must end as soon as enough was taken,
     // and its subscription is not known by then.
     const left = new Subject<void>();
-    subscriber.add(() => left.next());
+    subscriber.add(() => {
+      if (!mayWorkUnseen) left.next();
+    });
     from(source)
       .pipe(takeUntil(left))
       .subscribe({
-        next: (value) => subscriber.next(value),
+        next: (value) => {
+          mayWorkUnseen = false;
+          if (subscriber.closed) left.next();
+          else subscriber.next(value);
+        },
         error: reject,
         complete: resolve,
       });
   });
+}
+
+function isPromiseLike(source: unknown): boolean {
+  return typeof (source as Partial<PromiseLike<unknown>> | undefined)?.then === 'function';
 }

@@ -1,0 +1,278 @@
+/** Handlers under a LockInterceptor whose caller leaves, over real connections. */
+import { describe, expect, it } from '@jest/globals';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  type INestApplication,
+  type MessageEvent,
+  type NestInterceptor,
+  Param,
+  Req,
+  Sse,
+  UseInterceptors,
+} from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  type MicroserviceOptions,
+  Transport,
+} from '@nestjs/microservices';
+import { IoAdapter } from '@nestjs/platform-socket.io';
+import { WsAdapter } from '@nestjs/platform-ws';
+import {
+  MessageBody,
+  type OnGatewayDisconnect,
+  SubscribeMessage,
+  WebSocketGateway,
+} from '@nestjs/websockets';
+import { LockInterceptor, LockService, RedisLockModule } from 'nestjs-locked';
+import { lastValueFrom, NEVER, Observable, of, startWith, Subject, takeUntil, toArray } from 'rxjs';
+import { io } from 'socket.io-client';
+import { WebSocket } from 'ws';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import type { Server } from 'node:net';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { type Gate, makeGate } from '../support/gate.js';
+import { startHttp } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+/** How long a lock that must not come back is waited for. */
+const SOME_MS = 500;
+
+const redis = useRedis();
+
+/** What happens in the handlers of one test, in order. */
+let events: string[];
+let mayEnd: Gate;
+
+async function work(fails?: string): Promise<void> {
+  events.push('in');
+  await mayEnd.opened;
+  events.push('out');
+  if (fails !== undefined) throw new Error('sold out');
+}
+
+const Locks = LockInterceptor('stock:<data.id>', { waitMs: 30_000 });
+
+@WebSocketGateway()
+class StockGateway implements OnGatewayDisconnect {
+  handleDisconnect(): void {
+    events.push('left');
+  }
+
+  @SubscribeMessage('take')
+  @UseInterceptors(Locks)
+  async take(@MessageBody('fails') fails?: string): Promise<object> {
+    await work(fails);
+    return { event: 'taken', data: 1 };
+  }
+
+  @SubscribeMessage('short')
+  @UseInterceptors(LockInterceptor('stock:<data.id>', { maxHoldMs: 1_000 }))
+  async short(): Promise<void> {
+    await work();
+  }
+
+  @SubscribeMessage('quiet')
+  @UseInterceptors(Locks)
+  quiet(): Observable<unknown> {
+    events.push('in');
+    return NEVER;
+  }
+
+  @SubscribeMessage('undeclared')
+  @UseInterceptors(Locks)
+  undeclared() {
+    return NEVER.pipe(startWith({ event: 'taken', data: 1 }));
+  }
+}
+
+const timeIsUp = new Subject<void>();
+
+class TimeoutInterceptor implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(takeUntil(timeIsUp));
+  }
+}
+
+@Controller()
+class StockController {
+  @MessagePattern('take')
+  @UseInterceptors(TimeoutInterceptor, Locks)
+  async take(): Promise<string> {
+    await work();
+    return 'taken';
+  }
+
+  @Sse('stock/:id')
+  @UseInterceptors(LockInterceptor('stock:<params.id>'))
+  async events(
+    @Param('id') id: string,
+    @Req() request: IncomingMessage,
+  ): Promise<Observable<MessageEvent>> {
+    request.on('close', () => events.push('left'));
+    await work();
+    return of({ data: id });
+  }
+}
+
+async function startShop(configure?: (app: INestApplication) => unknown) {
+  events = [];
+  mayEnd = makeGate();
+  const { app, url } = await startHttp(
+    {
+      imports: [RedisLockModule.forRoot({ connection: redis.url, leaseMs: 600 })],
+      controllers: [StockController],
+      providers: [StockGateway],
+    },
+    configure,
+  );
+  afterTest(() => mayEnd.open()); // or closing would wait for the handler
+  const locks = app.get(LockService);
+  const id = uniqueKey();
+  const key = `stock:${id}`;
+  return { app, url, locks, id, key };
+}
+
+const seen = (expected: string[]) => eventually(() => expect(events).toEqual(expected));
+
+/** The lock stays where it is until the handler ends, and no longer. */
+async function expectKeptByWork(locks: LockService, key: string): Promise<void> {
+  await expect(locks.acquire(key, { waitMs: SOME_MS })).rejects.toMatchObject({
+    code: 'LOCK_NOT_ACQUIRED',
+  });
+  mayEnd.open();
+  await locks.withLock(key, () => events.push('next'));
+}
+
+interface Client {
+  send(event: string, data: object): void;
+  leave(): void;
+  readonly answered: Promise<unknown>;
+}
+
+async function connectWs(url: string): Promise<Client> {
+  const socket = new WebSocket(url.replace('http', 'ws'));
+  afterTest(() => socket.terminate());
+  await once(socket, 'open');
+  return {
+    send: (event, data) => socket.send(JSON.stringify({ event, data })),
+    leave: () => socket.terminate(),
+    answered: new Promise((resolve) => socket.on('message', resolve)),
+  };
+}
+
+async function connectSocketIo(url: string): Promise<Client> {
+  const socket = io(url, { transports: ['websocket'], reconnection: false, forceNew: true });
+  const leave = (): void => void socket.disconnect();
+  afterTest(leave);
+  await new Promise<void>((resolve) => socket.on('connect', resolve));
+  return {
+    send: (event, data) => void socket.emit(event, data),
+    leave,
+    answered: new Promise((resolve) => socket.onAny(resolve)),
+  };
+}
+
+describe.each([
+  ['ws', (app: INestApplication) => new WsAdapter(app), connectWs],
+  ['Socket.IO', (app: INestApplication) => new IoAdapter(app), connectSocketIo],
+])('when a client of %s leaves', (_, adapter, connect) => {
+  async function startGateway() {
+    const shop = await startShop((app) => app.useWebSocketAdapter(adapter(app)));
+    return { ...shop, client: await connect(shop.url) };
+  }
+
+  it('nobody else comes in before its handler has ended', async () => {
+    const { url, locks, id, key, client } = await startGateway();
+    client.send('take', { id });
+    await seen(['in']);
+    client.leave();
+    await seen(['in', 'left']);
+    const second = await connect(url);
+    second.send('take', { id });
+    await expect(locks.acquire(key, { waitMs: SOME_MS })).rejects.toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+    });
+    expect(events).toEqual(['in', 'left']);
+    mayEnd.open();
+    await second.answered;
+    expect(events).toEqual(['in', 'left', 'out', 'in', 'out']);
+  });
+
+  it('a handler that fails later gives the lock back, and nobody has to hear of it', async () => {
+    const { locks, id, key, client } = await startGateway();
+    client.send('take', { id, fails: 'yes' });
+    await seen(['in']);
+    client.leave();
+    await seen(['in', 'left']);
+    await expectKeptByWork(locks, key);
+    expect(events).toEqual(['in', 'left', 'out', 'next']);
+  });
+
+  it('`maxHoldMs` still ends the hold of its handler', async () => {
+    const { locks, id, key, client } = await startGateway();
+    client.send('short', { id });
+    await seen(['in']);
+    client.leave();
+    await locks.withLock(key, { waitMs: 30_000 }, () => events.push('next'));
+    expect(events).not.toContain('out');
+  });
+
+  it('an Observable is left at once if it is declared, although it is quiet', async () => {
+    const { locks, id, key, client } = await startGateway();
+    client.send('quiet', { id });
+    await seen(['in']);
+    expect(await locks.tryAcquire(key)).toBeNull();
+    client.leave();
+    await locks.withLock(key, { waitMs: 30_000 }, () => {});
+  });
+
+  it('an Observable is left at once if it has emitted, although it is not declared', async () => {
+    const { locks, id, key, client } = await startGateway();
+    client.send('undeclared', { id });
+    await client.answered;
+    expect(await locks.tryAcquire(key)).toBeNull();
+    client.leave();
+    await locks.withLock(key, { waitMs: 30_000 }, () => {});
+  });
+});
+
+it('a handler of messages keeps its lock after a timeout around it', async () => {
+  const { app, locks, id, key } = await startShop();
+  const service = app.connectMicroservice<MicroserviceOptions>({
+    transport: Transport.TCP,
+    options: { host: '127.0.0.1', port: 0 },
+  });
+  await app.startAllMicroservices();
+  const { port } = service.unwrap<Server>().address() as { port: number };
+  const client = ClientProxyFactory.create({
+    transport: Transport.TCP,
+    options: { host: '127.0.0.1', port },
+  });
+  afterTest(() => client.close());
+  await client.connect();
+  const answer = lastValueFrom(client.send('take', { id }).pipe(toArray()));
+  await seen(['in']);
+  timeIsUp.next();
+  expect(await answer).toEqual([]);
+  await expectKeptByWork(locks, key);
+  expect(events).toEqual(['in', 'out', 'next']);
+});
+
+it('an event stream whose client leaves during its preparation keeps the lock until then', async () => {
+  const { url, locks, id, key } = await startShop();
+  const client = new AbortController();
+  const response = fetch(`${url}/stock/${id}`, { signal: client.signal });
+  const left = response.then(async (answer) => answer.text()).catch(() => 'aborted');
+  await seen(['in']);
+  client.abort();
+  expect(await left).toBe('aborted');
+  await seen(['in', 'left']);
+  await expectKeptByWork(locks, key);
+  expect(events).toEqual(['in', 'left', 'out', 'next']);
+});
