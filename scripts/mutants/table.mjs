@@ -3063,10 +3063,35 @@ export const TABLE = [
   {
     name: 'transaction: committed without a COMMIT',
     file: `${SOURCES}transactions/scope/watched-commit.ts`,
-    from: "if (this.#progress !== 'not-sent' ||",
-    to: 'if (this.#progress !== undefined ||',
+    from: "if (this.#progress !== 'not-sent') return 'committed';",
+    to: "if (this.#progress !== undefined) return 'committed';",
     breaks: 'a COMMIT that was not sent is not taken for one',
     specs: ['test/transactions/commit-statement.spec.ts'],
+  },
+  {
+    name: 'transaction: an error of COMMIT that was swallowed is no error',
+    file: `${SOURCES}transactions/scope/watched-commit.ts`,
+    from: "if (this.#progress === 'sent') {",
+    to: 'if (false) {',
+    breaks:
+      'a COMMIT that was refused, or is in doubt, is no success, whoever has swallowed its error',
+    specs: ['test/transactions/swallowed-commit.spec.ts'],
+  },
+  {
+    name: 'transaction: a BEGIN waits for a statement that arms nothing',
+    file: `${SOURCES}transactions/scope/transaction-guard.ts`,
+    from: 'return bounds !== undefined && limitsAnything(',
+    to: 'return bounds !== undefined || limitsAnything(',
+    breaks: 'a body that sends nothing commits although nothing is armed',
+    specs: ['test/transactions/timeouts.spec.ts'],
+  },
+  {
+    name: 'transaction: the savepoint of another branch is not seen',
+    file: `${SOURCES}adapters/nestjs-cls/lock-aware.ts`,
+    from: 'Math.max(savepoints.get(tx) ?? 0, knownDepth(tx))',
+    to: 'knownDepth(tx)',
+    breaks: 'a claim that was made beside a savepoint of its connection is made again',
+    specs: ['test/transactions/savepoints-of-branches.cjs-spec.ts'],
   },
   {
     name: "transaction: a hook's error taken for the answer to COMMIT",

@@ -1,7 +1,10 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import type { RedisLockModuleOptions } from 'nestjs-locked';
+import type { RedisLockModuleOptions, TransactionTimeouts } from 'nestjs-locked';
+import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
+import pg from 'pg';
 import type { EntityManager } from 'typeorm';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -176,5 +179,35 @@ describe('the limit for the COMMIT itself', () => {
       dataSource.transaction((manager) => manager.query('INSERT INTO watched VALUES (1)')),
     );
     expect(await postgres.query('SELECT idle FROM seen')).toEqual([{ idle: seen }]);
+  });
+});
+
+describe('a transaction under a lock for which nothing is armed, and whose body sends nothing', () => {
+  it.each<[string, TransactionTimeouts, boolean]>([
+    ['every limit is 0', { idleMs: 0, statementMs: 0, lockMs: 0, totalMs: 0 }, true],
+    ['those that its driver survives are 0', { statementMs: 0, lockMs: 0 }, false],
+  ])('commits: %s', async (_, transactionTimeouts, survivesDisconnect) => {
+    const pool = new pg.Pool({ connectionString: postgres.url });
+    afterTest(() => pool.end());
+    const run = lockAwareTransactions<pg.PoolClient>({
+      dialect: 'postgres',
+      pool,
+      survivesDisconnect,
+    });
+    const { locks } = await startLocks(redis.url, { transactionTimeouts });
+    const told = locks.withLock(stock.key, () =>
+      run(async (wrap) => {
+        const client = await pool.connect();
+        try {
+          await client.query('BEGIN');
+          const result = await wrap(client, () => Promise.resolve('nothing to do'));
+          await client.query('COMMIT');
+          return result;
+        } finally {
+          client.release();
+        }
+      }),
+    );
+    expect(await told).toBe('nothing to do');
   });
 });

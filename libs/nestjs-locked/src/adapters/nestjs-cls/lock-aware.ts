@@ -1,5 +1,4 @@
 import { ClsServiceManager } from 'nestjs-cls';
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
@@ -137,7 +136,8 @@ function lockAwareMethods(
   const coordinator = ambientCoordinator(); // from now on, transactions are seen
   /** The objects that stand for savepoints, each with the transaction to which it belongs. */
   const roots = new WeakMap<object, object>();
-  const depth = new AsyncLocalStorage<number>();
+  /** How many savepoints are open in a transaction: they belong to its connection, whichever branch has opened them. */
+  const savepoints = new WeakMap<object, number>();
   const database = new KnownDatabase();
   const describe = (txOptions: unknown): TransactionToRun => ({
     ...transactionDefaults(connection),
@@ -145,7 +145,7 @@ function lockAwareMethods(
     ...(options.connectionName === undefined ? {} : { connection: options.connectionName }),
     isNew: true,
     isAmbient: (tx) => currentTxs().some((current) => current === tx || roots.get(current) === tx),
-    depth: (tx) => Math.max(depth.getStore() ?? 0, knownDepth(tx)),
+    depth: (tx) => Math.max(savepoints.get(tx) ?? 0, knownDepth(tx)),
     session: (tx, client) => knownSession(tx, options, database, client),
     survivesDisconnect: options.survivesDisconnect,
     delaysBegin: delayBeginsOf(options.pool || connection),
@@ -176,7 +176,7 @@ function lockAwareMethods(
         };
         const open = (): Promise<unknown> =>
           openingOn(connection, () => methods.wrapWithTransaction(txOptions, entered, noteTx));
-        return depth.run(0, () => inOwnContext(open, setTx));
+        return inOwnContext(open, setTx);
       });
     },
     // Work that goes on in a transaction that was given up or has failed must find no way into the database.
@@ -188,16 +188,24 @@ function lockAwareMethods(
   };
   const { wrapWithNestedTransaction } = methods;
   if (wrapWithNestedTransaction !== undefined) {
-    wrapped.wrapWithNestedTransaction = (txOptions, body, setTx, tx: object) => {
+    wrapped.wrapWithNestedTransaction = async (txOptions, body, setTx, tx: object) => {
+      const root = roots.get(tx) ?? tx;
       const noteTx: SetTx = (given?: object) => {
-        if (given !== undefined && given !== tx) roots.set(given, roots.get(tx) ?? tx);
+        if (given !== undefined && given !== tx) roots.set(given, root);
         setTx(given);
       };
-      return depth.run(
-        (depth.getStore() ?? 0) + 1,
-        () =>
-          wrapWithNestedTransaction.call(methods, txOptions, body, noteTx, tx) as Promise<unknown>,
-      );
+      savepoints.set(root, (savepoints.get(root) ?? 0) + 1);
+      try {
+        return (await wrapWithNestedTransaction.call(
+          methods,
+          txOptions,
+          body,
+          noteTx,
+          tx,
+        )) as unknown;
+      } finally {
+        savepoints.set(root, (savepoints.get(root) ?? 1) - 1);
+      }
     };
   }
   return wrapped;

@@ -1,6 +1,7 @@
 import { ambientCoordinator, type EnterTransaction } from '../scope/ambient-coordinator.js';
-import { assertStillHere, holdsHere, speaksFirst } from '../scope/guarding-hold.js';
+import { assertStillHere, holdsHere } from '../scope/guarding-hold.js';
 import type { TransactionDescription } from '../scope/transaction-description.js';
+import { speaksFirst } from '../scope/transaction-guard.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import type { DatabaseSession } from '../sql/database-session.js';
 import { BeginWatch } from './begin-watch.js';
@@ -61,7 +62,8 @@ export async function runTransaction<R>(
   const opened = async (enter: EnterTransaction<R>): Promise<R> => {
     const client = (watch = new ClientWatch());
     const first = (beginning = new BeginWatch());
-    const delays = delaysBegin && speaksFirst(description.connection ?? 'default');
+    const delays =
+      delaysBegin && speaksFirst(description.connection ?? 'default', survivesDisconnect);
     const present = (begin = delays ? new DelayedBegin() : undefined);
     let isOpen = false;
     const transaction = {

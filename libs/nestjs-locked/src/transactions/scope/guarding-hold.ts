@@ -2,7 +2,6 @@ import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { LockConfigError, LockInTransactionError, LockLostError } from '../../core/lock.errors.js';
-import { isUnfenced } from '../fence/unfenced.js';
 
 /** A hold under which a transaction runs, and the service that knows it. */
 export interface GuardingHold {
@@ -43,15 +42,6 @@ export function fenceOn(
   connection: string,
 ): { readonly table: string } | undefined {
   return (fence?.connections?.includes(connection) ?? true) ? fence : undefined;
-}
-
-/** Whether a transaction that is opened here and now begins with a statement of ours: a claim, or time-outs. */
-export function speaksFirst(connection: string): boolean {
-  return holdsHere().some(
-    ({ locks }) =>
-      (!isUnfenced() && fenceOn(locks, connection) !== undefined) ||
-      locks.transactionOptions.timeouts !== undefined,
-  );
 }
 
 /**

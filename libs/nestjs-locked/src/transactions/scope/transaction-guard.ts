@@ -10,8 +10,10 @@ import {
 import { systemClock } from '../../core/time/clock.js';
 import { claimFence } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
+import { armable } from '../sql/armed-timeouts.js';
 import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
-import { fenceOn, type GuardingHold } from './guarding-hold.js';
+import { limitsAnything } from '../sql/postgres-statements.js';
+import { fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
 
 /** The share of its lease that a holder must have left when it commits; if it has less, the lease is renewed first. */
@@ -91,7 +93,7 @@ export class TransactionGuard {
     await Promise.all(
       added.map(({ hold }) => hold.refresh(hold.options.leaseMs * (HEALTHY_SHARE - COMMIT_SHARE))),
     );
-    const bounds = this.#bounds();
+    const bounds = boundsUnder([...this.#holds].map(([hold, locks]) => ({ locks, hold })));
     let isArmed = false;
     for (const locks of servicesOf(added)) {
       const fence = this.#fenceOf(locks);
@@ -129,21 +131,6 @@ export class TransactionGuard {
     throw new LockConfigError(
       `Cannot claim the fence on connection '${this.#connection}': how its transactions run statements is not known; pass { dialect, query } to lockAware`,
     );
-  }
-
-  /** The time-outs, from the hold that has the least time left; undefined if they are off. */
-  #bounds(): TransactionBounds | undefined {
-    const holds = [...this.#holds].flatMap(([hold, { transactionOptions }]) =>
-      transactionOptions.timeouts === undefined
-        ? []
-        : { hold, timeouts: transactionOptions.timeouts },
-    );
-    const tightest = holds.sort((a, b) => a.hold.remainingMs() - b.hold.remainingMs())[0];
-    if (tightest === undefined) return undefined;
-    const { hold, timeouts } = tightest;
-    const { leaseMs } = hold.options;
-    const [remainingMs, holdLeftMs] = [hold.remainingMs(), hold.holdLeftMs()];
-    return transactionBounds(timeouts, { remainingMs, leaseMs, holdLeftMs });
   }
 
   /** The gate before COMMIT. @throws whatever forbids it */
@@ -201,6 +188,33 @@ export class TransactionGuard {
   release(): void {
     for (const hold of this.#holds.keys()) hold.leave();
   }
+}
+
+/** The time-outs, from the hold that has the least time left; undefined if they are off. */
+function boundsUnder(holds: readonly GuardingHold[]): TransactionBounds | undefined {
+  const timed = holds.flatMap(({ hold, locks: { transactionOptions } }) =>
+    transactionOptions.timeouts === undefined
+      ? []
+      : { hold, timeouts: transactionOptions.timeouts },
+  );
+  const tightest = timed.sort((a, b) => a.hold.remainingMs() - b.hold.remainingMs())[0];
+  if (tightest === undefined) return undefined;
+  const { hold, timeouts } = tightest;
+  const { leaseMs } = hold.options;
+  const [remainingMs, holdLeftMs] = [hold.remainingMs(), hold.holdLeftMs()];
+  return transactionBounds(timeouts, { remainingMs, leaseMs, holdLeftMs });
+}
+
+/**
+ * Whether a transaction that is opened here and now begins with a statement of ours: a claim, or time-outs.
+ *
+ * @param survivesDisconnect whether its driver survives it if the database ends its connection
+ */
+export function speaksFirst(connection: string, survivesDisconnect: boolean): boolean {
+  const holds = holdsHere();
+  if (!isUnfenced() && holds.some(({ locks }) => fenceOn(locks, connection))) return true;
+  const bounds = boundsUnder(holds);
+  return bounds !== undefined && limitsAnything(armable(bounds, survivesDisconnect));
 }
 
 /** The services, each once, in the order in which every transaction claims. */

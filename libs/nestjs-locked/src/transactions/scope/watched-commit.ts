@@ -110,15 +110,25 @@ export class WatchedCommit {
    * The code that has opened the transaction says that it has succeeded.
    *
    * @returns how it has ended
-   * @throws what has forbidden the COMMIT, whatever became of that error · LockCommitUnknownError if neither COMMIT nor
-   * ROLLBACK was sent: the transaction may still be open, and be committed by whoever uses its connection next
+   * @throws what has forbidden the COMMIT, or the database's refusal, whatever became of that error ·
+   * LockCommitUnknownError if it was not answered, or if neither COMMIT nor ROLLBACK was sent: the transaction may
+   * still be open, and be committed by whoever uses its connection next
    */
   succeeded(): TransactionOutcome {
     if (this.#veto !== undefined) throw this.#veto;
-    if (this.#progress !== 'not-sent' || this.#gate.holds.size === 0) return 'committed';
+    if (this.#gate.holds.size === 0) return 'committed';
+    if (this.#progress === 'sent') {
+      if (isRefusedCommit(this.#driverError)) throw this.#driverError;
+      throw this.#unknown(this.#driverError ?? new Error('its answer was not awaited'));
+    }
+    if (this.#progress !== 'not-sent') return 'committed';
     if (this.#isRolledBack) return 'rolled-back';
     this.#progress = undefined; // nobody knows what becomes of it
-    throw commitUnknown([...this.#gate.holds.keys()], new Error('it was not sent'));
+    throw this.#unknown(new Error('it was not sent'));
+  }
+
+  #unknown(cause: unknown): LockCommitUnknownError {
+    return commitUnknown([...this.#gate.holds.keys()], cause);
   }
 
   /** @param onOverdue gets the error if it is not answered for as long as the leases last */
@@ -128,7 +138,7 @@ export class WatchedCommit {
 
   #isOverdue(): void {
     this.#close();
-    this.#onOverdue(commitUnknown([...this.#gate.holds.keys()], undefined));
+    this.#onOverdue(this.#unknown(undefined));
   }
 
   /**
@@ -154,7 +164,7 @@ export class WatchedCommit {
   doubt(error: unknown): LockCommitUnknownError | undefined {
     if (this.#gate.holds.size === 0) return undefined;
     if (error instanceof LockCommitUnknownError) return error;
-    return commitUnknown([...this.#gate.holds.keys()], this.#driverError ?? error);
+    return this.#unknown(this.#driverError ?? error);
   }
 
   end(): void {

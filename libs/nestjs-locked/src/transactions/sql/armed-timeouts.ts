@@ -101,13 +101,13 @@ class WatchedSession implements DatabaseSession {
     bounds: TransactionBounds | undefined,
     waitMs: number,
   ): Promise<ClaimOutcome> {
-    const allowed = bounds && this.#allowed(bounds);
+    const allowed = bounds && armable(bounds, this.#survivesDisconnect);
     this.#note(allowed);
     return this.#session.claim(table, claims, allowed, waitMs);
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
-    const allowed = this.#allowed(bounds);
+    const allowed = armable(bounds, this.#survivesDisconnect);
     this.#note(allowed);
     await this.#session.arm(allowed);
   }
@@ -119,16 +119,21 @@ class WatchedSession implements DatabaseSession {
   async isolation(): Promise<string | undefined> {
     return this.#session.isolation();
   }
+}
 
-  /** A statement that takes too long fails; a transaction that is idle, or takes too long, loses its connection. */
-  #allowed(bounds: TransactionBounds): TransactionBounds {
-    if (this.#survivesDisconnect) return bounds;
-    const { statementMs, lockMs } = bounds;
-    return {
-      ...(statementMs === undefined ? {} : { statementMs }),
-      ...(lockMs === undefined ? {} : { lockMs }),
-    };
-  }
+/**
+ * What may be armed: a statement that takes too long fails; a transaction that is idle, or takes too long, loses its
+ * connection.
+ *
+ * @param survivesDisconnect whether the driver does
+ */
+export function armable(bounds: TransactionBounds, survivesDisconnect: boolean): TransactionBounds {
+  if (survivesDisconnect) return bounds;
+  const { statementMs, lockMs } = bounds;
+  return {
+    ...(statementMs === undefined ? {} : { statementMs }),
+    ...(lockMs === undefined ? {} : { lockMs }),
+  };
 }
 
 function isConnectionLost(error: Error): boolean {
