@@ -74,7 +74,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
   const assertTakes = (sql: string): void => {
     assertNotEnding();
-    if (scope?.isOpen === true) scope.assertTakes(sql);
+    // After a COMMIT that was refused, TypeORM waits for the rollback.
+    if (scope?.isOpen === true || depth > 0) scope?.assertTakes(sql);
   };
   guardStatements(runner, assertTakes);
   watchHooks(runner, () => scope);
@@ -166,7 +167,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** @returns the error for the caller */
   const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
     const { outcome, told } = failed.commit.failed(error, true);
-    if (failed.commit.progress === 'not-sent') return told; // still open: a hook of other code has thrown
+    if (failed.commit.progress === 'not-sent') {
+      await failed.commitUnsent(); // still open: a hook of other code has thrown
+      return told;
+    }
     if (failed.commit.progress === 'answered') depth = 0;
     // The answer is what counts. A rollback that follows finds that the scope has ended.
     await failed.end(outcome, told);
@@ -174,7 +178,12 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   const commitWhole = async (committed: TransactionScope): Promise<void> => {
-    await committed.beforeCommit();
+    try {
+      await committed.beforeCommit();
+    } catch (error) {
+      committed.commitFailed();
+      throw error;
+    }
     isCommitting = true;
     try {
       await commitInTime(committed);

@@ -65,6 +65,10 @@ export class BegunSession implements DatabaseSession {
     await this.#session.beforeCommit(idleMs);
   }
 
+  async mayCommitAgain(): Promise<void> {
+    await this.#session.mayCommitAgain?.();
+  }
+
   async isolation(): Promise<string | undefined> {
     await this.#assertOutside();
     return this.#session.isolation();

@@ -167,6 +167,21 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#bodyRuns || (this.#isByHand && this.#state === 'open');
   }
 
+  /**
+   * Driven by hand, it goes on although its COMMIT was not sent: it may be rolled back, or committed again. If the
+   * COMMIT was refused on its way, only the rollback is left.
+   */
+  commitFailed(): void {
+    if (this.#state === 'committing') this.#state = this.commit.veto ? 'failing' : 'open';
+  }
+
+  /** As `commitFailed`, behind the gate. */
+  async commitUnsent(): Promise<void> {
+    this.commitFailed();
+    // If that fails, the next gate finds it out.
+    if (this.#state === 'open') await this.#session?.mayCommitAgain?.().catch(() => {});
+  }
+
   /** Driven by hand, it is rolled back now by the method for that. */
   beforeRollback(): void {
     if (this.isOpen) this.#state = 'failing';
@@ -203,6 +218,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
     this.run.assertGoesOn(); // the body may have swallowed the restart
+    if (this.commit.veto !== undefined) throw this.commit.veto;
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.assertNoneNested();
     // If it was the driver itself that has rolled it back, it says why where the gate asks it.

@@ -78,6 +78,11 @@ export class WatchedCommit {
     return !this.#isRolledBack && this.#progress !== 'sent' && this.#progress !== 'answered';
   }
 
+  /** What has refused it on its way: a ROLLBACK may have been sent in its place. */
+  get veto(): Error | undefined {
+    return this.#veto;
+  }
+
   get progress(): CommitProgress | undefined {
     return this.#progress;
   }

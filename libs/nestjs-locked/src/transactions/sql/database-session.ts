@@ -75,6 +75,8 @@ export interface DatabaseSession {
    * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
    */
   beforeCommit(idleMs: number | undefined): Promise<void>;
+  /** The COMMIT was not sent after all: `beforeCommit` may be asked once more. Undefined: it may be in any case. */
+  mayCommitAgain?(): Promise<void>;
   /** Of this transaction, as the database calls it: `repeatable read`. Undefined if the database does not tell. */
   isolation(): Promise<string | undefined>;
 }

@@ -129,6 +129,11 @@ export class MySqlSession implements DatabaseSession {
     }
   }
 
+  /** If the transaction has ended since then, no savepoint stays. */
+  async mayCommitAgain(): Promise<void> {
+    if (this.#hasSavepoint) await this.begin();
+  }
+
   async #isGone(): Promise<boolean> {
     try {
       if (!this.#hasSavepoint) return await this.#isAutonomous();
