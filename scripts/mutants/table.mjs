@@ -2363,6 +2363,22 @@ export const TABLE = [
     specs: ['test/core/reserved-numbers.spec.ts'],
   },
   {
+    name: 'an old grant is confirmed without any numbers',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'if (this.#isHearsay) this.#numbers.doubt();',
+    to: '',
+    breaks: 'fencing tokens rise from holder to holder',
+    specs: ['test/core/reserved-numbers.spec.ts'],
+  },
+  {
+    name: 'a fence that is not to be kept fails the release',
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    from: 'math.max(1, math.max(aheadMs, leaseMs) + fenceKeepMs)',
+    to: 'math.max(aheadMs, leaseMs) + fenceKeepMs',
+    breaks: 'a release does not fail because of its number',
+    specs: ['test/redis/scripts/fence.spec.ts'],
+  },
+  {
     name: 'answer that lies unread given up',
     file: `${SOURCES}core/lease/waiting-call.ts`,
     from: 'if (!this.#isExtended && wasBlocked(this.dueAt, now)) {',

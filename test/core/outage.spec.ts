@@ -54,7 +54,7 @@ describe('while the store is away', () => {
     store.listener.storeLost(cause);
     await clock.advance(2_000);
     grant(token);
-    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 10_100, waiters: 0 });
     expect((await hold).isHeld).toBe(true);
     const next = engine.acquire(KEY, { waitMs: 5_000 });
     void (await hold).release();

@@ -230,4 +230,42 @@ describe('a grant that came as a message', () => {
     (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
     expect((await hold).fencingToken).toBe(FIRST);
   });
+
+  it('gives no number as long as the store confirms the lease without any, as while its slot moves', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    clock.block(20_000);
+    grant(token, FIRST);
+    await store.next('recheck');
+    (await store.next('renew')).reply(renewed(0));
+    const again = await store.next('renew');
+    expect(again.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
+    again.reply(renewed(5_000_000));
+    expect((await hold).fencingToken).toBe(5_000_000);
+  });
+
+  it('gives no numbers back before they are confirmed: the application closes', async () => {
+    const { clock, store, engine, waiting, grant } = await startScripted();
+    const { token } = await waiting();
+    clock.block(20_000);
+    grant(token, FIRST);
+    await store.next('recheck');
+    await store.next('renew');
+    engine.drain();
+    void engine.close(1_000);
+    expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
+  });
+
+  it('gives no numbers back before they are confirmed: nobody wants it, and nobody knows whether it was renewed', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const abort = new AbortController();
+    const { token } = await waiting({ signal: abort.signal });
+    clock.block(20_000);
+    grant(token, FIRST);
+    await store.next('recheck');
+    const renewal = await store.next('renew');
+    abort.abort();
+    renewal.reply(unknown);
+    expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
+  });
 });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FENCE_KEEP_MS, LEASE_MS } from '../../support/script-bench.js';
+import { LockScripts } from '../../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { runScript } from '../../support/run-script.js';
+import { ACCEPT_MS, FENCE_KEEP_MS, LEASE_MS } from '../../support/script-bench.js';
 import { BLOCK, expectLife, granted } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
@@ -124,6 +126,17 @@ describe('the fence', () => {
     expectLife(await bench.redis.pttl(bench.fence), HOURS_MS + FENCE_KEEP_MS);
     granted(await bench.release(token, fence, fresh), fresh);
     expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + FENCE_KEEP_MS);
+  });
+
+  it('that is not to be kept at all is no reason to refuse a release', async () => {
+    const { bench, token, fence } = await heldBench();
+    const { inboxPrefix, keys, redis } = bench;
+    const settings = { inCluster: false, inboxPrefix, acceptMs: ACCEPT_MS, fenceKeepMs: 0 };
+    const { release } = new LockScripts(settings);
+    while ((await serverMicros()) <= fence + 1_000) await sleep(1); // the clock has passed the number
+
+    expect(await runScript(redis, release, keys, [token, fence])).toEqual(['released']);
+    expect((await bench.state()).lock).toBeNull();
   });
 
   it('is written in digits up to the largest whole number', async () => {

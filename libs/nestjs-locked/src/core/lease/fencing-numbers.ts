@@ -51,12 +51,20 @@ export class FencingNumbers {
   }
 
   /**
-   * The store has confirmed the lease before any of its numbers was used. If the command that asked for it was sent
-   * twice, because its connection broke, the grant may be an earlier one, after which others had the key and higher
-   * numbers. The last number that is reserved by now is certainly ours, and above all of theirs.
+   * The grant came as a message that may be an old one: if the command that asked for it was sent twice, because its
+   * connection broke, the lease may have lapsed since and been granted anew, after others had higher numbers. None is
+   * handed out or given back until the store has confirmed some.
+   */
+  doubt(): void {
+    this.#blockEnd = this.#used;
+  }
+
+  /**
+   * The store has confirmed a lease whose numbers were in doubt. If others have had numbers since, the last one that is
+   * reserved by now is certainly ours, and above all of theirs.
    */
   confirmed(blockEnd: number): void {
-    if (blockEnd <= Math.max(this.#blockEnd, this.#used + FENCE_BLOCK)) return; // reserved by the confirmation itself
+    if (blockEnd <= this.#first + FENCE_BLOCK) return; // reserved by the grant, or by the confirmation itself
     this.#first = blockEnd;
     this.#used = blockEnd - 1;
   }

@@ -245,6 +245,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #confirm(leaseMs: number): void {
     if (this.#answers.isTooSlowFor(leaseMs))
       this.#user.storeFails(this.#answers.tooSlow(this.key, leaseMs));
+    if (this.#isHearsay) this.#numbers.doubt();
     this.#isFresh = false;
     this.#leaseMs = leaseMs;
     this.#state = 'confirming';

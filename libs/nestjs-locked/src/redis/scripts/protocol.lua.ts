@@ -69,7 +69,9 @@ end
 local function keep(number, leaseMs)
   local aheadMs = math.ceil((number - now()) / 1000)
   local at = aheadMs > 0 and ' ' .. text(now()) or ''
-  redis.call('SET', fence, text(number) .. at, 'PX', text(math.max(aheadMs, leaseMs) + fenceKeepMs))
+  -- A time of nothing, which an ended lease and a fenceKeepMs of 0 make, would be refused.
+  local ms = math.max(1, math.max(aheadMs, leaseMs) + fenceKeepMs)
+  redis.call('SET', fence, text(number) .. at, 'PX', text(ms))
 end
 
 local function mint(leaseMs, above)
