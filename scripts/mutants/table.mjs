@@ -2031,6 +2031,22 @@ export const TABLE = [
     specs: ['test/transactions/typeorm-subscribers.spec.ts'],
   },
   {
+    name: 'transaction: where a nested start has failed, a second try counts as a transaction of its own',
+    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
+    from: '(runner.isTransactionActive || isForgottenBy(runner))',
+    to: 'runner.isTransactionActive',
+    breaks: 'a nested transaction waits for no turn',
+    specs: ['test/transactions/nested-start.spec.ts'],
+  },
+  {
+    name: 'transaction: drivers with one query runner for all are taken',
+    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
+    from: 'if (SHARES_ITS_RUNNER.has(type)) {',
+    to: 'if (SHARES_ITS_RUNNER.size === 0) {',
+    breaks: 'lockAware promises only what a driver can keep',
+    specs: ['test/transactions/typeorm.spec.ts'],
+  },
+  {
     name: 'transaction: a release that waits for its ROLLBACK without end',
     file: `${SOURCES}transactions/orm/sure-rollback.ts`,
     from: "const rolledBack = isRolledBack(query('ROLLBACK'));",

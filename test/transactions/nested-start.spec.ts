@@ -114,3 +114,29 @@ describe.each(
     expect(await stock.quantity()).toBe(100);
   });
 });
+
+describe.each(['under a lock', 'without one'])(
+  'a second try of a nested transaction, %s',
+  (where) => {
+    it('is nested again after a hook has failed before the savepoint was sent', async () => {
+      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const { locks } = await startLocks(redis.url, { fence: true });
+      let calls = 0;
+      dataSource.subscribers.push({
+        beforeTransactionStart: () => {
+          if (++calls === 2) throw new Error('no mail server');
+        },
+      });
+      const work = (): Promise<void> =>
+        byHand(dataSource, async ({ manager }) => {
+          await sell(manager);
+          await nestedWithCallback(manager);
+          const failing = manager.transaction((nested) => sell(nested).then(noMoney));
+          await expect(failing).rejects.toThrow('no money'); // only to its savepoint
+          await manager.transaction(sell);
+        });
+      await (where === 'under a lock' ? locks.withLock(stock.key, work) : work());
+      expect(await stock.quantity()).toBe(98);
+    });
+  },
+);

@@ -9,7 +9,7 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
@@ -569,6 +569,16 @@ describe('lockAware', () => {
   it('takes a data source', () => {
     expect(() => lockAware({} as never)).toThrow(LockConfigError);
     expect(() => lockAware(undefined as never)).toThrow(LockConfigError);
+  });
+
+  it.each(['sqljs', 'expo'] as const)('refuses the driver %s with its one query runner', (type) => {
+    const dataSource = new DataSource({
+      type,
+      database: 'stock',
+      driver: { openDatabaseAsync() {} },
+    } as never);
+    expect(dataSource.createQueryRunner()).toBe(dataSource.createQueryRunner());
+    expect(() => lockAware(dataSource)).toThrow(LockConfigError);
   });
 
   it('may be called twice', async () => {

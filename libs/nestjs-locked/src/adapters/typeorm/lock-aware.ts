@@ -11,6 +11,7 @@ import { knownDepth } from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
 import { seesCommit } from '../../transactions/orm/seen-commits.js';
+import { isForgottenBy } from '../../transactions/orm/sure-rollback.js';
 import { takeOpening } from '../../transactions/orm/transaction-opening.js';
 import {
   type AmbientCoordinator,
@@ -42,6 +43,19 @@ type Body = (manager: EntityManager) => Promise<unknown>;
 /** Where typeorm-transactional notes the name under which it knows a data source. */
 const TRANSACTIONAL_NAME = '@transactional/data-source';
 
+/** TypeORM's names of the drivers with one query runner for all: parallel transactions are savepoints of each other. */
+const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
+  'better-sqlite3',
+  'capacitor',
+  'cordova',
+  'expo',
+  'mongodb',
+  'nativescript',
+  'react-native',
+  'sqlite',
+  'sqljs',
+]);
+
 /** Marks data sources that are lock-aware already. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
@@ -55,11 +69,17 @@ const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
  *
  * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
  * @returns the same data source
- * @throws LockConfigError if it is not a data source
+ * @throws LockConfigError if it is not a data source, or one whose driver has a single query runner
  */
 export function lockAware<D extends DataSource>(dataSource: D, options: LockAwareOptions = {}): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
     throw new LockConfigError('lockAware takes a TypeORM DataSource');
+  }
+  const type = dataSource.options?.type;
+  if (SHARES_ITS_RUNNER.has(type)) {
+    throw new LockConfigError(
+      `lockAware cannot guard transactions of TypeORM's driver ${type}: all of them share one query runner, so that one may end inside another; leave lockAware out`,
+    );
   }
   if (LOCK_AWARE in dataSource) return dataSource;
   Object.defineProperty(dataSource, LOCK_AWARE, { value: true });
@@ -95,7 +115,8 @@ class LockAwareDataSource {
     const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
-      if (manager.queryRunner?.isTransactionActive === true) {
+      const runner = manager.queryRunner;
+      if (runner !== undefined && (runner.isTransactionActive || isForgottenBy(runner))) {
         return openNested(() => original(first, second)); // a savepoint
       }
       this.#assertGoesOn();
