@@ -22,6 +22,7 @@ import {
   TestLocks,
   withTestLocks,
 } from '../../libs/nestjs-locked/src/testing/index.js';
+import { whileBusy } from '../support/busy-lock.js';
 import { startNest } from '../support/nest-app.js';
 
 /** What has no prototype, and so no `toString`: as `querystring.parse` and `JSON` revivers make it. */
@@ -84,6 +85,16 @@ describe('options without a prototype', () => {
     ]) {
       await expect(startNest({ imports })).rejects.toThrow('Invalid option waitMs: -1 must be');
     }
+  });
+});
+
+it('options that are undefined are those of the module, also while the lock is busy', async () => {
+  const locks = await service();
+  const passedOn = undefined as never;
+  expect(await locks.withLock('k', passedOn, WORK)).toBe(5);
+  await whileBusy(locks, 'k', async () => {
+    const failure = await errorOf(() => locks.withLock('k', passedOn, WORK));
+    expect(failure).toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
   });
 });
 

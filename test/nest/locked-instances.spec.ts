@@ -94,6 +94,49 @@ describe('LockedInstances', () => {
     expect([locks.keys, named.keys, mine.keys]).toEqual([['stock:a'], ['invoice:b'], ['stock:c']]);
   });
 
+  it('gives an instance that outlives its application the service of the next one', async () => {
+    const value = new Stock();
+    const providers = [{ provide: 'value', useValue: value }];
+    await (await start(providers)).close();
+    await value.take('a'); // the recording service works on
+    const first = locks;
+    locks = new RecordingLocks();
+    await start(providers);
+    await value.take('b');
+    expect([first.keys, locks.keys]).toEqual([['stock:a'], ['stock:b']]);
+  });
+
+  it('provides for instances that cannot be extended, each with its own service', async () => {
+    @Injectable()
+    class Fixed extends Stock {
+      constructor() {
+        super();
+        Object.freeze(this);
+      }
+    }
+    const value = Object.freeze(new Stock());
+    const module = await start([
+      Fixed,
+      { provide: 'value', useValue: value },
+      { provide: 'sealed', useFactory: () => Object.seal(new Stock()) },
+    ]);
+    await module.get(Fixed).take('a');
+    await value.take('b');
+    await module.get<Stock>('sealed').take('c');
+    expect(locks.keys).toEqual(['stock:a', 'stock:b', 'stock:c']);
+    await expect(Object.freeze(new Stock()).take('d')).rejects.toThrow('has no LockService');
+  });
+
+  it('leaves a proxy alone that refuses to be looked at', async () => {
+    const refuse = () => {
+      throw new Error('nobody may look');
+    };
+    const secret: object = new Proxy({}, { getOwnPropertyDescriptor: refuse });
+    const module = await start([Stock, { provide: 'secret', useValue: secret }]);
+    await module.get(Stock).take('a');
+    expect(locks.keys).toEqual(['stock:a']);
+  });
+
   it('does not let the application start where a service is missing', async () => {
     class Billing {
       @Locked('invoice', { service: 'billing' })

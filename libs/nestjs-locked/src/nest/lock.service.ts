@@ -66,7 +66,9 @@ export class LockService implements HasLockRunner {
   withLock(key: Keys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
   withLock<T>(key: Keys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
     if (typeof optionsOrWork !== 'function') {
-      if (typeof work === 'function') return this.#engine.withLock(key, optionsOrWork, work);
+      // The types refuse it, but not without strictNullChecks.
+      const options = optionsOrWork === undefined ? {} : optionsOrWork;
+      if (typeof work === 'function') return this.#engine.withLock(key, options, work);
       return misused(key, 'withLock was called without a function to run');
     }
     if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork);

@@ -8,15 +8,23 @@ import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
  * even if a class has ten locked methods, or a base class asks already.
  *
  * The property is an accessor that stores the service without making it enumerable, so that the service appears neither
- * in logs nor in copies and comparisons of the instance.
+ * in logs nor in copies and comparisons of the instance. What cannot get a property, such as a frozen instance, has its
+ * service beside it.
  */
 export function requestLockService(target: object, serviceName: string | undefined): void {
   const property = lockServiceProperty(serviceName);
   if (property in target) return;
+  const ofFixed = new WeakMap<object, unknown>();
   Object.defineProperty(target, property, {
     configurable: true,
-    get: () => undefined,
+    get(this: object) {
+      return ofFixed.get(this);
+    },
     set(this: object, service: unknown) {
+      if (!Object.isExtensible(this)) {
+        ofFixed.set(this, service);
+        return;
+      }
       Object.defineProperty(this, property, { value: service, configurable: true, writable: true });
     },
   });

@@ -10,6 +10,12 @@ import {
   wrappedMethodsOf,
 } from './locked-methods.registry.js';
 
+/**
+ * To which instances each service was given here. In the next application that has the same instance, such as a
+ * constant that several tests provide, the service of the one before is not its own.
+ */
+const givenHere = new WeakMap<object, WeakSet<object>>();
+
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /**
@@ -44,7 +50,7 @@ export class LockedInstances implements OnModuleInit {
 
     const warnings = new Set<string>();
     for (const wrapper of wrappers) {
-      for (const instance of instancesOf(wrapper)) {
+      for (const instance of instancesOf(wrapper).filter(canBeLookedAt)) {
         if (wrapper.isDependencyTreeStatic()) this.#provide(instance);
         for (const warning of overrideWarnings(instance)) warnings.add(warning);
         for (const warning of orderWarnings(instance)) warnings.add(warning);
@@ -57,15 +63,17 @@ export class LockedInstances implements OnModuleInit {
     for (const method of lockedMethodsOf(instance)) {
       const property = lockServiceProperty(method.service);
       const present: unknown = Reflect.get(instance, property);
-      if (present === undefined || present === null) {
-        Reflect.set(instance, property, this.#serviceFor(method));
+      if (present === undefined || present === null || isGivenHere(present, instance)) {
+        const service = this.#serviceFor(method);
+        Reflect.set(instance, property, service);
+        rememberGiven(service, instance);
       }
     }
   }
 
-  #serviceFor({ className, name, service }: LockedMethodInfo): unknown {
+  #serviceFor({ className, name, service }: LockedMethodInfo): object {
     try {
-      return this.#modules.get<unknown>(lockServiceToken(service), { strict: false });
+      return this.#modules.get<object>(lockServiceToken(service), { strict: false });
     } catch (cause) {
       const options = service === undefined ? '' : `{ name: '${service}' }`;
       throw new LockConfigError(
@@ -75,6 +83,15 @@ export class LockedInstances implements OnModuleInit {
       );
     }
   }
+}
+
+function isGivenHere(service: unknown, instance: object): boolean {
+  return givenHere.get(service as object)?.has(instance) === true;
+}
+
+function rememberGiven(service: object, instance: object): void {
+  const instances = givenHere.get(service) ?? new WeakSet();
+  givenHere.set(service, instances.add(instance));
 }
 
 /** Two services with one name would treat each other as two processes, and it would be chance which one is injected. */
@@ -110,4 +127,15 @@ function instancesOf(wrapper: InstanceWrapper): object[] {
     ? wrapper.getStaticTransientInstances().map((host) => host?.instance as unknown)
     : [wrapper.instance];
   return instances.filter((instance) => typeof instance === 'object' && instance !== null);
+}
+
+/** A proxy may refuse it. It is left alone then, because what the library looks for is not worth a failed start. */
+function canBeLookedAt(instance: object): boolean {
+  try {
+    overrideWarnings(instance);
+    orderWarnings(instance);
+    return true;
+  } catch {
+    return false;
+  }
 }

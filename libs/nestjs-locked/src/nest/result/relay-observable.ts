@@ -1,4 +1,12 @@
-import { from, type ObservableInput, Subject, type Subscriber, takeUntil } from 'rxjs';
+import {
+  finalize,
+  from,
+  type ObservableInput,
+  Subject,
+  type Subscriber,
+  takeUntil,
+  tap,
+} from 'rxjs';
 
 /**
  * Passes values on to a subscriber, but not the end, because the lock is released first. Settles when the source has
@@ -21,15 +29,21 @@ export function relayObservable(
       if (!mayWorkUnseen) left.next();
     });
     from(source)
-      .pipe(takeUntil(left))
+      .pipe(
+        // It also makes a subscription of its own for the source, which is left before the end is told: a locked call
+        // inside ends before this one, whose hold it may have joined.
+        tap(() => {
+          mayWorkUnseen = false;
+        }),
+        takeUntil(left),
+        finalize(resolve),
+      )
       .subscribe({
         next: (value) => {
-          mayWorkUnseen = false;
           if (subscriber.closed) left.next();
           else subscriber.next(value);
         },
         error: reject,
-        complete: resolve,
       });
   });
 }
