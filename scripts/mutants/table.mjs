@@ -2611,6 +2611,14 @@ export const TABLE = [
     specs: ['test/transactions/failed-commit-by-hand.spec.ts'],
   },
   {
+    name: 'transaction: on MySQL, a lock that is lost in beforeQuery is committed without',
+    file: `${SOURCES}transactions/orm/commit-watch.ts`,
+    from: "type === 'postgres' ? send() : watchingAgain(tx, sql, send)",
+    to: 'send()',
+    breaks: 'a holder that has lost its lock does not commit',
+    specs: ['test/transactions/failed-commit-by-hand.spec.ts'],
+  },
+  {
     name: 'transaction: the end that a branch asks for ends the end',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
     from: 'if (ending !== undefined) return endingOn(runner, act);',

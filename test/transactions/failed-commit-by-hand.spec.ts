@@ -140,6 +140,31 @@ describe('a query runner that is driven by hand, whose COMMIT was not sent', () 
 describeWithMariaDb('the same on MariaDB', () => {
   const { database, stock } = describeFailedCommits('mysql', useMariaDb);
 
+  it.each(['with a callback', 'by hand'])(
+    'is not committed if its lock was lost on the way, %s',
+    async (form) => {
+      let lose: () => Promise<unknown> = () => Promise.resolve();
+      const { runner, locks } = await start('mysql', database, {
+        beforeQuery: ({ query }) => (query === 'COMMIT' ? lose() : undefined),
+      });
+      const sale = locks.withLock(stock.key, async (lock) => {
+        lose = once(async () => {
+          await locks.forceRelease(stock.key);
+          await eventually(() => expect(lock.isHeld).toBe(false));
+        });
+        if (form !== 'by hand') {
+          return runner.manager.transaction((manager) => stock.takeOne(manager));
+        }
+        await runner.startTransaction();
+        await stock.takeOne(runner.manager);
+        await runner.commitTransaction().finally(() => runner.rollbackTransaction());
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockLostError);
+      await runner.release();
+      expect(await stock.quantity()).toBe(100);
+    },
+  );
+
   it('is not committed again if a statement has ended the transaction meanwhile', async () => {
     const { runner, locks } = await start('mysql', database, failing());
     const again = await locks.withLock(stock.key, async () => {

@@ -6,9 +6,15 @@ import { noteSeen } from './seen-commits.js';
 
 /** A query runner of TypeORM: it sends its COMMIT like any other statement. */
 interface RunsStatements {
+  /** Its connection, once it has one. */
+  readonly databaseConnection?: Partial<Connection>;
   /** It refuses statements then, and sends none. */
   readonly isReleased?: unknown;
   query: (sql: string, ...rest: unknown[]) => Promise<unknown>;
+}
+
+interface Connection {
+  query: (sql: unknown, ...rest: unknown[]) => unknown;
 }
 
 const watched = new WeakSet<RunsStatements>();
@@ -42,7 +48,8 @@ export function watchCommit(tx: object): void {
       return query(sql, ...rest);
     }
     // Subscribers may send statements of their own around it.
-    return shown(tx, sql, () => endingOn(queryRunner, () => query(sql, ...rest)));
+    const send = (): Promise<unknown> => endingOn(queryRunner, () => query(sql, ...rest));
+    return shown(tx, sql, () => (type === 'postgres' ? send() : watchingAgain(tx, sql, send)));
   };
 }
 
@@ -55,5 +62,34 @@ async function shown(tx: object, sql: string, send: () => Promise<unknown>): Pro
   } catch (error) {
     noteAnswer?.(error);
     throw error;
+  }
+}
+
+/**
+ * Between the query runner and its connection run subscribers (`beforeQuery`), in which a lock may be lost. The clients
+ * of node-postgres are watched by `ClientWatch`.
+ */
+async function watchingAgain(
+  tx: object,
+  sql: string,
+  send: () => Promise<unknown>,
+): Promise<unknown> {
+  const { databaseConnection: connection } = (tx as MaybeEntityManager).queryRunner ?? {};
+  if (typeof connection?.query !== 'function') return send();
+  const own = Object.getOwnPropertyDescriptor(connection, 'query');
+  const { query } = connection;
+  const looking: Connection['query'] = (sent, ...rest) => {
+    const text = (sent as { readonly sql?: unknown } | null)?.sql ?? sent; // with a time-out, it is an object
+    if (text === sql) ambientCoordinator().sending(tx, sql);
+    return query.call(connection, sent, ...rest);
+  };
+  connection.query = looking;
+  try {
+    return await send();
+  } finally {
+    if (connection.query === looking) {
+      if (own === undefined) Reflect.deleteProperty(connection, 'query');
+      else Object.defineProperty(connection, 'query', own);
+    }
   }
 }
