@@ -2,10 +2,11 @@ import type { QueryRunner } from 'typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
-import { ClientWatch } from '../../transactions/orm/client-watch.js';
+import { ClientWatch, isWatchable } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
+import { knownPgClient } from '../../transactions/orm/pg-client.js';
 import {
   endForSure,
   isForgottenBy,
@@ -139,9 +140,12 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
     depth = 1;
     watchCommit(runner.manager);
-    const client = new ClientWatch(); // only there can be seen that a COMMIT was answered with ROLLBACK
-    client.opened(runner.manager);
-    scope.atEnd(() => client.stop());
+    const own = knownPgClient(runner.manager);
+    if (isWatchable(own)) {
+      const client = new ClientWatch(own); // only there can be seen that a COMMIT was answered with ROLLBACK
+      client.opened(runner.manager);
+      scope.atEnd(() => client.stop());
+    }
     try {
       assertStillHere(askedUnder);
       await scope.begin();

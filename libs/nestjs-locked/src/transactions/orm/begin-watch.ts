@@ -18,11 +18,11 @@ const BEGUN_TWICE = '25001';
 export class BeginWatch {
   readonly #inside = new Set<unknown>();
   #endings: (() => void)[] = [];
-  #isOpen = false;
+  #hasBegun = false;
 
-  /** The client is connected, and nothing was sent on it for the transaction. */
+  /** Nothing was sent on the client for the transaction. */
   on(client: unknown): void {
-    if (this.#isOpen || !isWarned(client)) return;
+    if (this.#hasBegun || !isWarned(client)) return;
     const status = isPgClient(client) ? statusOf(client) : undefined;
     if (status === 'none') this.#inside.delete(client);
     else if (status !== undefined) this.#inside.add(client);
@@ -37,14 +37,9 @@ export class BeginWatch {
     this.#endings.push(() => client.removeListener('notice', warned));
   }
 
-  /** The transaction is open: what is connected from now on is not its own. Its BEGIN may still wait for the claim. */
-  opened(): void {
-    this.#isOpen = true;
-  }
-
   /** Its BEGIN was answered, or is not sent at all. Whoever sends another one is warned for that. */
   begun(): void {
-    this.#isOpen = true; // a client may still come for a transaction that was given up
+    this.#hasBegun = true; // a client may still come for a transaction that was given up
     for (const end of this.#endings) end();
     this.#endings = [];
   }

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { openedHere } from './delayed-begin.js';
 
 /** Where a library gets its clients from: a pool of node-postgres, the client of Knex, what Sequelize connects with. */
@@ -88,9 +89,12 @@ export function showClientsOf(source: ClientSource): void {
       } catch (error) {
         return callback(error);
       }
+      if (opening === undefined) return connect.call(source, callback);
+      // It is called by whoever gives a client back, or by the socket.
+      const connected = AsyncResource.bind(callback);
       return connect.call(source, (error, client, release) => {
-        opening?.on(client);
-        callback(error, client, release);
+        opening.on(client);
+        connected(error, client, release);
       });
     };
   }

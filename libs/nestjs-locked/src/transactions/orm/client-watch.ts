@@ -1,16 +1,21 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { NoteAnswer } from '../scope/watched-commit.js';
 import { isAnswered } from '../sql/sql-error.js';
-import { type Ending, endingIn } from '../sql/transaction-endings.js';
+import { type Ending, endingIn, placeOfCommit } from '../sql/transaction-endings.js';
 import { closePgClient, isClosable } from './broken-connection.js';
-import { callbackIn, isOwnQuery, type OwnQuery, type Query } from './carried-statements.js';
+import { callbackIn, isOwnQuery, type OwnQuery } from './carried-statements.js';
 import { after } from './delayed-begin.js';
-import { knownPgClient, type PgClient, statusOf } from './pg-client.js';
-import { noteSeen } from './seen-commits.js';
-import { textOf } from './statement-text.js';
+import {
+  type InterceptableClient,
+  type Interception,
+  interceptQueries,
+} from './intercepted-queries.js';
+import { type PgClient, statusOf } from './pg-client.js';
+import { noteSeen, noteUnseen } from './seen-commits.js';
+import { begins, textOf } from './statement-text.js';
 import { isRolledBack } from './sure-rollback.js';
 
-type WatchedClient = PgClient & { query: Query };
+export type WatchableClient = PgClient & InterceptableClient;
 
 /**
  * Watches what is sent on the client of one transaction, if it is one of node-postgres: shows its scope the statements
@@ -19,64 +24,66 @@ type WatchedClient = PgClient & { query: Query };
  * libraries give the connection back then without a ROLLBACK.
  */
 export class ClientWatch {
+  readonly client: PgClient;
   readonly #coordinator = ambientCoordinator();
-  #client: WatchedClient | undefined;
+  readonly #interception: Interception;
+  readonly #isInBody: () => boolean;
   #tx: object | undefined;
-  #stop: () => void = () => {};
-  #rollBack: () => unknown = () => {};
+  /**
+   * watching  it is in the transaction, as far as can be seen
+   * left      the body has ended the transaction, and may begin another one; until then, it may have another user
+   * over      what ends a transaction on it, if anything does, ends that of another user
+   */
+  #state: 'watching' | 'left' | 'over' = 'watching';
 
-  /** Undefined if none was seen. */
-  get client(): PgClient | undefined {
-    return this.#client;
+  /** @param isInBody whether the code that runs here and now belongs to the body of the transaction */
+  constructor(client: WatchableClient, isInBody: () => boolean = () => false) {
+    this.client = client;
+    this.#isInBody = isInBody;
+    this.#interception = interceptQueries(client, (args, send) => this.#sent(args, send));
   }
 
-  /** The first client that is connected for the transaction is its own. */
-  on(client: unknown): void {
-    if (this.#client !== undefined || this.#tx !== undefined || !isWatchable(client)) return;
-    this.#client = client;
-    let isWatching = true; // of this client: another one may take its place
-    const own = Object.getOwnPropertyDescriptor(client, 'query');
-    const { query } = client;
-    const watching: Query = (...args) => {
-      const send = (sent: unknown[]): unknown => query.apply(client, sent);
-      const ending = isWatching ? this.#endingIn(args) : undefined;
-      if (ending !== undefined) return this.#end(ending, args, send);
-      const late = isWatching ? this.#refusalNow() : undefined;
-      return late === undefined ? send(args) : after(Promise.reject(late), () => send(args), args);
-    };
-    client.query = watching;
-    this.#rollBack = () => query.call(client, 'ROLLBACK');
-    this.#stop = () => {
-      isWatching = false;
-      if (client.query !== watching) return; // passes everything on from now
-      if (own === undefined) Reflect.deleteProperty(client, 'query');
-      else Object.defineProperty(client, 'query', own);
-    };
+  /** Whether its transaction has ended, so that the next BEGIN on it is that of another one. */
+  get isOver(): boolean {
+    return this.#state === 'over';
   }
 
-  /** The transaction is open on this client: one that was connected before it was for something else. */
-  isOn(client: unknown): void {
-    if (client === this.#client || this.#tx !== undefined || !isWatchable(client)) return;
-    this.#stop();
-    this.#client = undefined;
-    this.on(client);
-  }
-
-  /** The transaction is open: what is connected from now on is not its own. @param tx what stands for it */
+  /** The transaction is open, and its COMMIT is going to be seen. @param tx what stands for it */
   opened(tx: object): void {
-    this.on(knownPgClient(tx));
     this.#tx = tx;
-    if (this.#client !== undefined) noteSeen(tx);
+    if (this.#state === 'watching') noteSeen(tx);
   }
 
   /** Closes the connection: its COMMIT is not answered. */
   async close(): Promise<void> {
-    await closePgClient(this.#client);
+    await closePgClient(this.client);
   }
 
   /** The transaction is over, or was never opened. */
   stop(): void {
-    this.#stop();
+    this.#state = 'over';
+    this.#interception.stop();
+  }
+
+  #sent(args: unknown[], send: (args: unknown[]) => unknown): unknown {
+    const text = textOf(args[0]);
+    if (this.#state === 'left' && this.#isInBody() && begins(text)) this.#goOn();
+    const isWatching = this.#state === 'watching';
+    const ending = isWatching && text !== undefined ? endingIn(text, 'postgres') : undefined;
+    if (ending !== undefined) return this.#end(ending, args, send);
+    const late = this.#state === 'left' ? undefined : this.#refusalNow();
+    return late === undefined ? send(args) : after(Promise.reject(late), () => send(args), args);
+  }
+
+  #goOn(): void {
+    this.#state = 'watching';
+    if (this.#tx !== undefined) noteSeen(this.#tx);
+  }
+
+  /** From now on, its COMMIT would not be seen. */
+  #leave(): void {
+    this.#state = 'left';
+    if (this.#tx !== undefined) noteUnseen(this.#tx);
   }
 
   #refusalNow(): Error | undefined {
@@ -88,11 +95,6 @@ export class ClientWatch {
     }
   }
 
-  #endingIn([statement]: readonly unknown[]): Ending | undefined {
-    const text = textOf(statement);
-    return text === undefined ? undefined : endingIn(text, 'postgres');
-  }
-
   #end(ending: Ending, args: unknown[], send: (args: unknown[]) => unknown): unknown {
     const [statement] = args;
     const text = textOf(statement) ?? '';
@@ -100,7 +102,7 @@ export class ClientWatch {
     const ended = this.#ended(ending, text, () => promised(args, send));
     if (isOwnQuery(statement)) {
       ended.then(
-        () => statement.handleReadyForQuery(this.#client),
+        () => statement.handleReadyForQuery(this.client),
         (error: Error) => statement.handleError(error),
       );
       return statement;
@@ -114,9 +116,10 @@ export class ClientWatch {
   }
 
   async #ended(ending: Ending, text: string, send: () => Promise<unknown>): Promise<unknown> {
+    const isOfBody = this.#tx !== undefined && !this.#isBodyDone;
     let noteAnswer: NoteAnswer | undefined;
     try {
-      noteAnswer = this.#tx && this.#coordinator.sending(this.#tx, text, statusOf(this.#client));
+      noteAnswer = this.#tx && this.#coordinator.sending(this.#tx, text, statusOf(this.client));
     } catch (error) {
       await this.#leaveNothingOpen();
       throw error;
@@ -127,24 +130,41 @@ export class ClientWatch {
     } catch (error) {
       noteAnswer?.(error);
       if (ending === 'rollback' || !isAnswered(error)) await this.close();
+      if (!isOfBody) this.#state = 'over';
       throw error;
     }
-    this.#stop();
-    noteAnswer?.(undefined, (answer as { command?: unknown } | undefined)?.command);
+    if (!isOfBody) this.stop();
+    else if (!isStillInside(this.client)) this.#leave();
+    noteAnswer?.(undefined, commandIn(answer, text));
     return answer;
+  }
+
+  get #isBodyDone(): boolean {
+    return this.#tx !== undefined && this.#coordinator.endedHere(this.#tx) !== undefined;
   }
 
   /** The COMMIT is refused. While the body runs, its next statement would take effect on its own after a ROLLBACK. */
   async #leaveNothingOpen(): Promise<void> {
-    const isBodyDone =
-      this.#tx !== undefined && this.#coordinator.endedHere(this.#tx) !== undefined;
-    if (isBodyDone && (await isRolledBack(this.#rollBack()))) this.#stop();
+    const isBodyDone = this.#isBodyDone;
+    if (isBodyDone && (await isRolledBack(this.#interception.sendPast(['ROLLBACK'])))) this.stop();
     else await this.close();
   }
 }
 
-function isWatchable(client: unknown): client is WatchedClient {
-  return isClosable(client) && typeof (client as Partial<WatchedClient>).query === 'function';
+/** After `COMMIT AND CHAIN`, or `COMMIT; BEGIN`, it is in the next one. */
+function isStillInside(client: PgClient): boolean {
+  const status = client.getTransactionStatus?.();
+  return status === 'T' || status === 'E';
+}
+
+/** What the server has answered to the statement that ends the transaction. A text of several has as many answers. */
+function commandIn(answer: unknown, text: string): unknown {
+  const one: unknown = Array.isArray(answer) ? answer[placeOfCommit(text, 'postgres')] : answer;
+  return (one as { command?: unknown } | undefined)?.command;
+}
+
+export function isWatchable(client: unknown): client is WatchableClient {
+  return isClosable(client) && typeof (client as Partial<WatchableClient>).query === 'function';
 }
 
 /** Sends in such a way that the answer comes to us first. */
@@ -171,7 +191,8 @@ function promisedOwn(query: OwnQuery, send: () => unknown): Promise<unknown> {
     };
     query.handleReadyForQuery = () => {
       restore();
-      resolve((query as { readonly _result?: unknown })._result);
+      const { _results, _result } = query as { readonly _results?: unknown; _result?: unknown };
+      resolve(_results ?? _result);
     };
     query.handleError = (error) => {
       restore();

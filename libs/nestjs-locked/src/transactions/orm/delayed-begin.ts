@@ -24,10 +24,11 @@ export interface OpeningTransaction {
   isOn(client: unknown): void;
 }
 
-/** What is done in an async context: a transaction is opened, or its first statement is sent. */
+/** What is done in an async context: a transaction is opened, its first statement is sent, or its body runs. */
 interface Doing {
   readonly opens?: OpeningTransaction;
   readonly speaksFor?: DelayedBegin;
+  readonly isBodyOf?: OpeningTransaction;
 }
 
 /** One for both: every storage that is in use makes every promise of the process dearer. */
@@ -164,6 +165,15 @@ export function opening<R>(transaction: OpeningTransaction, open: () => Promise<
 /** The transaction that is being opened in this async context. */
 export function openedHere(): OpeningTransaction | undefined {
   return DOING.getStore()?.opens;
+}
+
+/** Runs the body of a transaction: what begins in there is not the transaction itself. */
+export function inBodyOf<R>(transaction: OpeningTransaction, body: () => Promise<R>): Promise<R> {
+  return DOING.run({ isBodyOf: transaction }, body);
+}
+
+export function isInBodyOf(transaction: OpeningTransaction): boolean {
+  return DOING.getStore()?.isBodyOf === transaction;
 }
 
 function isRollback(args: readonly unknown[]): boolean {

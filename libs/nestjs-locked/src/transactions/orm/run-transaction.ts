@@ -4,12 +4,11 @@ import type { TransactionDescription } from '../scope/transaction-description.js
 import { speaksFirst } from '../scope/transaction-guard.js';
 import { ArmedTimeouts } from '../sql/armed-timeouts.js';
 import type { DatabaseSession } from '../sql/database-session.js';
-import { BeginWatch } from './begin-watch.js';
 import { BegunSession } from './begun-session.js';
 import { closeConnectionOf } from './broken-connection.js';
-import { ClientWatch } from './client-watch.js';
-import { DelayedBegin, opening } from './delayed-begin.js';
+import { DelayedBegin, inBodyOf, opening } from './delayed-begin.js';
 import { FirstStatementSession } from './first-statement-session.js';
+import { OwnClient } from './own-client.js';
 import type { PgClient } from './pg-client.js';
 import { seesCommit } from './seen-commits.js';
 
@@ -33,71 +32,62 @@ export async function runTransaction<R>(
   const askedUnder = holdsHere();
   const timeouts = new ArmedTimeouts();
   let begin: DelayedBegin | undefined;
-  let watch: ClientWatch | undefined;
-  let beginning: BeginWatch | undefined;
-  const close = (tx: object): Promise<void> =>
-    watch?.client === undefined ? closeConnectionOf(tx) : watch.close();
+  let own: OwnClient | undefined;
+  const close = (tx: object, watch = own?.watch): Promise<void> =>
+    watch === undefined ? closeConnectionOf(tx) : watch.close();
   const watched: TransactionDescription = {
     ...description,
     session: (tx) => {
-      const [client, present, first] = [watch, begin, beginning];
-      const made = session(tx, () => client?.client);
+      const [present, watch, first] = [begin, own?.watch, own?.beginning];
+      const client = (): PgClient | undefined => watch?.client;
+      const made = session(tx, client);
       const spoken = made && present ? new FirstStatementSession(made, present) : made;
+      const connection = description.connection ?? 'default';
       const begun =
         spoken && first
           ? new BegunSession(spoken, {
-              connection: description.connection ?? 'default',
+              connection,
               begin: first,
-              client: () => client?.client,
-              close: () => close(tx),
+              client,
+              close: () => close(tx, watch),
             })
           : spoken;
       return timeouts.watch(begun, survivesDisconnect);
     },
     seesCommit,
-    tellsRollback: () => watch?.client !== undefined,
+    tellsRollback: () => own?.watch !== undefined,
     close: (tx) => void close(tx).catch(() => {}), // it is closed already
   };
   /** One run. */
   const opened = async (enter: EnterTransaction<R>): Promise<R> => {
-    const client = (watch = new ClientWatch());
-    const first = (beginning = new BeginWatch());
     const delays =
       delaysBegin && speaksFirst(description.connection ?? 'default', survivesDisconnect);
     const present = (begin = delays ? new DelayedBegin() : undefined);
     let isOpen = false;
-    const transaction = {
-      connecting: (): void => {
-        if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
-      },
-      on: (connected: unknown): void => {
-        first.on(connected);
-        client.on(connected);
-        present?.on(connected);
-      },
-      isOn: (own: unknown): void => {
-        client.isOn(own);
-        present?.on(own);
-      },
-    };
+    const client = (own = new OwnClient(present, () => {
+      if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
+    }));
     try {
-      return await opening(transaction, () =>
+      return await opening(client, () =>
         open(async (tx, body) => {
           isOpen = true;
           client.opened(tx);
           present?.opened();
-          assertStillHere(askedUnder);
-          first.opened();
-          return enter(tx, () => {
-            first.begun(); // with the claim at the latest
-            return body();
-          });
+          try {
+            assertStillHere(askedUnder);
+            return await enter(tx, () => {
+              client.beginning?.begun(); // with the claim at the latest
+              return inBodyOf(client, body);
+            });
+          } catch (error) {
+            client.failed();
+            throw error;
+          }
         }),
       );
     } finally {
       present?.over();
       client.stop();
-      first.begun();
     }
   };
   try {

@@ -1,3 +1,5 @@
+import { readingsOf } from '../sql/sql-statements.js';
+
 /**
  * The text of what is given to a client to be sent: a text, a template, `{ text }` of node-postgres, `{ sql }` of
  * mysql2, or a stream around a cursor.
@@ -9,6 +11,18 @@ export function textOf(statement: unknown): string | undefined {
   if (isTemplate(statement)) return statement.join(PARAMETER);
   const { text, sql, cursor } = (statement ?? {}) as MaybeStatement;
   return [text, sql, cursor?.text].find((one) => typeof one === 'string');
+}
+
+/** Nearly every statement has none of these words, and is not read further. */
+const MAY_BEGIN = /\b(?:BEGIN|START)\b/i;
+const BEGINS = /^(?:BEGIN|START\s+TRANSACTION)\b/i;
+
+/** Whether a text begins a transaction of PostgreSQL. */
+export function begins(text: string | undefined): boolean {
+  if (text === undefined || !MAY_BEGIN.test(text)) return false;
+  return readingsOf(text, 'postgres').some((statements) =>
+    statements.some((one) => BEGINS.test(one)),
+  );
 }
 
 interface MaybeStatement {

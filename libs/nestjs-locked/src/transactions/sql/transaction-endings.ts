@@ -44,6 +44,12 @@ export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined 
   return refused ?? endings.find((ending) => ending !== undefined);
 }
 
+/** Which of the statements of a text is its COMMIT, counted from 0; -1 if there is none. */
+export function placeOfCommit(sql: string, dialect: SqlDialect): number {
+  const [statements = []] = readingsOf(sql, dialect);
+  return statements.findIndex((one) => WORDS[dialect].commit.test(one));
+}
+
 function endingOf(
   statements: readonly string[],
   { commit, rollback, prepare }: Words,
