@@ -346,3 +346,47 @@ describe('a lease that becomes free while the application closes', () => {
     await nothingLeft();
   });
 });
+
+describe('a lease that is confirmed for a call that has gone', () => {
+  const startConfirming = async () => {
+    const scripted = await startScripted();
+    const { engine, store } = scripted;
+    const { hold } = await scripted.held({ leaseMs: 2_000 });
+    const abort = new AbortController();
+    const next = engine.acquire(KEY, { leaseMs: 60_000, signal: abort.signal });
+    void hold.release();
+    const renewal = await store.next('renew');
+    abort.abort();
+    await expect(next).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    return { ...scripted, renewal };
+  };
+
+  it('serves a single try that comes meanwhile', async () => {
+    const { engine, renewal } = await startConfirming();
+    const tried = engine.tryAcquire(KEY);
+    await settled();
+    renewal.reply(renewed);
+    expect((await tried)?.isHeld).toBe(true);
+  });
+
+  it('is not in the way of a single try of several keys', async () => {
+    const { engine, store, renewal } = await startConfirming();
+    const tried = engine.tryAcquire([KEY, 'x']);
+    await settled();
+    renewal.reply(renewed);
+    (await store.next('release')).reply({ kind: 'released' });
+    for (let i = 0; i < 2; i++) {
+      const ask = await store.next('together');
+      ask.reply(granted(ask.command.token));
+    }
+    expect((await tried)?.isHeld).toBe(true);
+  });
+
+  it('leaves a single try of several keys in doubt if it is not confirmed', async () => {
+    const { clock, engine } = await startConfirming();
+    const tried = engine.tryAcquire([KEY, 'x']);
+    const refused = expect(tried).rejects.toThrow(LockStoreError);
+    await clock.advance(1_100);
+    await refused;
+  });
+});

@@ -1,5 +1,5 @@
 import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
-import { AFTER_STALL_MS, wasBlocked } from '../time/after-silence.js';
+import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /** How long one call may wait: for all its keys together, and for the answers to all its commands. */
@@ -27,12 +27,13 @@ export class CallTime {
 
   /**
    * Another command is sent now. If the time for its answer is over already, this process has stood still: once, there
-   * is more of it.
+   * is more of it. If it is nearly over, the same is likely, and there is enough for an answer that comes at once.
    */
   asksAgain(): void {
     const now = this.#clock.now();
-    if (this.#isExtended || !wasBlocked(this.#answerBy, now)) return;
+    const leftMs = this.#answerBy - now;
+    if (this.#isExtended || leftMs >= STALL_MS / 2) return;
     this.#isExtended = true;
-    this.#answerBy = now + AFTER_STALL_MS;
+    this.#answerBy = now + (leftMs > 0 ? STALL_MS : AFTER_STALL_MS);
   }
 }

@@ -55,14 +55,14 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** Whether a single try must fail now, because this process has the key already or waits for it. */
   get isTaken(): boolean {
-    // A first command that is still on its way, although its calls have gone, serves the call that comes now.
-    if (!this.isEmpty || this.#request?.state === 'waiting') return true;
-    return this.#lease !== undefined && this.#lease.state !== 'idle';
+    // What is still on its way, although its calls have gone, serves the call that comes now: a first command, or the
+    // confirmation of a lease.
+    return !this.isEmpty || this.#request?.state === 'waiting' || this.#lease?.state === 'held';
   }
 
-  /** Whether an attempt to get the lease is under way. */
+  /** Whether an attempt to get the lease is under way, or to have it confirmed. */
   get isAsking(): boolean {
-    return this.#request !== undefined;
+    return this.#request !== undefined || this.#lease?.state === 'confirming';
   }
 
   /** Why the store could not be asked, if it has not answered since. */
@@ -150,6 +150,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #serve(call: WaitingCall, hold: Hold): void {
     this.#remove(call);
     this.#failure = undefined;
+    this.#stopAwaiting();
     call.resolve(hold);
     this.#refuseAllAtEnd(); // this is the answer that they waited for
     if (!this.isEmpty) this.#lease?.expectCall();
@@ -356,13 +357,18 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** @returns false if the queue has left it behind already */
   #detach(from: object): boolean {
     if (from === this.#request) this.#endRequest();
-    else if (from === this.#lease) this.#lease = undefined;
+    else if (from === this.#lease) this.#endLease();
     else return false;
     return true;
   }
 
   #endRequest(): void {
     this.#request = undefined;
+    this.#stopAwaiting();
+  }
+
+  #endLease(): void {
+    this.#lease = undefined;
     this.#stopAwaiting();
   }
 
