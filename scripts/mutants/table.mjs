@@ -2047,6 +2047,14 @@ export const TABLE = [
     specs: ['test/transactions/typeorm.spec.ts'],
   },
   {
+    name: 'transaction: a nested transaction of Sequelize outlives the one around it',
+    file: `${SOURCES}transactions/orm/sequelize-savepoints.ts`,
+    from: '(isLocked() ? tx.finished : undefined)',
+    to: 'undefined',
+    breaks: 'no statement goes into the transaction of the next user',
+    specs: ['test/transactions/sequelize-savepoints.spec.ts'],
+  },
+  {
     name: 'transaction: a release that waits for its ROLLBACK without end',
     file: `${SOURCES}transactions/orm/sure-rollback.ts`,
     from: "const rolledBack = isRolledBack(query('ROLLBACK'));",

@@ -26,8 +26,8 @@ interface MaybeKnown {
 
 /**
  * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may go on
- * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma,
- * Sequelize and MikroORM refuse such statements on their own.
+ * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma
+ * and Sequelize refuse such statements on their own, and MikroORM does outside of nested transactions.
  *
  * @param connection what the transaction was opened on; undefined if that is not known
  * @returns what is to be handed out in place of `tx`

@@ -12,6 +12,7 @@ import { knownSession } from './known-session.js';
 import { knownPgClient } from './pg-client.js';
 import { type ErrorSource, guardClients } from './pg-clients.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
+import { endSavepointsWith } from './sequelize-savepoints.js';
 
 /** How to speak to the transactions of a database library. */
 export interface TransactionsOptions<Tx extends object> {
@@ -127,7 +128,11 @@ export function lockAwareTransactions<Tx extends object>(
           isOpen: () => coordinator.openScope(tx) !== undefined,
         }) as Tx;
         givesCopies ||= tx !== given;
-        return enter(tx, () => body(tx));
+        return enter(tx, () => {
+          const scope = coordinator.openScope(tx);
+          endSavepointsWith(tx, () => scope?.isLocked === true);
+          return body(tx);
+        });
       });
       if (!isWrapped) throw neverWrapped();
       return result;
