@@ -3958,6 +3958,22 @@ export const TABLE = [
     specs: ['test/nest/nested-observables.spec.ts'],
   },
   {
+    name: 'handlers: Nest cannot leave the Observable of a handler over HTTP',
+    file: `${SOURCES}nest/lock.interceptor.ts`,
+    from: '    finalize(() => left.abort()),\n',
+    to: '',
+    breaks: 'an Observable that its subscriber leaves gives the lock back at once',
+    specs: ['test/nest/left-http-observables.spec.ts'],
+  },
+  {
+    name: 'results: what answers every name counts as an Observable',
+    file: `${SOURCES}nest/result/streamed-result.ts`,
+    from: 'answersEveryName(result) ? undefined : carryOf(result, label)',
+    to: 'carryOf(result, label)',
+    breaks: 'the caller gets the result of the method',
+    specs: ['test/nest/locked-result.spec.ts'],
+  },
+  {
     name: 'iteration: a reader that leaves is heard only after the value that it awaits',
     file: `${SOURCES}nest/result/locked-result.ts`,
     from: '  iterable: lockedIterable,',

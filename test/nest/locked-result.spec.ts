@@ -349,6 +349,30 @@ describe('a Promise of something that goes on', () => {
     );
   });
 
+  it.each<[string, () => object]>([
+    [
+      'answers every name',
+      () => new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : () => 1) }),
+    ],
+    [
+      'refuses unknown names',
+      () =>
+        new Proxy(
+          {},
+          {
+            get(_, name) {
+              if (name === 'then') return undefined;
+              throw new Error('no such member');
+            },
+          },
+        ),
+    ],
+  ])('a result that %s is a value like any other', async (_, make) => {
+    const result = make();
+    expect((await reports.make(result)) === result).toBe(true);
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
   it('passes the error of the Observable on', async () => {
     const values = await reports.make(throwError(() => new Error('source')));
     await expect(lastValueFrom(values)).rejects.toThrow('source');

@@ -9,15 +9,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import {
-  defaultIfEmpty,
-  from,
-  isObservable,
-  lastValueFrom,
-  mergeMap,
-  type Observable,
-  of,
-} from 'rxjs';
+import { defaultIfEmpty, finalize, from, isObservable, mergeMap, Observable, of } from 'rxjs';
 import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { withSignal } from '../core/resolved.options.js';
@@ -30,6 +22,7 @@ import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
+import { relayObservable } from './result/relay-observable.js';
 
 /**
  * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,
@@ -121,16 +114,32 @@ function valuesUnderLock(call: LockedCall): Observable<unknown> {
 
 /**
  * For handlers that have one result. Nest waits for the end of the Observable before it uses the result, so if that is
- * a stream, the Observable has to end before the stream is read, and the lock after it.
+ * a stream, the Observable has to end before the stream is read, and the lock after it. Who leaves it, as Nest 12 does
+ * with the Observable of a handler when the client has left, ends the wait for the lock.
  */
 function resultUnderLock({ label, enter, run }: LockedCall): Observable<unknown> {
+  const left = new AbortController();
   const result = LOCKED_RESULT.promise({
     label,
-    enter,
-    run: () => lastValueFrom(run() as Observable<unknown>, { defaultValue: undefined }),
+    enter: (work) => enter(work, left.signal),
+    run: () => lastValueOf(run() as Observable<unknown>, left.signal),
   });
   return from(result as Promise<unknown>).pipe(
     mergeMap((value) => (isObservable(value) ? value : of(value))), // what `onBusy` gave
     defaultIfEmpty(undefined),
+    finalize(() => left.abort()),
   );
+}
+
+/** Leaves the source after its first value at the earliest: before, nobody can tell whether the handler works. */
+function lastValueOf(source: Observable<unknown>, left: AbortSignal): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    let last: unknown;
+    const reading = new Observable<unknown>((subscriber) => {
+      relayObservable(source, subscriber, true).then(() => resolve(last), reject);
+    }).subscribe((value) => {
+      last = value;
+    });
+    left.addEventListener('abort', () => reading.unsubscribe());
+  });
 }

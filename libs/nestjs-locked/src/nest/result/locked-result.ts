@@ -5,7 +5,7 @@ import { lockedIterable } from './locked-iterable.js';
 import { ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { MethodKind } from './result-kind.js';
-import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
+import { answersEveryName, isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
 
 /**
  * How each kind of method runs under its lock and gives its caller a result of the same kind. The kinds differ in when
@@ -59,9 +59,14 @@ function lockedUndeclared({ enter, run, label }: LockedCall): Promise<unknown> {
 
 /** A stream is iterable, too, but is rarely iterated, and those who get it inside a Promise know how to read it. */
 function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | undefined {
-  if (isObservable(result)) return 'Observable';
-  if (!isAsyncIterable(result) || 'then' in result) return undefined;
-  return isStream(result) ? undefined : 'async iterable';
+  try {
+    if (Object(result) === result && answersEveryName(result as object)) return undefined;
+    if (isObservable(result)) return 'Observable';
+    if (!isAsyncIterable(result) || 'then' in result) return undefined;
+    return isStream(result) ? undefined : 'async iterable';
+  } catch {
+    return undefined; // members that cannot be read are nobody's stream
+  }
 }
 
 /**

@@ -11,6 +11,8 @@ import { ResultReaders } from './result-readers.js';
 /** Gives the caller the result, and releases the lock when the result has ended. */
 export type Carry = (hold: ManualHold) => unknown;
 
+const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
+
 /**
  * What to do with a result whose work goes on after the method has returned it: an Observable, an async iterable, or a
  * stream, even inside Nest's StreamableFile. Undefined for every other result.
@@ -19,6 +21,19 @@ export type Carry = (hold: ManualHold) => unknown;
  */
 export function streamedResult(result: unknown, label: string): Carry | undefined {
   if (!isObject(result)) return undefined;
+  try {
+    return answersEveryName(result) ? undefined : carryOf(result, label);
+  } catch {
+    return undefined; // its members cannot be read, so nobody reads it as a stream; the work has succeeded
+  }
+}
+
+/** As auto-mocks do. It has the members of a stream, and of everything else, but is none. */
+export function answersEveryName(result: object): boolean {
+  return Reflect.get(result, NOBODYS_NAME) !== undefined;
+}
+
+function carryOf(result: object, label: string): Carry | undefined {
   if (isObservable(result)) return (hold) => heldObservable(result, hold, label);
   const stream = streamOf(result);
   if (stream !== undefined) {
