@@ -4117,4 +4117,12 @@ export const TABLE = [
     breaks: 'a reader that leaves gives the lock back at once',
     specs: ['test/nest/held-web-stream.spec.ts'],
   },
+  {
+    name: 'streams: a stream of Node.js reads outside of its hold',
+    file: `${SOURCES}nest/result/streamed-result.ts`,
+    from: '      runUnder(stream, hold);\n',
+    to: '',
+    breaks: 'a call inside of a hold joins it',
+    specs: ['test/nest/nested-results.spec.ts'],
+  },
 ];

@@ -38,6 +38,7 @@ function carryOf(result: object, label: string): Carry | undefined {
   const stream = streamOf(result);
   if (stream !== undefined) {
     return (hold) => {
+      runUnder(stream, hold);
       endWith(stream, hold);
       return result;
     };
@@ -70,6 +71,17 @@ function streamOf(result: object): Readable | undefined {
   const { pipe, on, read } = (stream ?? {}) as Record<string, unknown>;
   const isReadable = [pipe, on, read].every((member) => typeof member === 'function');
   return isReadable ? (stream as Readable) : undefined;
+}
+
+/** What the stream does to read on or to clean up sees the hold as its own, whoever reads or destroys the stream. */
+function runUnder(stream: Readable, hold: ManualHold): void {
+  for (const name of ['_read', '_destroy'] as const) {
+    const method: unknown = Reflect.get(stream, name);
+    if (typeof method !== 'function') continue; // a stream of another make
+    Reflect.set(stream, name, (...args: unknown[]): unknown =>
+      hold.run(() => Reflect.apply(method, stream, args) as unknown),
+    );
+  }
 }
 
 function endWith(stream: Readable, hold: ManualHold): void {
