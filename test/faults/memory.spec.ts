@@ -1,10 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { usePostgres } from '../support/databases.js';
 
 const WORKER = new URL('../fixtures/memory-worker.mjs', import.meta.url).pathname;
 /** The smallest leak so far was 340 bytes a call; without one, noise is 100 at most. */
 const NOISE = 250;
+const CHAIN_WORKER = new URL('../fixtures/chain-memory-worker.mjs', import.meta.url).pathname;
+/** The smallest leak of a chain was 3 KB a call. */
+const NOISE_OF_CHAIN = 1_500;
 
 interface Answer {
   /** By kind of call: how many bytes of heap each call has left behind. */
@@ -25,4 +29,16 @@ describe('the heap', () => {
     expect(Object.entries(left).filter(([, bytes]) => bytes > NOISE)).toEqual([]);
     expect(residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   }, 180_000);
+
+  describe('in the middle of a chain of calls', () => {
+    const postgres = usePostgres();
+
+    it('is the same after 1,000 calls, each of which was scheduled inside of the one before', async () => {
+      const args = ['--expose-gc', CHAIN_WORKER, postgres.url, '1000'];
+      const { stdout } = await promisify(execFile)(process.execPath, args);
+      const left = JSON.parse(stdout) as Readonly<Record<string, number>>;
+      expect(Object.keys(left)).toHaveLength(7);
+      expect(Object.entries(left).filter(([, bytes]) => bytes > NOISE_OF_CHAIN)).toEqual([]);
+    }, 180_000);
+  });
 });

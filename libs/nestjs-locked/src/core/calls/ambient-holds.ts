@@ -13,13 +13,36 @@ interface Scope {
   readonly depth: number;
   /** By key. */
   readonly held: ReadonlyMap<string, HeldHere>;
-  readonly innermost: CurrentLock;
+  readonly innermost: HeldHere;
 }
 
-interface HeldHere {
-  readonly section: Section;
-  /** What the call was given that holds the key. */
-  readonly lock: CurrentLock;
+/**
+ * What a call was given, as its async context keeps it. Whatever was begun there, such as a timer, may keep it for
+ * ever, and the next call as well, so it is emptied when the lock is released.
+ */
+export class HeldHere {
+  #lock: CurrentLock | undefined;
+  /** By key. */
+  readonly #sections: Map<string, Section>;
+
+  constructor(lock: CurrentLock, sections: readonly Section[]) {
+    this.#lock = lock;
+    this.#sections = new Map(sections.map((section) => [section.hold.key, section]));
+  }
+
+  /** What the call was given that holds the keys. */
+  get lock(): CurrentLock | undefined {
+    return this.#lock;
+  }
+
+  get sections(): ReadonlyMap<string, Section> {
+    return this.#sections;
+  }
+
+  released(): void {
+    this.#lock = undefined;
+    this.#sections.clear();
+  }
 }
 
 const NONE: readonly string[] = [];
@@ -40,7 +63,7 @@ export class AmbientHolds {
 
   /** The section that a call in this context may join; undefined if the context does not hold the key (any more). */
   sectionOf(key: string): Section | undefined {
-    const own = this.#storage.getStore()?.held.get(key)?.section;
+    const own = this.#storage.getStore()?.held.get(key)?.sections.get(key);
     if (own !== undefined && isUsable(own)) return own;
     return this.#kept().find((section) => section.hold.key === key && isUsable(section));
   }
@@ -78,7 +101,12 @@ export class AmbientHolds {
   }
 
   #sections(): Section[] {
-    return [...(this.#storage.getStore()?.held.values() ?? [])].map(({ section }) => section);
+    const sections: Section[] = [];
+    for (const [key, { sections: here }] of this.#storage.getStore()?.held ?? []) {
+      const section = here.get(key);
+      if (section !== undefined) sections.push(section);
+    }
+    return sections;
   }
 
   /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */
@@ -86,7 +114,8 @@ export class AmbientHolds {
     const here = this.#storage.getStore()?.held;
     if (here === undefined) return false;
     return sections.some((section) => {
-      const innermost = here.get(section.hold.key)?.section;
+      const { key } = section.hold;
+      const innermost = here.get(key)?.sections.get(key);
       return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
     });
   }
@@ -94,18 +123,19 @@ export class AmbientHolds {
   /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();
-    const lock = key === undefined ? scope?.innermost : scope?.held.get(key)?.lock;
+    const lock = (key === undefined ? scope?.innermost : scope?.held.get(key))?.lock;
     return lock?.isOver === false ? lock : undefined;
   }
 
-  run<T>(lock: CurrentLock, sections: readonly Section[], work: () => T): T {
+  run<T>(here: HeldHere, work: () => T): T {
     const outer = this.#storage.getStore();
     const depth = (outer?.depth ?? 0) + 1;
-    const held = new Map(outer?.held);
-    for (const section of sections) {
+    // Without those that were released: a call may begin the next one, without an end.
+    const held = new Map([...(outer?.held ?? [])].filter(([, { lock }]) => lock !== undefined));
+    for (const [key, section] of here.sections) {
       section.depth ??= depth;
-      held.set(section.hold.key, { section, lock });
+      held.set(key, here);
     }
-    return this.#storage.run({ depth, held, innermost: lock }, work);
+    return this.#storage.run({ depth, held, innermost: here }, work);
   }
 }

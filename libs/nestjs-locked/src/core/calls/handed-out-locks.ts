@@ -41,7 +41,7 @@ export class HandedOutLocks {
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
     try {
       const transaction = currentTransaction();
-      const run = async (): Promise<T> => this.#ambient.run(lock, sections, () => work(lock));
+      const run = async (): Promise<T> => lock.runHere(() => work(lock));
       if (transaction !== undefined) return await transaction.during(lock.keys, run);
       try {
         return await run();

@@ -4,7 +4,7 @@ import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
-import type { AmbientHolds } from './ambient-holds.js';
+import { type AmbientHolds, HeldHere } from './ambient-holds.js';
 import type { Section } from './section.js';
 import { isGuardedHere } from './transaction-registry.js';
 
@@ -22,6 +22,8 @@ export class HeldLock implements Lock {
   readonly #runInTransaction: RunInTransaction;
   /** The signal of several keys, once it has been asked for. */
   #joint: JointSignal | undefined;
+  /** What the contexts of its work keep of it. */
+  #here: HeldHere | undefined;
   #released: Promise<boolean> | undefined;
   #hasEnded = false;
 
@@ -114,9 +116,12 @@ export class HeldLock implements Lock {
     if (!this.isHeld && !this.isOver)
       await Promise.all(this.holds.map((hold) => hold.whenCertain()));
     this.assertHeld();
-    return this.#runInTransaction(this.holds, async () =>
-      this.#ambient.run(this, this.#sections, work),
-    );
+    return this.#runInTransaction(this.holds, async () => this.runHere(work));
+  }
+
+  /** Runs the work with this lock as the current one. */
+  runHere<T>(work: () => T): T {
+    return this.#ambient.run((this.#here ??= new HeldHere(this, this.#sections)), work);
   }
 
   /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */
@@ -158,6 +163,7 @@ export class HeldLock implements Lock {
     } finally {
       this.#hasEnded = true;
       this.#joint?.detach();
+      this.#here?.released();
       this.#onReleased();
     }
   }

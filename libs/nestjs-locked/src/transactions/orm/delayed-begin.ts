@@ -26,7 +26,8 @@ export interface OpeningTransaction {
 
 /** What is done in an async context: a transaction is opened, its first statement is sent, or its body runs. */
 interface Doing {
-  readonly opens?: OpeningTransaction;
+  /** Undefined when it is over: what was begun in it may keep this context, and the next transaction, for ever. */
+  opens?: OpeningTransaction | undefined;
   readonly speaksFor?: DelayedBegin;
   readonly isBodyOf?: OpeningTransaction;
 }
@@ -158,8 +159,16 @@ export function after(
 }
 
 /** Shows a transaction the clients that are connected while it is opened. */
-export function opening<R>(transaction: OpeningTransaction, open: () => Promise<R>): Promise<R> {
-  return DOING.run({ opens: transaction }, open);
+export async function opening<R>(
+  transaction: OpeningTransaction,
+  open: () => Promise<R>,
+): Promise<R> {
+  const doing: Doing = { opens: transaction };
+  try {
+    return await DOING.run(doing, open);
+  } finally {
+    doing.opens = undefined;
+  }
 }
 
 /** The transaction that is being opened in this async context. */

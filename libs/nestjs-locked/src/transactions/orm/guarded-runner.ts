@@ -24,9 +24,8 @@ export interface GuardableRunner extends RollsBack {
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
 interface Ending {
-  readonly runner: object;
-  /** What a subscriber has started, and nobody has awaited, is no part of it any more. */
-  isOver: boolean;
+  /** Undefined when it is over: what a subscriber has started, and nobody has awaited, is no part of it any more. */
+  runner: object | undefined;
 }
 
 /** The transaction that is ended here: this has to get through, with the statements of its subscribers. */
@@ -34,18 +33,17 @@ const ENDING = new AsyncLocalStorage<Ending>();
 
 /** Sends what ends the transaction of a query runner, or rolls it back. */
 export async function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
-  const ending = { runner, isOver: false };
+  const ending: Ending = { runner };
   try {
     return await ENDING.run(ending, end);
   } finally {
-    ending.isOver = true;
+    ending.runner = undefined;
   }
 }
 
 /** Whether the code that runs here and now ends the transaction of the query runner. */
 export function isEndingHere(runner: object): boolean {
-  const ending = ENDING.getStore();
-  return ending?.runner === runner && !ending.isOver;
+  return ENDING.getStore()?.runner === runner;
 }
 
 export function isGuardableRunner(value: unknown): value is GuardableRunner {

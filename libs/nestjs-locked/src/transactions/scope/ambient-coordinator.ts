@@ -22,6 +22,7 @@ import {
 import { HookContext } from './hook-context.js';
 import { assertNotClaimedAround } from './own-claim.js';
 import { RepeatedRuns } from './repeated-runs.js';
+import { outwards, ScopeHere } from './scope-here.js';
 import type { TransactionDescription } from './transaction-description.js';
 import { TransactionRun } from './transaction-run.js';
 import { A_STATEMENT, claimedAround, TransactionScope } from './transaction-scope.js';
@@ -35,7 +36,7 @@ export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promis
  * The open transactions of this process, by async context. Adapters tell it of every transaction that they open.
  */
 export class AmbientCoordinator implements TransactionCoordinator {
-  readonly #storage = new AsyncLocalStorage<TransactionScope>();
+  readonly #storage = new AsyncLocalStorage<ScopeHere>();
   /** The latest scope of each object that stands for a transaction. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
   /** The names of all connections whose transactions are seen. */
@@ -43,25 +44,21 @@ export class AmbientCoordinator implements TransactionCoordinator {
   readonly #notices = new UnfencedNotices();
 
   current(): TransactionScope | undefined {
-    let scope = this.#storage.getStore();
+    const scope = this.#here();
     if (scope?.run.isJustAbandoned === true) return scope; // it refuses whatever is asked of it
-    while (scope !== undefined && !scope.isAmbient) scope = scope.outer;
-    return scope;
+    return outwards(scope, ({ isAmbient }) => isAmbient);
   }
 
   kept(locks: TransactionalLocks): readonly Section[] {
     const kept: Section[] = [];
-    for (let scope = this.#storage.getStore(); scope !== undefined; scope = scope.outer) {
+    for (let scope = this.#here(); scope !== undefined; scope = scope.outer) {
       if (scope.isOpen) kept.push(...scope.keptSections(locks));
     }
     return kept;
   }
 
   guards(hold: Hold): boolean {
-    for (let scope = this.#storage.getStore(); scope !== undefined; scope = scope.outer) {
-      if (scope.isOpen && scope.guards(hold)) return true;
-    }
-    return false;
+    return outwards(this.#here(), (scope) => scope.isOpen && scope.guards(hold)) !== undefined;
   }
 
   workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
@@ -104,7 +101,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
   assertGoesOn(): void {
-    const run = this.#storage.getStore()?.run;
+    const run = this.#here()?.run;
     if (run?.isJustAbandoned === true) run.assertGoesOn();
   }
 
@@ -115,7 +112,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
    * @throws if the code that runs here was begun in a transaction that has to be run again, or that has failed
    */
   assertNotFailed(): void {
-    this.#storage.getStore()?.assertNotFailed();
+    this.#here()?.assertNotFailed();
   }
 
   /**
@@ -148,9 +145,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
   endedHere(tx: object): TransactionScope | undefined {
     const scope = this.#scopes.get(tx);
     if (scope?.isEnding !== true) return undefined;
-    let around = this.#storage.getStore();
-    while (around !== undefined && around !== scope) around = around.outer;
-    return around === undefined ? scope : undefined;
+    const isPart = outwards(this.#here(), (around) => around === scope) !== undefined;
+    return isPart ? undefined : scope;
   }
 
   openScope(tx: object): TransactionScope | undefined {
@@ -209,10 +205,12 @@ export class AmbientCoordinator implements TransactionCoordinator {
     return scope;
   }
 
+  #here(): TransactionScope | undefined {
+    return this.#storage.getStore()?.innermost?.scope;
+  }
+
   #openAround(): TransactionScope | undefined {
-    let scope = this.#storage.getStore();
-    while (scope !== undefined && !scope.isOpen) scope = scope.outer;
-    return scope;
+    return outwards(this.#here(), ({ isOpen }) => isOpen);
   }
 
   async #once<R>(
@@ -221,6 +219,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     run: TransactionRun,
     outer: TransactionScope | undefined,
   ): Promise<R> {
+    const around = this.#storage.getStore()?.innermost;
     const hooks = new HookContext();
     let scope: TransactionScope | undefined;
     let isDone = false;
@@ -236,7 +235,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
         const current = (scope = hooks.opened(this.#scopeFor(description, tx, run, outer)));
         current.commit.whenOverdue((error) => overdue(error));
         try {
-          const value = await current.enter(() => this.#storage.run(current, body));
+          const value = await current.enter(() =>
+            this.#storage.run(new ScopeHere(current, around), body),
+          );
           isDone = true;
           return value;
         } catch (error) {
@@ -288,9 +289,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   #isInside(tx: object): boolean {
-    let scope = this.#storage.getStore();
-    while (scope !== undefined && !(scope.isOpen && scope.tx === tx)) scope = scope.outer;
-    return scope !== undefined;
+    return outwards(this.#here(), (scope) => scope.isOpen && scope.tx === tx) !== undefined;
   }
 }
 

@@ -50,7 +50,12 @@ async function workInTurn<T>(
 
 /** Runs work that belongs to the transaction that has these turns. */
 export function inTurns<R>(taken: readonly Turn[], work: () => R): R {
-  return taken.length === 0 ? work() : TAKEN.run([...(TAKEN.getStore() ?? []), ...taken], work);
+  return taken.length === 0 ? work() : TAKEN.run([...turnsHere(), ...taken], work);
+}
+
+/** Without those that are over: a transaction may begin the next one, without an end. */
+function turnsHere(): readonly Turn[] {
+  return (TAKEN.getStore() ?? []).filter(({ isOver }) => !isOver);
 }
 
 export function leaveTurns(taken: readonly Turn[]): void {
@@ -82,7 +87,7 @@ export async function takeTurns(
   connection: string,
 ): Promise<readonly Turn[]> {
   const taken: Turn[] = [];
-  const around = (TAKEN.getStore() ?? []).filter(({ isOver }) => !isOver);
+  const around = turnsHere();
   for (const hold of inOneOrder(holds)) {
     const turns = turnsOf(hold, connection);
     if (around.some((turn) => turn.turns === turns)) continue;

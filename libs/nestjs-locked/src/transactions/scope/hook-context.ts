@@ -49,8 +49,10 @@ export class HookContext {
     return scope;
   }
 
+  /** What was begun in this context keeps it, and is to keep nothing else. */
   end(): void {
     this.#isOver = true;
+    this.#scope = undefined;
   }
 }
 

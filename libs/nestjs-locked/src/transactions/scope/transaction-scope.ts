@@ -279,8 +279,17 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   assertNotFailed(): void {
     if (!this.#isLocked) return;
     if (this.run.isJustAbandoned) this.run.assertGoesOn();
-    const wasRolledBack = systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
-    if (this.#state === 'failing' || wasRolledBack) throw this.refusal('failing', A_STATEMENT);
+    if (this.#state === 'failing' || this.#wasRolledBack)
+      throw this.refusal('failing', A_STATEMENT);
+  }
+
+  get #wasRolledBack(): boolean {
+    return systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
+  }
+
+  /** Whether something is refused, or decided, because code was begun in it. */
+  get matters(): boolean {
+    return this.isOpen || this.run.isJustAbandoned || (this.#isLocked && this.#wasRolledBack);
   }
 
   /**
