@@ -23,7 +23,7 @@ function guarded() {
       if (state !== 'open') throw new Error('refused');
       if (sql !== undefined && ENDS.test(sql)) read.push(sql);
     },
-    isOpen: () => state !== 'ended',
+    mayRollBack: () => state !== 'ended',
   };
   const tx = guardedTx(client, undefined, guard) as typeof client;
   return {

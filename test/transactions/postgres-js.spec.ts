@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import postgres from 'postgres';
+import { lockAwareTransactions } from 'nestjs-locked/transactions';
+import postgres, { type Sql, type TransactionSql } from 'postgres';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,24 +34,81 @@ describeLockContract(
   { roundTrips: 2 },
 );
 
-describe('a file whose statements end the transaction of postgres.js', () => {
+describe('a body of postgres.js that ends its transaction', () => {
   const redis = useRedis();
   const database = usePostgres();
   const stock = useStock(database);
 
-  it.each(['COMMIT', 'ROLLBACK'])('is no success: %s', async (ending) => {
+  const takeOne = (tx: Sql | TransactionSql): Promise<void> =>
+    stock.takeOne({ query: (text, params: string[]) => tx.unsafe(text, params) });
+
+  const openSql = (): Sql => {
+    const sql = postgres(database.url, { max: 1, onnotice: () => {} });
+    afterTest(() => sql.end({ timeout: 0 }));
+    return sql;
+  };
+
+  const fileOf = (text: string): string => {
     const folder = mkdtempSync(join(tmpdir(), 'statements-'));
     afterTest(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, 'ending.sql');
-    writeFileSync(file, `${ending};`);
-    const sql = postgres(database.url, { onnotice: () => {} });
-    afterTest(() => sql.end({ timeout: 0 }));
+    const file = join(folder, 'statements.sql');
+    writeFileSync(file, text);
+    return file;
+  };
+
+  it.each([
+    ['a file: COMMIT', (tx: TransactionSql) => tx.file(fileOf('COMMIT;'))],
+    ['a file: COMMIT; BEGIN', (tx: TransactionSql) => tx.file(fileOf('COMMIT; BEGIN'))],
+    [
+      'a file in a savepoint',
+      (tx: TransactionSql) => tx.savepoint((part) => part.file(fileOf('COMMIT; BEGIN'))),
+    ],
+    ['prepare()', (tx: TransactionSql) => tx.prepare('mine')],
+  ])('writes nothing: %s', async (_, end) => {
     const { locks } = await startLocks(redis.url);
-    // Nobody sees the text before it is sent, and postgres.js does not tell in which state its connection is.
     const sale = locks.withLock(stock.key, () =>
-      inTransaction(sql, async (tx) => {
-        await stock.takeOne({ query: (text, params: string[]) => tx.unsafe(text, params) });
-        await tx.file(file);
+      inTransaction(openSql(), async (tx) => {
+        await takeOne(tx);
+        await (async () => end(tx))().catch(() => {}); // swallowed
+        await takeOne(tx);
+      }),
+    );
+    await expect(sale).rejects.toThrow(/It would end the transaction/);
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('may run a file that ends nothing, with parameters', async () => {
+    const { locks } = await startLocks(redis.url);
+    const rows = await locks.withLock(stock.key, () =>
+      inTransaction(openSql(), async (tx) => {
+        await takeOne(tx);
+        const file = fileOf('SELECT quantity FROM stock WHERE id = $1');
+        return [...(await tx.file(file, [stock.product]))];
+      }),
+    );
+    expect(rows).toEqual([{ quantity: 99 }]);
+    const missing = inTransaction(openSql(), async (tx) => tx.file('/is/not/there.sql'));
+    await expect(missing).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it.each(['COMMIT', 'ROLLBACK'])('is no success behind our back: %s', async (ending) => {
+    const run = lockAwareTransactions<TransactionSql>({
+      dialect: 'postgres',
+      query: (tx, text, params) => tx.unsafe(text, params as string[]),
+      survivesDisconnect: false,
+    });
+    const { locks } = await startLocks(redis.url);
+    const sql = openSql();
+    // Nobody sees what is sent there, and postgres.js does not tell in which state its connection is.
+    const sale = locks.withLock(stock.key, () =>
+      run(async (wrap) => {
+        await sql.begin('', (unguarded) =>
+          wrap(unguarded, async (tx) => {
+            await takeOne(tx);
+            await unguarded.unsafe(ending);
+          }),
+        );
       }),
     );
     await expect(sale).rejects.toThrow(/has ended the transaction before its COMMIT/);

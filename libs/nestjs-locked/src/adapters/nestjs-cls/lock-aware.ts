@@ -3,7 +3,7 @@ import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { openedHere } from '../../transactions/orm/delayed-begin.js';
-import { guardedTx } from '../../transactions/orm/guarded-tx.js';
+import { guardedTx, mayRollBack } from '../../transactions/orm/guarded-tx.js';
 import {
   assertAsynchronous,
   type TransactionDefaults,
@@ -153,7 +153,7 @@ function lockAwareMethods(
   const guarded = (given: object): object => {
     const tx: object = guardedTx(given, connection, {
       assertTakes: (sql) => coordinator.assertTakes(tx, sql),
-      isOpen: () => coordinator.openScope(tx) !== undefined,
+      mayRollBack: () => mayRollBack(tx),
     });
     return tx;
   };

@@ -70,9 +70,9 @@ export class ClientWatch {
     if (this.#state === 'left' && this.#isInBody() && begins(text)) this.#goOn();
     const isWatching = this.#state === 'watching';
     const ending = isWatching && text !== undefined ? endingIn(text, 'postgres') : undefined;
-    if (ending !== undefined) return this.#end(ending, args, send);
-    const late = this.#state === 'left' ? undefined : this.#refusalNow();
-    return late === undefined ? send(args) : after(Promise.reject(late), () => send(args), args);
+    const late = this.#state === 'left' ? undefined : this.#refusalNow(ending && text);
+    if (late !== undefined) return after(Promise.reject(late), () => send(args), args);
+    return ending === undefined ? send(args) : this.#end(ending, args, send);
   }
 
   #goOn(): void {
@@ -86,9 +86,9 @@ export class ClientWatch {
     if (this.#tx !== undefined) noteUnseen(this.#tx);
   }
 
-  #refusalNow(): Error | undefined {
+  #refusalNow(ending: string | undefined): Error | undefined {
     try {
-      if (this.#tx !== undefined) this.#coordinator.assertBeforeCommit(this.#tx);
+      if (this.#tx !== undefined) this.#coordinator.assertBeforeCommit(this.#tx, ending);
       return undefined;
     } catch (error) {
       return error as Error;

@@ -1,5 +1,13 @@
+import { readFile } from 'node:fs/promises';
 import { callbackIn, isOwnQuery } from './carried-statements.js';
-import { endingTextOf, isLazyQuery, isTemplate, textOf, textOfQuery } from './statement-text.js';
+import {
+  endingTextOf,
+  isLazyQuery,
+  isTemplate,
+  type LazyQuery,
+  textOf,
+  textOfQuery,
+} from './statement-text.js';
 
 /** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
 export type Ask = (sql?: string) => void;
@@ -60,6 +68,16 @@ export function guardedClient(client: object, ask: Ask): object {
         return isLazy ? value : (...args: unknown[]) => call(args); // `types` has properties
       }
       if (OPENS.includes(name)) return (...args: unknown[]) => opened(call, args, ask);
+      if (isLazy && name === 'prepare') {
+        return (...args: unknown[]) => {
+          ask("PREPARE TRANSACTION ''"); // which it sends in the place of the COMMIT
+          return call(args);
+        };
+      }
+      if (isLazy && name === 'file') {
+        const { handler } = (target as SendsText).unsafe('');
+        return (...args: unknown[]) => askingWhenRead(call(args), args[0], handler, ask);
+      }
       if (isLazy) return (...args: unknown[]) => askingWhenSent(call(args), ask);
       return (...args: unknown[]) => {
         const refused = refusal(ask, textIn(name, args));
@@ -94,14 +112,42 @@ function textIn(name: string | symbol, [first]: readonly unknown[]): string | un
 function askingWhenSent(query: unknown, ask: Ask): unknown {
   if (!isLazyQuery(query)) return query; // a part of a statement
   const { handler } = query;
+  query.handler = (sent) => sendOrRefuse(sent, handler, ask);
+  return query;
+}
+
+function sendOrRefuse(query: LazyQuery, send: LazyQuery['handler'], ask: Ask): void {
+  const refused = refusal(ask, textOfQuery(query));
+  if (refused === undefined) {
+    send(query);
+    return;
+  }
+  query.catch(() => {}); // whoever waits for it is told; the driver does the same with its errors
+  query.reject(refused);
+}
+
+/** A transaction of postgres.js. */
+interface SendsText {
+  unsafe(text: string): LazyQuery;
+}
+
+/**
+ * The text of a file is known only when it has been read, and the driver sends it at once. So it is read here.
+ *
+ * @param send sends a query whose text is known
+ */
+function askingWhenRead(
+  query: unknown,
+  path: unknown,
+  send: LazyQuery['handler'],
+  ask: Ask,
+): unknown {
+  if (!isLazyQuery(query)) return query;
   query.handler = (sent) => {
-    const refused = refusal(ask, textOfQuery(sent));
-    if (refused !== undefined) {
-      sent.catch(() => {}); // whoever waits for it is told; the driver does the same with its errors
-      sent.reject(refused);
-      return;
-    }
-    handler(sent);
+    readFile(path as string, 'utf8').then((text) => {
+      sent.strings = [text];
+      sendOrRefuse(sent, send, ask);
+    }, sent.reject);
   };
   return query;
 }

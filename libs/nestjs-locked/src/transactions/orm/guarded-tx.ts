@@ -1,3 +1,4 @@
+import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { watchCommit } from './commit-watch.js';
 import { type Ask, guardedClient, isClient } from './guarded-client.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
@@ -6,8 +7,8 @@ import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 export interface StatementGuard {
   /** @param sql the text of the statement, where it can be seen @throws if it may not be sent */
   readonly assertTakes: (sql?: string) => void;
-  /** Whether the transaction has not ended yet, so that its own ROLLBACK cannot meet another one. */
-  readonly isOpen: () => boolean;
+  /** Whether its own ROLLBACK can neither meet another transaction, nor take the place of its COMMIT. */
+  readonly mayRollBack: () => boolean;
 }
 
 /** Of the whole transaction: who has begun it has to be able to end it, also after a failure. */
@@ -54,6 +55,14 @@ export function guardedTx(tx: object, connection: unknown, guard: StatementGuard
   return isClient(tx) ? guardedClient(tx, askingFor(guard)) : tx;
 }
 
+/** Whether the code that runs here may still roll the transaction back: its body may not once it is done. */
+export function mayRollBack(tx: object): boolean {
+  const coordinator = ambientCoordinator();
+  const scope = coordinator.openScope(tx);
+  if (scope?.isLocked !== true || !scope.isEnding) return scope !== undefined;
+  return coordinator.endedHere(tx) !== undefined;
+}
+
 /**
  * A client from a pool, or a transaction of postgres.js. A database on a single connection has no session of its own
  * for a transaction.
@@ -88,10 +97,10 @@ function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: Ask): object
  * connection may be in somebody else's transaction by then. A ROLLBACK to a savepoint is a statement like any other. A
  * late one is refused, and not answered as if it had been done, because what it should undo may have been committed.
  */
-function askingFor({ assertTakes, isOpen }: StatementGuard): Ask {
+function askingFor({ assertTakes, mayRollBack }: StatementGuard): Ask {
   let isRolledBack = false;
   return (sql) => {
-    if (sql === undefined || isRolledBack || !ROLLBACK.test(sql) || !isOpen()) {
+    if (sql === undefined || isRolledBack || !ROLLBACK.test(sql) || !mayRollBack()) {
       return assertTakes(sql);
     }
     isRolledBack = true;

@@ -5,7 +5,7 @@ import { KnownDatabase } from '../sql/known-database.js';
 import { assertDialect } from '../sql/session-of.js';
 import { delayBeginsOf } from './client-source.js';
 import { openedHere } from './delayed-begin.js';
-import { guardedTx } from './guarded-tx.js';
+import { guardedTx, mayRollBack } from './guarded-tx.js';
 import { assertAsynchronous } from './known-connection.js';
 import { knownDepth } from './known-depth.js';
 import { knownSession } from './known-session.js';
@@ -125,7 +125,7 @@ export function lockAwareTransactions<Tx extends object>(
         openedHere()?.isOn(knownPgClient(given));
         const tx = guardedTx(given, undefined, {
           assertTakes: (sql) => coordinator.assertTakes(tx, sql),
-          isOpen: () => coordinator.openScope(tx) !== undefined,
+          mayRollBack: () => mayRollBack(tx),
         }) as Tx;
         givesCopies ||= tx !== given;
         return enter(tx, () => {

@@ -41,7 +41,7 @@ export function isTemplate(value: unknown): value is readonly string[] {
 
 /** A query of postgres.js, which is sent when it is first waited for. It may be a part of another one instead. */
 export interface LazyQuery {
-  readonly strings: readonly string[];
+  strings: readonly string[];
   readonly args: readonly unknown[];
   readonly reject: (error: unknown) => void;
   readonly catch: (onError: () => void) => unknown;

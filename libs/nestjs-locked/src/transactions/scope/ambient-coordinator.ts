@@ -76,22 +76,25 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.assertGoesOn();
     const scope = this.#scopes.get(tx);
     scope?.assertTakes(sql);
-    if (scope?.isEnding === true) this.#assertInTime(scope, this.#isInside(tx));
+    if (scope?.isEnding === true) this.#assertInTime(scope, this.#isInside(tx), sql);
   }
 
   /**
    * For adapters: to be called where a statement reaches the driver, which may be later than `assertTakes`.
    *
-   * @throws if it is sent by the body of this transaction, but behind its COMMIT, or behind the ROLLBACK in its place
+   * @param ending its text, if it ends a transaction
+   * @throws if it is sent by the body of this transaction, but behind its COMMIT or ROLLBACK, or in the place of either
    */
-  assertBeforeCommit(tx: object): void {
+  assertBeforeCommit(tx: object, ending?: string): void {
     const scope = this.#scopes.get(tx);
-    if (scope?.commit.isSent === true && this.#isInside(tx)) this.#assertInTime(scope, true);
+    const mayBeLate = ending === undefined ? scope?.commit.isSent : scope?.isEnding;
+    if (scope && mayBeLate === true && this.#isInside(tx)) this.#assertInTime(scope, true, ending);
   }
 
-  #assertInTime(scope: TransactionScope, ofBody: boolean): void {
+  #assertInTime(scope: TransactionScope, ofBody: boolean, sql = ''): void {
     const tellsRollback = scope.description.tellsRollback?.() === true;
-    if (scope.commit.comesTooLate(ofBody, tellsRollback)) throw scope.refusal('ended', A_STATEMENT);
+    const isLate = scope.commit.comesTooLate(ofBody, tellsRollback);
+    if (isLate || (ofBody && scope.isEndedBy(sql))) throw scope.refusal('ended', A_STATEMENT);
   }
 
   /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
@@ -144,9 +147,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
    */
   endedHere(tx: object): TransactionScope | undefined {
     const scope = this.#scopes.get(tx);
-    if (scope?.isEnding !== true) return undefined;
-    const isPart = outwards(this.#here(), (around) => around === scope) !== undefined;
-    return isPart ? undefined : scope;
+    return scope?.isEnding === true && !this.#isInside(tx) ? scope : undefined;
   }
 
   openScope(tx: object): TransactionScope | undefined {

@@ -32,6 +32,7 @@ export type Refusal =
   | 'begun-inside'
   | 'ends-it'
   | 'rolled-back-inside'
+  | 'has-failed'
   | 'isolation';
 
 export function refusal(why: Refusal, circumstances: Circumstances): LockInTransactionError {
@@ -86,6 +87,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
     case 'rolled-back-inside':
       return 'Its body has rolled it back with a statement of its own, so nothing of it is written, and what comes after that would be written on its own; throw to roll back, or use a savepoint';
+    case 'has-failed':
+      return 'Its body, or what guards it (the locks, the claim of the fence), has failed, so it can only be rolled back; let that error reach the code that rolls back';
     case 'isolation':
       return 'The claim of the fence, or the time-outs, were sent before; give the isolation level when the transaction is opened';
   }

@@ -29,6 +29,7 @@ const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
 /** The call site in messages, where it is not a call that asks for a lock. */
 const A_TRANSACTION = { callSite: 'A transaction', keys: [] };
 export const A_STATEMENT = { callSite: 'A statement', keys: [] };
+const A_COMMIT = { callSite: 'A COMMIT', keys: [] };
 
 /** The holds among these that a transaction around has claimed in the same database, and keeps until it has ended. */
 export function claimedAround(
@@ -71,11 +72,14 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /**
    * open        the body runs
    * committing  the body is done: locks and locked calls are refused, but statements pass, because ORMs run hooks
-   * failing     rolled back as soon as no locked call runs in it any more; until then, everything in it is refused
+   * failing     rolled back as soon as no locked call runs in it any more; until then, everything in it is refused,
+   *             and so is a COMMIT, whoever has swallowed the failure
    * ended       committed, rolled back, or nobody knows which: a lock that is asked for now is an ordinary one
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
+  /** Of its body, or of the gate. */
+  #failure: unknown;
   /** Whether locks were held, or asked for, in it. Otherwise it is left alone, as if nobody watched it. */
   #isLocked = false;
   /** The body has ended it with a statement of its own, or has tried to. */
@@ -154,6 +158,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       return result;
     } catch (error) {
       this.#state = 'failing';
+      this.#failure = error;
       throw (await this.#branches.ended()) ? error : this.#giveUpOnBranches(error);
     }
   }
@@ -325,10 +330,22 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       else this.commit.rollingBack();
       return undefined;
     }
-    if (this.#state === 'committing' && ending === 'commit') return this.commit.sending(status);
-    if (this.#state !== 'open') return undefined; // it is rolled back
+    if (this.#state === 'committing') {
+      return ending === 'commit' ? this.commit.sending(status) : undefined;
+    }
+    if (this.#state === 'failing') {
+      if (ending === 'mixed') return undefined; // it is rolled back
+      const error = this.refusal('has-failed', A_COMMIT);
+      error.cause = this.#failure;
+      return this.commit.refuse(error);
+    }
     this.#hasRefusedEnd = true;
     throw (this.#endedInside ??= this.refusal('ends-it', A_STATEMENT));
+  }
+
+  /** Whether a statement of this text would end it. */
+  isEndedBy(sql: string): boolean {
+    return this.#isLocked && endingIn(sql, this.#session?.dialect) !== undefined;
   }
 
   /** Locks are asked for in it, or in a transaction inside of it. */

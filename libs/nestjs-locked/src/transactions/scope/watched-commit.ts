@@ -69,6 +69,11 @@ export class WatchedCommit {
     };
   }
 
+  /** It must not be sent, in whatever state its locks are. @throws the error */
+  refuse(error: Error): never {
+    throw (this.#veto = error);
+  }
+
   get isRolledBack(): boolean {
     return this.#isRolledBack;
   }
@@ -155,7 +160,9 @@ export class WatchedCommit {
    */
   failed(error: unknown, isDone: boolean): { outcome: TransactionOutcome; told: unknown } {
     this.#wait.end();
-    if (this.#veto !== undefined) return { outcome: 'rolled-back', told: this.#veto };
+    if (this.#veto !== undefined) {
+      return { outcome: 'rolled-back', told: isDone ? this.#veto : error };
+    }
     const outcome = isDone ? this.#outcome(error) : 'rolled-back';
     return { outcome, told: outcome === 'unknown' ? (this.doubt(error) ?? error) : error };
   }
