@@ -1937,8 +1937,8 @@ export const TABLE = [
   {
     name: 'transaction: a body that may end its transaction',
     file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: "if (this.#state !== 'open') return undefined; // it is rolled back",
-    to: 'return undefined;',
+    from: 'this.#hasRefusedEnd = true;',
+    to: "if (this.#state === 'open') return undefined;",
     breaks: 'a body cannot commit by half',
     specs: ['test/transactions/node-postgres.cjs-spec.ts'],
   },
@@ -2234,7 +2234,7 @@ export const TABLE = [
   {
     name: 'transaction: a late rollback is sent',
     file: `${SOURCES}transactions/orm/guarded-tx.ts`,
-    from: ' || !isOpen()',
+    from: ' || !mayRollBack()',
     to: '',
     breaks: 'nothing of a transaction that has ended is undone on a connection of somebody else',
     specs: ['test/core/guarded-tx.spec.ts'],
@@ -2999,8 +2999,8 @@ export const TABLE = [
   {
     name: 'transaction: what a hook sends after the COMMIT is refused like the body',
     file: `${SOURCES}transactions/scope/ambient-coordinator.ts`,
-    from: 'this.#assertInTime(scope, this.#isInside(tx));',
-    to: 'this.#assertInTime(scope, true);',
+    from: 'this.#assertInTime(scope, this.#isInside(tx), sql);',
+    to: 'this.#assertInTime(scope, true, sql);',
     breaks: 'hooks may work after the COMMIT',
     specs: ['test/transactions/late-statements.cjs-spec.ts'],
   },
@@ -3079,7 +3079,7 @@ export const TABLE = [
   {
     name: 'transaction: a statement that a subscriber has kept overtakes the guard',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
-    from: "const late = this.#state === 'left' ? undefined : this.#refusalNow();",
+    from: "const late = this.#state === 'left' ? undefined : this.#refusalNow(ending && text);",
     to: 'const late = undefined as Error | undefined;',
     breaks: 'nothing of the body reaches the driver behind its COMMIT',
     specs: ['test/transactions/late-statements.cjs-spec.ts'],
