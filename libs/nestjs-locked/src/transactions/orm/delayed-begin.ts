@@ -29,7 +29,8 @@ interface Doing {
   /** Undefined when it is over: what was begun in it may keep this context, and the next transaction, for ever. */
   opens?: OpeningTransaction | undefined;
   readonly speaksFor?: DelayedBegin;
-  readonly isBodyOf?: OpeningTransaction;
+  /** Weak for the same reason. */
+  readonly isBodyOf?: WeakRef<OpeningTransaction>;
 }
 
 /** One for both: every storage that is in use makes every promise of the process dearer. */
@@ -178,11 +179,11 @@ export function openedHere(): OpeningTransaction | undefined {
 
 /** Runs the body of a transaction: what begins in there is not the transaction itself. */
 export function inBodyOf<R>(transaction: OpeningTransaction, body: () => Promise<R>): Promise<R> {
-  return DOING.run({ isBodyOf: transaction }, body);
+  return DOING.run({ isBodyOf: new WeakRef(transaction) }, body);
 }
 
 export function isInBodyOf(transaction: OpeningTransaction): boolean {
-  return DOING.getStore()?.isBodyOf === transaction;
+  return DOING.getStore()?.isBodyOf?.deref() === transaction;
 }
 
 function isRollback(args: readonly unknown[]): boolean {
