@@ -58,6 +58,16 @@ async function work(fails?: string): Promise<void> {
 
 const Locks = LockInterceptor('stock:<data.id>', { waitMs: 30_000 });
 
+/** Awaits the handler, and then its COMMIT. */
+class TransactionInterceptor implements NestInterceptor {
+  async intercept(_context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+    const result: unknown = await lastValueFrom(next.handle());
+    await mayEnd.opened;
+    events.push('committed');
+    return of(result);
+  }
+}
+
 @WebSocketGateway()
 class StockGateway implements OnGatewayDisconnect {
   handleDisconnect(): void {
@@ -84,6 +94,13 @@ class StockGateway implements OnGatewayDisconnect {
     return NEVER;
   }
 
+  @SubscribeMessage('committed')
+  @UseInterceptors(Locks, TransactionInterceptor)
+  committed(): Observable<unknown> {
+    events.push('in');
+    return of({ event: 'taken', data: 1 });
+  }
+
   @SubscribeMessage('undeclared')
   @UseInterceptors(Locks)
   undeclared() {
@@ -106,6 +123,21 @@ class StockController {
   async take(): Promise<string> {
     await work();
     return 'taken';
+  }
+
+  @MessagePattern('commit')
+  @UseInterceptors(TimeoutInterceptor, Locks, TransactionInterceptor)
+  commit(): Observable<string> {
+    events.push('in');
+    return of('taken');
+  }
+
+  @Sse('committed/:id')
+  @UseInterceptors(LockInterceptor('stock:<params.id>'), TransactionInterceptor)
+  committed(@Param('id') id: string, @Req() request: IncomingMessage): Observable<MessageEvent> {
+    request.on('close', () => events.push('left'));
+    events.push('in');
+    return of({ data: id });
   }
 
   @Sse('stock/:id')
@@ -232,6 +264,16 @@ describe.each([
     await locks.withLock(key, { waitMs: 30_000 }, () => {});
   });
 
+  it('an Observable that an interceptor inside awaits keeps the lock until that has ended', async () => {
+    const { locks, id, key, client } = await startGateway();
+    client.send('committed', { id });
+    await seen(['in']);
+    client.leave();
+    await seen(['in', 'left']);
+    await expectKeptByWork(locks, key);
+    expect(events).toEqual(['in', 'left', 'committed', 'next']);
+  });
+
   it('an Observable is left at once if it has emitted, although it is not declared', async () => {
     const { locks, id, key, client } = await startGateway();
     client.send('undeclared', { id });
@@ -242,7 +284,10 @@ describe.each([
   });
 });
 
-it('a handler of messages keeps its lock after a timeout around it', async () => {
+it.each([
+  ['a handler', 'take', 'out'],
+  ['an interceptor inside', 'commit', 'committed'],
+])('%s of messages keeps its lock after a timeout around it', async (_, pattern, end) => {
   const { app, locks, id, key } = await startShop();
   const service = app.connectMicroservice<MicroserviceOptions>({
     transport: Transport.TCP,
@@ -256,23 +301,29 @@ it('a handler of messages keeps its lock after a timeout around it', async () =>
   });
   afterTest(() => client.close());
   await client.connect();
-  const answer = lastValueFrom(client.send('take', { id }).pipe(toArray()));
+  const answer = lastValueFrom(client.send(pattern, { id }).pipe(toArray()));
   await seen(['in']);
   timeIsUp.next();
   expect(await answer).toEqual([]);
   await expectKeptByWork(locks, key);
-  expect(events).toEqual(['in', 'out', 'next']);
+  expect(events).toEqual(['in', end, 'next']);
 });
 
-it('an event stream whose client leaves during its preparation keeps the lock until then', async () => {
-  const { url, locks, id, key } = await startShop();
-  const client = new AbortController();
-  const response = fetch(`${url}/stock/${id}`, { signal: client.signal });
-  const left = response.then(async (answer) => answer.text()).catch(() => 'aborted');
-  await seen(['in']);
-  client.abort();
-  expect(await left).toBe('aborted');
-  await seen(['in', 'left']);
-  await expectKeptByWork(locks, key);
-  expect(events).toEqual(['in', 'left', 'out', 'next']);
-});
+it.each([
+  ['preparation', 'stock', 'out'],
+  ['transaction', 'committed', 'committed'],
+])(
+  'an event stream whose client leaves in its %s keeps the lock until then',
+  async (_, path, end) => {
+    const { url, locks, id, key } = await startShop();
+    const client = new AbortController();
+    const response = fetch(`${url}/${path}/${id}`, { signal: client.signal });
+    const left = response.then(async (answer) => answer.text()).catch(() => 'aborted');
+    await seen(['in']);
+    client.abort();
+    expect(await left).toBe('aborted');
+    await seen(['in', 'left']);
+    await expectKeptByWork(locks, key);
+    expect(events).toEqual(['in', 'left', end, 'next']);
+  },
+);

@@ -18,6 +18,7 @@ import { checkedLockedOptions, type LockedOptions } from './decorator/locked.opt
 import { isObservableHandler } from './decorator/observable-handler.js';
 import type { LockService } from './lock.service.js';
 import { answersLateErrors, isEventStream } from './requests/event-stream.js';
+import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
@@ -27,7 +28,8 @@ import { relayObservable } from './result/relay-observable.js';
 /**
  * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,
  * such as one that opens a transaction. The lock lasts until the handler has its result, also if the client leaves
- * before; if that is a stream or an Observable (`@Sse`), until it has ended or was left.
+ * before; if that is a stream or an Observable (`@Sse`), until it has ended or was left. While an interceptor inside of
+ * this one has given nothing yet, it counts as work.
  *
  * A placeholder begins with a part of the request:
  *
@@ -59,6 +61,9 @@ export function LockInterceptor(
   }
   const requestKey = keyOfRequest(key);
   const { onBusy } = ofCalls;
+  // An interceptor inside may await the Observable of the handler, and work on, such as at a COMMIT.
+  const isInnermost = (context: ExecutionContext): boolean =>
+    isInnermostInterceptor(KeyedLockInterceptor, context);
 
   @Injectable()
   class KeyedLockInterceptor implements NestInterceptor {
@@ -94,7 +99,7 @@ export function LockInterceptor(
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) return resultUnderLock(call);
       const values = valuesUnderLock({
         ...call,
-        staysUntilFirstValue: !isObservableHandler(context),
+        staysUntilFirstValue: !(isObservableHandler(context) && isInnermost(context)),
       });
       if (isStream) return answersLateErrors(values, context);
       // A call over gRPC that is skipped would never be answered without a value.
