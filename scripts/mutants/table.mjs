@@ -336,7 +336,7 @@ export const TABLE = [
   {
     name: 'lost lease never released',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: 'this.#ending.afterLoss(this.#numbers.toReport, this.#deadline.latest);',
+    from: 'this.#ending.afterLoss(this.#deadline.latest);',
     to: 'this.#ending.forget();',
     breaks: 'a lost lease is released when its work has settled',
     specs: LEASES,
@@ -2409,6 +2409,22 @@ export const TABLE = [
     to: '',
     breaks: 'fencing tokens rise from holder to holder',
     specs: ['test/core/reserved-numbers.spec.ts'],
+  },
+  {
+    name: 'a lost lock gives its numbers back',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'this.#ending.afterLoss(this.#deadline.latest);',
+    to: 'void this.#ending.release(this.#numbers.toReport, this.#deadline.latest, 0);',
+    breaks: 'fencing tokens rise from holder to holder',
+    specs: ['test/core/reserved-numbers.spec.ts'],
+  },
+  {
+    name: 'the link alone is blamed for an answer that lay unread',
+    file: `${SOURCES}core/lease/latest-answers.ts`,
+    from: ' or this process stood still for so long, which is',
+    to: '',
+    breaks: 'a call is told what may have kept it from its lock',
+    specs: ['test/core/slow-answers.spec.ts'],
   },
   {
     name: 'a fence that is not to be kept fails the release',

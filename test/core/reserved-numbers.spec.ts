@@ -268,4 +268,15 @@ describe('a grant that came as a message', () => {
     renewal.reply(unknown);
     expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
   });
+
+  it('gives no numbers back when it was lost under its work: a repeated command may have got it anew', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    grant(token, FIRST);
+    const lock = await hold;
+    expect(lock.fencingToken).toBe(FIRST);
+    clock.block(20_000); // others have had it since, with higher numbers
+    await lock.release();
+    expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
+  });
 });

@@ -1,6 +1,7 @@
 /** What the answers about one lease have taken, and for which calls that is too long. */
 import { describe, expect, it } from '@jest/globals';
 import { KEY, startScripted } from '../support/scripted-engine.js';
+import { granted } from '../support/scripted-store.js';
 
 const LEASE_MS = 1_000;
 /** More than half of the lease. */
@@ -38,8 +39,32 @@ describe('a call whose wait ends while its lease is confirmed', () => {
     expect(await next).toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringContaining(
-        'a round trip to Redis took 2100 ms, more than half of the lease of 4000 ms',
+        'a round trip to Redis took 2100 ms, or this process stood still for so long, which is more than half of the lease of 4000 ms',
       ),
     });
+  });
+});
+
+describe('a process that stands still for more than half of the lease, again and again', () => {
+  it('does not blame the link alone when the call is refused', async () => {
+    const { clock, store, engine } = await startScripted();
+    const refused = engine
+      .acquire(KEY, { leaseMs: LEASE_MS, waitMs: 60_000 })
+      .catch((error: unknown) => error);
+    const ask = await store.next('acquire');
+    clock.block(SLOW_MS); // the answer lies there
+    ask.reply(granted(ask.command.token));
+    for (let i = 0; i < 2; i++) {
+      const renewal = await store.next('renew');
+      clock.block(SLOW_MS);
+      renewal.reply(renewed);
+    }
+    expect(await refused).toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining(
+        'a round trip to Redis took 600 ms, or this process stood still for so long',
+      ),
+    });
+    expect((await store.next('release')).command).toMatchObject({ key: KEY });
   });
 });

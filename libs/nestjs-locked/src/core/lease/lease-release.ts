@@ -67,9 +67,12 @@ export class LeaseRelease {
     throw this.#unknown(reply.cause);
   }
 
-  /** Frees a lease that may only have been believed lost, now that the work under it has ended. */
-  afterLoss(used: number, until: number): void {
-    void this.#parts.cleanUp.release(this.#command(used), until, this.forget);
+  /**
+   * Frees a lease that may only have been believed lost, now that the work under it has ended. No numbers are given
+   * back: if its command was sent twice, the store may have granted it anew since, after others had higher ones.
+   */
+  afterLoss(until: number): void {
+    void this.#parts.cleanUp.release(this.#command(0), until, this.forget);
   }
 
   /** The token's tenure is over: messages about it concern nobody. */

@@ -576,7 +576,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #releaseLost(): void {
-    this.#ending.afterLoss(this.#numbers.toReport, this.#deadline.latest);
+    this.#ending.afterLoss(this.#deadline.latest);
   }
 
   /** Ends it without a command: the store does not have it any more. */
