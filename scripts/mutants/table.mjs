@@ -3197,6 +3197,22 @@ export const TABLE = [
     specs: ['test/transactions/claims-in-savepoints.spec.ts'],
   },
   {
+    name: 'typeorm: a transaction begun on a query runner in a hook after the end of one by hand counts as nested',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'depth > 0 && !hasEndedOn(runner)',
+    to: 'depth > 0',
+    breaks: 'every transaction under a lock is claimed and gated',
+    specs: ['test/transactions/second-on-same-runner.spec.ts'],
+  },
+  {
+    name: 'typeorm: a transaction begun in a hook after the end of one with a callback is unfenced in silence',
+    file: `${SOURCES}transactions/orm/known-depth.ts`,
+    from: '!isFirst && transactionDepth === 0',
+    to: '!isFirst && transactionDepth === undefined',
+    breaks: 'nothing is unfenced in silence while the fence is on',
+    specs: ['test/transactions/second-on-same-runner.spec.ts'],
+  },
+  {
     name: 'transaction: a COMMIT that a released query runner refuses counts as sent',
     file: `${SOURCES}transactions/orm/commit-watch.ts`,
     from: 'queryRunner.isReleased === true || ',

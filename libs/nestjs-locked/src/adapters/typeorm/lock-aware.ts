@@ -7,7 +7,7 @@ import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { openedHere, opening } from '../../transactions/orm/delayed-begin.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
-import { knownDepth } from '../../transactions/orm/known-depth.js';
+import { knownDepth, watchLaterStarts } from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
 import { seesCommit } from '../../transactions/orm/seen-commits.js';
@@ -213,6 +213,7 @@ class LockAwareDataSource {
       const runner = original(...args);
       if (this.#opensWithCallback !== undefined && this.#opensWithCallback.runner === undefined) {
         this.#opensWithCallback.runner = runner;
+        watchLaterStarts(runner, () => this.#coordinator.noteStatement(this.#connection));
         return runner;
       }
       const openNested = watchRunner(runner, {

@@ -110,6 +110,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     return false;
   };
 
+  /** It may be that a hook after its end has begun the next one. */
+  const ended = (which: TransactionScope | undefined): void => {
+    if (scope === which) depth = 0;
+  };
+
   const begin = async (
     isolation: Isolation,
     askedUnder: readonly GuardingHold[],
@@ -120,7 +125,9 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       throw before.refusal('begun-inside', { callSite: 'A transaction', keys: [] });
     }
     const isOthers = isSeen() || (depth === 0 && isOpenOn(runner));
-    if (isOthers || depth > 0) {
+    // In a hook after its COMMIT or ROLLBACK, it is a transaction of its own.
+    const isNested = depth > 0 && !hasEndedOn(runner);
+    if (isOthers || isNested) {
       const before = depthOf(runner);
       try {
         await start(isolation);
@@ -175,7 +182,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await failed.commitUnsent(); // still open: a hook of other code has thrown
       return told;
     }
-    if (failed.commit.progress === 'answered') depth = 0;
+    if (failed.commit.progress === 'answered') ended(failed);
     // The answer is what counts. A rollback that follows finds that the scope has ended.
     await failed.end(outcome, told);
     return told;
@@ -197,7 +204,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     } finally {
       isCommitting = false;
     }
-    depth = 0;
+    ended(committed);
     noteCommitted(runner, committed);
     await committed.end('committed');
   };
@@ -224,6 +231,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   runner.rollbackTransaction = async () => {
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
+    const rolledBack = scope;
     const stays = !isWhole && (isInSavepoint(runner) || isForgottenBy(runner));
     const rollBack = (): Promise<void> =>
       rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
@@ -232,8 +240,9 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await (depth > 0 && !stays ? end('failing', rollBack) : rollBack());
     } finally {
       if (isWhole) isRollingBack = false;
-      depth = stays ? Math.max(Math.min(1, depth), depth - 1) : 0;
-      if (depth === 0) await scope?.end('rolled-back');
+      const isLatest = scope === rolledBack;
+      if (isLatest) depth = stays ? Math.max(Math.min(1, depth), depth - 1) : 0;
+      if (!isLatest || depth === 0) await rolledBack?.end('rolled-back');
     }
   };
 
@@ -269,6 +278,11 @@ function isInSavepoint(runner: QueryRunner): boolean {
 
 function depthOf(runner: QueryRunner): number {
   return (runner as { readonly transactionDepth?: number }).transactionDepth ?? 0;
+}
+
+/** Whether TypeORM knows that none is open on it: hooks after the end run then. */
+function hasEndedOn(runner: QueryRunner): boolean {
+  return (runner as { readonly transactionDepth?: number }).transactionDepth === 0;
 }
 
 /** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */

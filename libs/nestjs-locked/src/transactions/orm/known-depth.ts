@@ -10,6 +10,23 @@ export function noteOpening(runner: object, by: 1 | -1): void {
   opening.set(runner, (opening.get(runner) ?? 0) + by);
 }
 
+/** The part of TypeORM's query runner that begins transactions. */
+interface Starts {
+  startTransaction: (...options: never[]) => Promise<void>;
+}
+
+/** Tells of each transaction that begins on the query runner, but the first one and those that are nested. */
+export function watchLaterStarts(queryRunner: Starts, began: () => void): void {
+  const { startTransaction } = queryRunner;
+  let isFirst = true;
+  queryRunner.startTransaction = (...options) => {
+    const { transactionDepth } = queryRunner as { readonly transactionDepth?: unknown };
+    if (!isFirst && transactionDepth === 0) began();
+    isFirst = false;
+    return startTransaction.apply(queryRunner, options);
+  };
+}
+
 /**
  * @param tx what stands for a transaction @returns how deep in savepoints its ORM says that it is; 0 if it does not say
  */
