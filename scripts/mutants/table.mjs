@@ -4054,6 +4054,14 @@ export const TABLE = [
     specs: ['test/nest/locked-result.spec.ts'],
   },
   {
+    name: 'results: methods of a stream make one',
+    file: `${SOURCES}nest/result/streamed-result.ts`,
+    from: "canBeRead && typeof readable === 'boolean'",
+    to: 'canBeRead',
+    breaks: 'the lock is given back when the work has ended',
+    specs: ['test/nest/locked-result.spec.ts'],
+  },
+  {
     name: 'iteration: a reader that leaves is heard only after the value that it awaits',
     file: `${SOURCES}nest/result/locked-result.ts`,
     from: '  iterable: lockedIterable,',

@@ -354,6 +354,7 @@ describe('a Promise of something that goes on', () => {
       'answers every name',
       () => new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : () => 1) }),
     ],
+    ['only has methods of a stream', () => ({ pipe: () => {}, on: () => {}, read: () => {} })],
     [
       'refuses unknown names',
       () =>

@@ -65,12 +65,15 @@ export function isStream(result: object): boolean {
   return streamOf(result) !== undefined || result instanceof ReadableStream;
 }
 
-/** Recognized by its methods, because a stream may come from another copy of the stream package. */
+/**
+ * Recognized by its members, because a stream may come from another copy of the stream package. Other objects can have
+ * such methods, too, but every stream tells whether it is readable.
+ */
 function streamOf(result: object): Readable | undefined {
   const stream: object | undefined = result instanceof StreamableFile ? result.getStream() : result;
-  const { pipe, on, read } = (stream ?? {}) as Record<string, unknown>;
-  const isReadable = [pipe, on, read].every((member) => typeof member === 'function');
-  return isReadable ? (stream as Readable) : undefined;
+  const { pipe, on, read, readable } = (stream ?? {}) as Record<string, unknown>;
+  const canBeRead = [pipe, on, read].every((member) => typeof member === 'function');
+  return canBeRead && typeof readable === 'boolean' ? (stream as Readable) : undefined;
 }
 
 /** What the stream does to read on or to clean up sees the hold as its own, whoever reads or destroys the stream. */
