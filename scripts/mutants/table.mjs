@@ -2009,7 +2009,7 @@ export const TABLE = [
   {
     name: 'transaction: a connection whose COMMIT was refused goes back to its pool with the transaction',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
-    from: 'await this.#leaveNothingOpen();',
+    from: 'await this.#leaveNothingOpen(error as Error);',
     to: '',
     breaks: 'no later transaction commits refused work',
     specs: ['test/transactions/pg-promise.cjs-spec.ts'],
@@ -2081,10 +2081,26 @@ export const TABLE = [
   {
     name: 'transaction: a ROLLBACK in the place of a COMMIT while the body runs',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
-    from: 'if (isBodyDone && (await',
-    to: 'if (isBodyDone !== undefined && (await',
+    from: 'if (!isBodyDone && this.#survivesDisconnect) return this.close();\n    if (!isBodyDone) this.#refused = refused;',
+    to: '',
     breaks: 'what the body sends after a COMMIT of its own takes no effect',
     specs: ['test/transactions/pool-clients.spec.ts'],
+  },
+  {
+    name: 'transaction: a COMMIT of the body closes a connection whose driver does not survive it',
+    file: `${SOURCES}transactions/orm/client-watch.ts`,
+    from: 'if (!isBodyDone && this.#survivesDisconnect) return',
+    to: 'if (!isBodyDone) return',
+    breaks: 'a refused COMMIT costs a pool no connection',
+    specs: ['test/transactions/mikro-orm.spec.ts'],
+  },
+  {
+    name: 'transaction: behind a ROLLBACK in the place of its COMMIT, the body goes on',
+    file: `${SOURCES}transactions/orm/client-watch.ts`,
+    from: 'if (!isBodyDone) this.#refused = refused;',
+    to: '',
+    breaks: 'what the body sends after a COMMIT of its own takes no effect',
+    specs: ['test/transactions/mikro-orm.spec.ts'],
   },
   {
     name: 'transaction: the body may send behind the ROLLBACK in the place of its COMMIT',

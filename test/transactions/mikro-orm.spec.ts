@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
+import { type EntityManager, EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
 import { LockLostError } from 'nestjs-locked';
 import type pg from 'pg';
 import { createRequire } from 'node:module';
@@ -125,5 +125,44 @@ describe('the unit of work of MikroORM', () => {
       ),
     );
     expect(await stock.quantity()).toBe(94);
+  });
+});
+
+describe('em.commit() of MikroORM in the body under a lock', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  const takeOne = (em: EntityManager): Promise<unknown> =>
+    em.execute('UPDATE stock SET quantity = quantity - 1 WHERE id = ?', [stock.product]);
+
+  /** Swallows the error. */
+  const tried = (done: Promise<unknown>): Promise<unknown> => done.catch((error: unknown) => error);
+
+  it.each<[string, (em: EntityManager) => Promise<unknown>]>([
+    ['fails', (em) => em.commit()],
+    ['goes on', (em) => tried(em.commit()).then(() => takeOne(em))],
+    ['swallows all errors', (em) => tried(em.commit()).then(() => tried(takeOne(em)))],
+    ['rolls back', (em) => tried(em.commit()).then(() => em.rollback())],
+    ['commits again', (em) => tried(em.commit()).then(() => tried(em.commit()))],
+  ])('writes nothing and leaves the connection to the pool if the body %s', async (_, end) => {
+    const orm = await MikroORM.init({
+      entities: [entity],
+      clientUrl: postgres.url,
+      pool: { min: 0, max: 1 },
+    });
+    afterTest(() => orm.close(true));
+    const inTransaction = await transactionsOf(orm);
+    const { locks } = await startLocks(redis.url, { fence: {} });
+    const sale = locks.withLock(stock.key, () =>
+      inTransaction(async (em) => {
+        await takeOne(em);
+        await end(em);
+      }),
+    );
+    await expect(sale).rejects.toMatchObject({ code: 'LOCK_IN_TRANSACTION' });
+    expect(await stock.quantity()).toBe(100);
+    await inTransaction(takeOne); // would wait for a connection for ever
+    expect(await stock.quantity()).toBe(99);
   });
 });

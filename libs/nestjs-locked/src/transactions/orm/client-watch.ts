@@ -36,9 +36,21 @@ export class ClientWatch {
    */
   #state: 'watching' | 'left' | 'over' = 'watching';
 
-  /** @param isInBody whether the code that runs here and now belongs to the body of the transaction */
-  constructor(client: WatchableClient, isInBody: () => boolean = () => false) {
+  readonly #survivesDisconnect: boolean;
+  /** Why the body was refused its COMMIT, if a ROLLBACK was sent in its place: nothing may take effect on its own. */
+  #refused: Error | undefined;
+
+  /**
+   * @param isInBody whether the code that runs here and now belongs to the body of the transaction
+   * @param survivesDisconnect whether its driver does, so that the connection may be closed while the body runs
+   */
+  constructor(
+    client: WatchableClient,
+    isInBody: () => boolean = () => false,
+    survivesDisconnect = true,
+  ) {
     this.client = client;
+    this.#survivesDisconnect = survivesDisconnect;
     this.#isInBody = isInBody;
     this.#interception = interceptQueries(client, (args, send) => this.#sent(args, send));
   }
@@ -67,6 +79,9 @@ export class ClientWatch {
 
   #sent(args: unknown[], send: (args: unknown[]) => unknown): unknown {
     const text = textOf(args[0]);
+    if (this.#refused !== undefined && !this.#isBodyDone) {
+      return after(Promise.reject(this.#refused), () => send(args), args);
+    }
     if (this.#state === 'left' && this.#isInBody() && begins(text)) this.#goOn();
     const isWatching = this.#state === 'watching';
     const ending = isWatching && text !== undefined ? endingIn(text, 'postgres') : undefined;
@@ -121,7 +136,7 @@ export class ClientWatch {
     try {
       noteAnswer = this.#tx && this.#coordinator.sending(this.#tx, text, statusOf(this.client));
     } catch (error) {
-      await this.#leaveNothingOpen();
+      await this.#leaveNothingOpen(error as Error);
       throw error;
     }
     let answer: unknown;
@@ -143,11 +158,16 @@ export class ClientWatch {
     return this.#tx !== undefined && this.#coordinator.endedHere(this.#tx) !== undefined;
   }
 
-  /** The COMMIT is refused. While the body runs, its next statement would take effect on its own after a ROLLBACK. */
-  async #leaveNothingOpen(): Promise<void> {
+  /**
+   * The COMMIT is refused. While the body runs, its next statement would take effect on its own after a ROLLBACK: the
+   * connection is closed, or takes nothing until the body is done if its driver would lose its place in the pool.
+   */
+  async #leaveNothingOpen(refused: Error): Promise<void> {
     const isBodyDone = this.#isBodyDone;
-    if (isBodyDone && (await isRolledBack(this.#interception.sendPast(['ROLLBACK'])))) this.stop();
-    else await this.close();
+    if (!isBodyDone && this.#survivesDisconnect) return this.close();
+    if (!isBodyDone) this.#refused = refused;
+    if (!(await isRolledBack(this.#interception.sendPast(['ROLLBACK'])))) await this.close();
+    else if (isBodyDone) this.stop();
   }
 }
 

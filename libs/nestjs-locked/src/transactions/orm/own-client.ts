@@ -25,6 +25,7 @@ interface Begun {
  */
 export class OwnClient implements OpeningTransaction {
   readonly connecting: () => void;
+  readonly #survivesDisconnect: boolean;
   readonly #delayed: DelayedBegin | undefined;
   /** What to call to leave the clients alone that were connected while it was opened. */
   readonly #shown = new Map<object, () => void>();
@@ -34,8 +35,17 @@ export class OwnClient implements OpeningTransaction {
   #mayBegin = true;
   #isStopped = false;
 
-  /** @param delayed what holds the first BEGIN back @param connecting called before a client is asked for */
-  constructor(delayed: DelayedBegin | undefined, connecting: () => void) {
+  /**
+   * @param delayed what holds the first BEGIN back
+   * @param connecting called before a client is asked for
+   * @param survivesDisconnect whether its driver survives it if its connection is closed
+   */
+  constructor(
+    delayed: DelayedBegin | undefined,
+    connecting: () => void,
+    survivesDisconnect = true,
+  ) {
+    this.#survivesDisconnect = survivesDisconnect;
     this.#delayed = delayed;
     this.connecting = connecting;
   }
@@ -100,7 +110,7 @@ export class OwnClient implements OpeningTransaction {
 
   #found(client: Parameters<typeof interceptQueries>[0] & PgClient): Begun {
     this.beginning?.begun();
-    const watch = new ClientWatch(client, () => isInBodyOf(this));
+    const watch = new ClientWatch(client, () => isInBodyOf(this), this.#survivesDisconnect);
     this.#watches.push(watch);
     return (this.#begun = { watch, beginning: new BeginWatch() });
   }

@@ -64,9 +64,13 @@ export async function runTransaction<R>(
       delaysBegin && speaksFirst(description.connection ?? 'default', survivesDisconnect);
     const present = (begin = delays ? new DelayedBegin() : undefined);
     let isOpen = false;
-    const client = (own = new OwnClient(present, () => {
-      if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
-    }));
+    const client = (own = new OwnClient(
+      present,
+      () => {
+        if (!isOpen) ambientCoordinator().assertMayConnect(description.connection);
+      },
+      survivesDisconnect,
+    ));
     try {
       return await opening(client, () =>
         open(async (tx, body) => {
