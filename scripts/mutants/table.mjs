@@ -3133,6 +3133,22 @@ export const TABLE = [
     specs: ['test/transactions/own-client.spec.ts'],
   },
   {
+    name: 'transaction: the error of what follows a COMMIT in its text is taken for its own',
+    file: `${SOURCES}transactions/scope/watched-commit.ts`,
+    from: "if (this.#progress === 'sent' && this.#isFollowed) return 'unknown';",
+    to: '',
+    breaks: 'a transaction that was committed is never told to have been rolled back',
+    specs: ['test/transactions/followed-commit.spec.ts'],
+  },
+  {
+    name: 'transaction: the error of a text that begins with COMMIT is that of the COMMIT',
+    file: `${SOURCES}transactions/sql/sql-error.ts`,
+    from: 'COMMIT\\b[^;]*;?\\s*$/i',
+    to: 'COMMIT\\b/i',
+    breaks: 'a transaction that was committed is never told to have been rolled back',
+    specs: ['test/core/sql-error.spec.ts'],
+  },
+  {
     name: 'transaction: only the last answer to a text with a COMMIT is looked at',
     file: `${SOURCES}transactions/orm/client-watch.ts`,
     from: "Array.isArray(answer) ? answer[placeOfCommit(text, 'postgres')] : answer;",

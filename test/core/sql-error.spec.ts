@@ -69,6 +69,12 @@ describe('a COMMIT that failed', () => {
     expect(isRefusedCommit({ sql, original: { code: '23505', sql } })).toBe(true);
   });
 
+  it('is in doubt if other statements follow it in its text', () => {
+    expect(isRefusedCommit({ errno: 1062, sql: 'COMMIT; INSERT INTO sold VALUES (1)' })).toBe(
+      false,
+    );
+  });
+
   it('is in doubt if a hook has put the error of its own statement in the place of the answer', () => {
     const sql = 'INSERT INTO audit VALUES (1)';
     expect(isRefusedCommit({ code: '42P01', query: sql })).toBe(false);

@@ -12,7 +12,7 @@ import {
   seesFreshData,
   type TransactionStatus,
 } from '../sql/database-session.js';
-import { endingIn } from '../sql/transaction-endings.js';
+import { endingIn, isCommitFollowed } from '../sql/transaction-endings.js';
 import { Branches } from './branches.js';
 import { CommitGate } from './commit-gate.js';
 import { type GuardingHold, holdsHere } from './guarding-hold.js';
@@ -331,7 +331,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       return undefined;
     }
     if (this.#state === 'committing') {
-      return ending === 'commit' ? this.commit.sending(status) : undefined;
+      if (ending !== 'commit') return undefined;
+      return this.commit.sending(status, isCommitFollowed(sql, this.#session?.dialect));
     }
     if (this.#state === 'failing') {
       if (ending === 'mixed') return undefined; // it is rolled back

@@ -1,6 +1,6 @@
 import { LockCommitUnknownError } from '../../core/lock.errors.js';
 import type { TransactionStatus } from '../sql/database-session.js';
-import { isRefusedCommit } from '../sql/sql-error.js';
+import { isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
 import { transactionGone } from '../sql/transaction-gone.js';
 import { commitUnknown } from './commit-doubt.js';
 import type { CommitGate } from './commit-gate.js';
@@ -18,6 +18,8 @@ export class WatchedCommit {
   readonly #wait: CommitWait;
   /** Undefined: nobody sees its statements. */
   #progress: CommitProgress | undefined;
+  /** Its text has other statements after it: an error in the answer may be theirs. */
+  #isFollowed = false;
   /** Instead of the COMMIT, a ROLLBACK was sent. */
   #isRolledBack = false;
   #veto: Error | undefined;
@@ -44,9 +46,10 @@ export class WatchedCommit {
    * It is sent now; since the gate was passed, hooks of the application may have run.
    *
    * @param status what the driver knows of the transaction
+   * @param isFollowed whether other statements follow it in its text
    * @throws whatever forbids it
    */
-  sending(status: TransactionStatus | undefined): NoteAnswer {
+  sending(status: TransactionStatus | undefined, isFollowed: boolean): NoteAnswer {
     if (this.#progress === 'answered') return () => {}; // another transaction, of a hook
     try {
       this.#gate.assertHeld();
@@ -58,6 +61,7 @@ export class WatchedCommit {
     }
     if (this.#progress !== 'sent') this.#wait.begin();
     this.#progress = 'sent';
+    this.#isFollowed ||= isFollowed;
     return (error, command) => {
       this.#wait.end();
       if (error !== undefined) {
@@ -128,7 +132,7 @@ export class WatchedCommit {
     if (this.#veto !== undefined) throw this.#veto;
     if (this.#gate.holds.size === 0) return 'committed';
     if (this.#progress === 'sent') {
-      if (isRefusedCommit(this.#driverError)) throw this.#driverError;
+      if (this.#isRefused) throw this.#driverError;
       throw this.#unknown(this.#driverError ?? new Error('its answer was not awaited'));
     }
     if (this.#progress !== 'not-sent') return 'committed';
@@ -168,8 +172,15 @@ export class WatchedCommit {
   }
 
   #outcome(error: unknown): TransactionOutcome {
-    const wasRefused = this.#driverError !== undefined && isRefusedCommit(this.#driverError);
-    return wasRefused ? 'rolled-back' : outcomeOfFailedCommit(error, this.#progress);
+    if (this.#isRefused) return 'rolled-back';
+    if (this.#progress === 'sent' && this.#isFollowed) return 'unknown';
+    return outcomeOfFailedCommit(error, this.#progress);
+  }
+
+  /** A statement that fails because the transaction had failed before keeps the COMMIT of its text from running. */
+  get #isRefused(): boolean {
+    const error = this.#driverError;
+    return this.#isFollowed ? isOfFailedTransaction(error) : isRefusedCommit(error);
   }
 
   /** The error for a commit in doubt; undefined if the transaction has run under no lock. */

@@ -74,7 +74,8 @@ const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
 /** MySQL: changed since the snapshot, duplicate, lock wait time-out, deadlock, foreign keys, refused by the group. */
 const REFUSED_NUMBERS = [1020, 1062, 1205, 1213, 1451, 1452, 3101];
 
-const COMMIT = /^\s*COMMIT\b/i;
+/** Alone: an error in the answer to a text of several statements may be that of another one. */
+const COMMIT = /^\s*COMMIT\b[^;]*;?\s*$/i;
 
 /**
  * Hooks of the application run around the COMMIT, and an error of their own statements takes the place of its error.
@@ -99,6 +100,11 @@ export function isRefusedCommit(error: unknown): boolean {
 export function isAnswered(error: unknown): boolean {
   const code = sqlErrorCode(error);
   return typeof code === 'number' || (code !== undefined && !DOUBTFUL_STATES.test(code));
+}
+
+/** Whether PostgreSQL has refused a statement because its transaction had failed before: it can only be rolled back. */
+export function isOfFailedTransaction(error: unknown): boolean {
+  return sqlErrorCode(error) === '25P02';
 }
 
 /** SQLSTATE of PostgreSQL, error number of MySQL. */

@@ -36,8 +36,7 @@ const WORDS: Readonly<Record<SqlDialect, Words>> = {
  */
 export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined {
   if (!MAY_END.test(sql)) return undefined;
-  const dialects: readonly SqlDialect[] = dialect === undefined ? ['postgres', 'mysql'] : [dialect];
-  const endings = dialects.flatMap((one) =>
+  const endings = dialectsOf(dialect).flatMap((one) =>
     readingsOf(sql, one).map((statements) => endingOf(statements, WORDS[one])),
   );
   const refused = endings.find((ending) => ending !== undefined && ending !== 'rollback');
@@ -48,6 +47,25 @@ export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined 
 export function placeOfCommit(sql: string, dialect: SqlDialect): number {
   const [statements = []] = readingsOf(sql, dialect);
   return statements.findIndex((one) => WORDS[dialect].commit.test(one));
+}
+
+/**
+ * Whether other statements follow the COMMIT in its text: an error in the answer may be theirs, after the COMMIT was
+ * done.
+ *
+ * @param dialect undefined if the database is not known: then it may be any
+ */
+export function isCommitFollowed(sql: string, dialect?: SqlDialect): boolean {
+  return dialectsOf(dialect).some((one) =>
+    readingsOf(sql, one).some((statements) => {
+      const at = statements.findIndex((statement) => WORDS[one].commit.test(statement));
+      return at !== -1 && at < statements.length - 1;
+    }),
+  );
+}
+
+function dialectsOf(dialect: SqlDialect | undefined): readonly SqlDialect[] {
+  return dialect === undefined ? ['postgres', 'mysql'] : [dialect];
 }
 
 function endingOf(
