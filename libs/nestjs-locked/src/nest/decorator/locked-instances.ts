@@ -50,10 +50,11 @@ export class LockedInstances implements OnModuleInit {
 
     const warnings = new Set<string>();
     for (const wrapper of wrappers) {
-      for (const instance of instancesOf(wrapper).filter(canBeLookedAt)) {
+      for (const instance of instancesOf(wrapper)) {
+        const found = warningsOf(instance);
+        if (found === undefined) continue;
         if (wrapper.isDependencyTreeStatic()) this.#provide(instance);
-        for (const warning of overrideWarnings(instance)) warnings.add(warning);
-        for (const warning of orderWarnings(instance)) warnings.add(warning);
+        for (const warning of found) warnings.add(warning);
       }
     }
     for (const warning of warnings) this.#logger.warn(warning);
@@ -129,13 +130,11 @@ function instancesOf(wrapper: InstanceWrapper): object[] {
   return instances.filter((instance) => typeof instance === 'object' && instance !== null);
 }
 
-/** A proxy may refuse it. It is left alone then, because what the library looks for is not worth a failed start. */
-function canBeLookedAt(instance: object): boolean {
+/** Undefined for a proxy that refuses to be looked at: what the library looks for is not worth a failed start. */
+function warningsOf(instance: object): readonly string[] | undefined {
   try {
-    overrideWarnings(instance);
-    orderWarnings(instance);
-    return true;
+    return [...overrideWarnings(instance), ...orderWarnings(instance)];
   } catch {
-    return false;
+    return undefined;
   }
 }

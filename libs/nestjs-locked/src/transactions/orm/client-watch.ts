@@ -87,7 +87,7 @@ export class ClientWatch {
     const ending = isWatching && text !== undefined ? endingIn(text, 'postgres') : undefined;
     const late = this.#state === 'left' ? undefined : this.#refusalNow(ending && text);
     if (late !== undefined) return after(Promise.reject(late), () => send(args), args);
-    return ending === undefined ? send(args) : this.#end(ending, args, send);
+    return ending === undefined ? send(args) : this.#end(ending, text ?? '', args, send);
   }
 
   #goOn(): void {
@@ -110,9 +110,8 @@ export class ClientWatch {
     }
   }
 
-  #end(ending: Ending, args: unknown[], send: (args: unknown[]) => unknown): unknown {
+  #end(ending: Ending, text: string, args: unknown[], send: (args: unknown[]) => unknown): unknown {
     const [statement] = args;
-    const text = textOf(statement) ?? '';
     const callback = callbackIn(args);
     const ended = this.#ended(ending, text, () => promised(args, send));
     if (isOwnQuery(statement)) {

@@ -2,19 +2,17 @@ import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { dialectOf } from '../sql/session-of.js';
 import { endingIn } from '../sql/transaction-endings.js';
 import { endingOn } from './guarded-runner.js';
+import { type InterceptableClient, interceptQueries } from './intercepted-queries.js';
 import { noteSeen } from './seen-commits.js';
+import { textOf } from './statement-text.js';
 
 /** A query runner of TypeORM: it sends its COMMIT like any other statement. */
 interface RunsStatements {
   /** Its connection, once it has one. */
-  readonly databaseConnection?: Partial<Connection>;
+  readonly databaseConnection?: Partial<InterceptableClient>;
   /** It refuses statements then, and sends none. */
   readonly isReleased?: unknown;
   query: (sql: string, ...rest: unknown[]) => Promise<unknown>;
-}
-
-interface Connection {
-  query: (sql: unknown, ...rest: unknown[]) => unknown;
 }
 
 const watched = new WeakSet<RunsStatements>();
@@ -76,20 +74,13 @@ async function watchingAgain(
 ): Promise<unknown> {
   const { databaseConnection: connection } = (tx as MaybeEntityManager).queryRunner ?? {};
   if (typeof connection?.query !== 'function') return send();
-  const own = Object.getOwnPropertyDescriptor(connection, 'query');
-  const { query } = connection;
-  const looking: Connection['query'] = (sent, ...rest) => {
-    const text = (sent as { readonly sql?: unknown } | null)?.sql ?? sent; // with a time-out, it is an object
-    if (text === sql) ambientCoordinator().sending(tx, sql);
-    return query.call(connection, sent, ...rest);
-  };
-  connection.query = looking;
+  const { stop } = interceptQueries(connection as InterceptableClient, (args, pass) => {
+    if (textOf(args[0]) === sql) ambientCoordinator().sending(tx, sql);
+    return pass(args);
+  });
   try {
     return await send();
   } finally {
-    if (connection.query === looking) {
-      if (own === undefined) Reflect.deleteProperty(connection, 'query');
-      else Object.defineProperty(connection, 'query', own);
-    }
+    stop();
   }
 }
