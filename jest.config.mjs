@@ -1,8 +1,16 @@
+import { availableParallelism, totalmem } from 'node:os';
+
 /**
+ * The tests of the library, which are in the folders below `test/`. Those of the tools and of the sample applications
+ * are in `test/` itself and in `test/projects`, and `jest.tools.config.mjs` runs them.
+ *
  * Two ways to load the same tests' subjects: `esm` as they are published, `cjs` for everything that
  * imports nestjs-cls, which `require`s Nest and therefore needs Nest turned into CommonJS.
  */
 const withoutJsExtension = { '^(\\.{1,2}/.*)\\.js$': '$1' };
+
+/** What a worker takes at the most, with the servers and processes that its tests start. */
+const WORKER_BYTES = 0.8 * 2 ** 30;
 
 /** @param {'es6' | 'commonjs'} moduleType */
 const swc = (moduleType) => [
@@ -19,11 +27,19 @@ const swc = (moduleType) => [
   },
 ];
 
+/**
+ * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So two of
+ * them share a core, as far as the memory goes. More than these would take more connections than one PostgreSQL has.
+ */
+const maxWorkers = Math.max(
+  1,
+  Math.min(2 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
+);
+
 export default {
   // A test that hangs may take its time; one that is slow on a busy machine must not fail for it.
   testTimeout: 120_000,
-  // Tests of time-outs start servers and processes of their own: one file at a time for each core.
-  maxWorkers: '100%',
+  maxWorkers,
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',
   reporters: ['default', '<rootDir>/scripts/reporters/totals.mjs'],
@@ -33,7 +49,7 @@ export default {
     {
       displayName: 'esm',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/**/*.spec.ts'],
+      testMatch: ['<rootDir>/test/!(projects)/**/*.spec.ts'],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.ts$': swc('es6') },
@@ -41,7 +57,7 @@ export default {
     {
       displayName: 'cjs',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/**/*.cjs-spec.ts'],
+      testMatch: ['<rootDir>/test/*/**/*.cjs-spec.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.[cm]?[tj]s$': swc('commonjs') },
       transformIgnorePatterns: [

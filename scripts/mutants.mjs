@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { runSpecs, runTorture, tail } from './mutants/kill.mjs';
-import { MutantError, mutate } from './mutants/mutate.mjs';
+import { assertIsProgram, MutantError, mutate } from './mutants/mutate.mjs';
 import { TABLE } from './mutants/table.mjs';
 import { TreeCopy } from './mutants/tree-copy.mjs';
 
@@ -75,11 +75,12 @@ async function main() {
   return survivors.length === 0 ? 0 : 1;
 }
 
-/** Every mutant finds its line. All that do not are named at once. */
+/** Every mutant finds its line, and is a program. All that are not are named at once. */
 function applies(mutants) {
   const errors = mutants.flatMap((mutant) => {
     try {
-      mutate(readFileSync(join(root, mutant.file), 'utf8'), mutant);
+      const source = readFileSync(join(root, mutant.file), 'utf8');
+      assertIsProgram(mutate(source, mutant), mutant);
       return [];
     } catch (error) {
       if (error instanceof MutantError) return [error.message];

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readResults } from '../compare/src/report/files.js';
 import { pageWith } from '../compare/src/report/page.js';
-import type { Results } from '../compare/src/results.js';
 import { SCENARIO_NAMES } from '../compare/src/scenario-names.js';
 import { ROOT } from './api/markdown.js';
 import { TemporaryProject } from './api/temporary-project.js';
@@ -87,8 +87,7 @@ it.each([
 });
 
 describe('docs/comparison.md', () => {
-  const { version } = readJson<{ version: string }>('libs/nestjs-locked/package.json');
-  const results = readJson<Results>(`compare/results/${version}.json`);
+  const results = readResults();
 
   it('has the tables of the saved results', async () => {
     const page = readFileSync(PAGE, 'utf8');

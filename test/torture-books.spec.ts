@@ -83,21 +83,27 @@ describe('the checker of books', () => {
   });
 
   it('sees that many have waited for their locks in vain, not that a few have', () => {
-    const some = (refusals: number): SaleEntry[] =>
-      Array.from({ length: 20 }, (_, n) => [
+    const some = (refusals: number, calls: number): SaleEntry[] =>
+      Array.from({ length: calls }, (_, n) => [
         { ...asked(`${n}`), kind: 'asked' as const, pieces: {} },
         n < refusals
           ? { ...refused, call: `${n}`, why: 'LOCK_NOT_ACQUIRED' }
           : { ...acknowledged, call: `${n}` },
       ]).flat();
-    expect(violations(some(2), [])).toEqual([]);
-    expect(violations(some(3), [])).toEqual(['3 of 20 calls have waited for their locks in vain']);
+    expect(violations(some(20, 40), [])).toEqual([]);
+    expect(violations(some(21, 40), [])).toEqual([
+      '21 of 40 calls have waited for their locks in vain',
+    ]);
+    expect(violations(some(30, 300), [])).toEqual([]);
+    expect(violations(some(31, 300), [])).toEqual([
+      '31 of 300 calls have waited for their locks in vain',
+    ]);
   });
 
   it('accepts that many have waited in vain for what nobody gives back: after a kill, a stop, a COMMIT without an answer', () => {
     const asks = (call: string, at: number): SaleEntry => ({ ...asked(call), at });
     const vain = (from: number): SaleEntry[] =>
-      Array.from({ length: 20 }, (_, n): SaleEntry[] => [
+      Array.from({ length: 30 }, (_, n): SaleEntry[] => [
         asks(`p/${n}`, from),
         { kind: 'refused', call: `p/${n}`, run: 1, why: 'LOCK_NOT_ACQUIRED', at: from + 10_000 },
       ]).flat();
@@ -112,7 +118,7 @@ describe('the checker of books', () => {
       expect(violations([...reason, ...vain(9_000)], [])).toEqual([]);
       // It was nearly over when they began to wait.
       expect(violations([...reason, ...vain(14_000)], [])).toEqual([
-        '20 of 21 calls have waited for their locks in vain',
+        '30 of 31 calls have waited for their locks in vain',
       ]);
     }
   });

@@ -59,8 +59,8 @@ function ask(call: string, at: number, options: Partial<Asked> = {}): Entry {
   return { kind: 'asked', at, call, ...ASKED, process, service: `${process}.1a`, ...options };
 }
 
-function refuse(call: string, at: number, code = 'LOCK_NOT_ACQUIRED'): Entry {
-  return { kind: 'refused', at, call, code, message: 'because' };
+function refuse(call: string, at: number, code = 'LOCK_NOT_ACQUIRED', message = 'because'): Entry {
+  return { kind: 'refused', at, call, code, message };
 }
 
 function lose(call: string, at: number, reason: string, key = 'k'): Entry {
@@ -395,6 +395,10 @@ describe('the checker of torture: what trouble with one of several masters excus
     };
     expect(violations(failed(2_000), long('k'), stalled(900))).toEqual([]);
     expect(violations(failed(2_000), long('k'), stalled(1_100))).toEqual(early);
+    const again = (from: number): Entry =>
+      fault(from, 6_000, { disturbs: 'all', healingMs: 5_000 });
+    expect(violations(failed(6_000), long('k'), again(4_200))).toEqual([]); // no time to connect
+    expect(violations(failed(6_000), long('k'), again(4_300))).toEqual(early);
   });
 
   it('a store that fails: longer if its process stood still and could not connect again', () => {
@@ -713,6 +717,18 @@ describe('the checker of torture: the terms of a hold', () => {
     expect(violations(short, fault(0, 8, { disturbs: 'all' }))).toEqual([]);
   });
 
+  it('has at least half of its fixed lease at the start, unless its process stood still just then', () => {
+    const short = hold('a/1', 1_010, 1_300, { renew: false, leaseMs: 5_000, remainingMs: 2_000 });
+    const tooShort = ['a/1 asked for a fixed lease of 5000 ms of k and got 2000'];
+    const stalled = (since: number, at: number): Entry => ({
+      kind: 'stalled',
+      ...{ at, since, process: 'a' },
+    });
+    expect(violations(short, stalled(500, 1_009))).toEqual(tooShort);
+    expect(violations(short, stalled(900, 1_020))).toEqual(tooShort);
+    expect(violations(short, stalled(500, 1_020))).toEqual([]);
+  });
+
   it('is lost for a reason', () => {
     const lost = (reason: string, at: number) => [
       ...hold('a/1', 10, 300, { maxHoldMs: 200, validUntil: at }),
@@ -853,12 +869,41 @@ describe('the checker of torture: answers', () => {
     ]);
   });
 
+  it('of a single try: what an aborted call had got of several keys, until its process goes on', () => {
+    const tried = [ask('a/1', 1_000, { waitMs: 0 }), refuse('a/1', 1_001)];
+    const aborted = (at: number): Entry[] => [
+      ask('b/1', 700, { keys: ['k', 'm'] }),
+      { kind: 'aborted', at, call: 'b/1' },
+      refuse('b/1', at, 'LOCK_ABORTED'),
+    ];
+    const stalled: Entry = { kind: 'stalled', at: 940, since: 800, process: 'b' };
+    expect(violations(tried, aborted(790), stalled)).toEqual([]);
+    const ofAnother: Entry = { ...stalled, process: 'c' };
+    for (const history of [aborted(790), [...aborted(790), ofAnother]]) {
+      expect(violations(tried, history)).toEqual([
+        expect.stringMatching(/^a\/1 .* was refused as busy although nobody had it/),
+      ]);
+    }
+  });
+
   it('of a store that failed: not because the process itself stood still', () => {
     const failed = [ask('a/1', 10, { waitMs: 0 }), refuse('a/1', 1_500, 'LOCK_STORE_FAILED')];
     const stalled: Entry = { kind: 'stalled', at: 1_490, since: 20, process: 'a' };
     expect(violations(failed, stalled)).toEqual([
       expect.stringMatching(/failed although Redis was well/),
     ]);
+  });
+
+  it('of a store that failed: if the process stood still for half of its lease, and says so', () => {
+    const failed = (leaseMs: number): Entry[] => [
+      ask('a/1', 1_100, { leaseMs }),
+      refuse('a/1', 1_500, 'LOCK_STORE_FAILED', 'it took 600 ms, or this process stood still'),
+    ];
+    const stalled: Entry = { kind: 'stalled', at: 1_400, since: 800, process: 'a' };
+    const wrong = [expect.stringMatching(/failed although Redis was well/)];
+    expect(violations(failed(1_000), stalled)).toEqual([]);
+    expect(violations(failed(1_000))).toEqual(wrong);
+    expect(violations(failed(1_300), stalled)).toEqual(wrong);
   });
 
   it('of a store that failed: only if Redis was in trouble, and not before the end of the wait', () => {
@@ -904,6 +949,15 @@ describe('the checker of torture: waits', () => {
     expect(violations(...chain, moved('x'))).toEqual([]);
     expect(violations(...chain, moved('y'))).not.toEqual([]);
     expect(violations(first, waited, moved('x'))).not.toEqual([]);
+  });
+
+  it('for a key that may be with a process that stood still until it was killed', () => {
+    const waited = hold('a/1', 2_600, 2_610, { askedAt: 1_000 });
+    const killed: Entry[] = [ask('c/1', 1_000), { kind: 'killed', at: 2_500, process: 'c' }];
+    expect(violations(killed, waited)).toEqual([]);
+    const lively = ask('c/2', 2_000, { keys: ['m'] });
+    const message = expect.stringMatching(/^k was free for more than 500 ms/);
+    expect(violations(killed, lively, waited)).toContainEqual(message);
   });
 
   it('for a key whose unused lease a process kept when it was killed', () => {

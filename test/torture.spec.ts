@@ -92,9 +92,19 @@ describe('torture', () => {
   it.each([
     [['--seed', 'x'], '--seed x: it must be a whole number from 0'],
     [['--without', 'calls'], '--without calls: it must be one of faults, acquire'],
+    [['--leasses', '5'], "Unknown option '--leasses'"],
+    [['--transactions', '--stage', 'single'], "Unknown option '--stage'"],
   ])('refuses %j, and says what is allowed', async (args, message) => {
     const { code, output } = await torture(...args);
     expect(output).toContain(message);
+    expect(output).toContain('npm run torture -- --transactions');
+    expect(output).not.toMatch(/^ +at /m); // no stack
     expect(code).toBe(1);
+  });
+
+  it('tells its options', async () => {
+    const { code, output } = await torture('--help');
+    expect(output).toContain('[--stage single|replicated|');
+    expect(code).toBe(0);
   });
 });

@@ -151,7 +151,6 @@ export const ROOMS = [
     name: 'nest/module',
     rooms: [
       'core',
-      'core/runtime',
       'core/time',
       'core/calls',
       'core/engine',

@@ -45,7 +45,7 @@ const VALKEY_8 = { program: 'valkey-server', major: 8, suite: 'trixie' };
 
 /** What depends on the server: the contract with RESP2 and RESP3, and each script and command for itself. */
 const SPECS_OF_THE_STORE = [
-  'test/lock-store-contract.spec.ts',
+  'test/redis/lock-store-contract.spec.ts',
   'test/cluster/contract.spec.ts',
   'test/redis/scripts',
   'test/redis/redis-lock-store',

@@ -17,7 +17,7 @@ export async function runSpecs(copy, specs) {
   const jest = createRequire(join(copy.folder, 'package.json')).resolve('jest/bin/jest');
   const args = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest];
   // As soon as one test fails the mutant is dead, and what waits for ever need not be waited for.
-  const options = ['--bail', '--maxWorkers=2', '--testTimeout=30000'];
+  const options = ['--bail', '--maxWorkers=2'];
   const result = await run(copy, [...args, ...options, ...specs]);
   const failed = /● (.+)\n/.exec(result.output)?.[1];
   return { ...result, by: result.hung ? 'does not end any more' : (failed ?? specs.join(' ')) };

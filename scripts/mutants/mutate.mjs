@@ -1,4 +1,5 @@
 /** Puts a mutant into a source. The mutation tools choose theirs by grammar; ours are chosen by rule, Lua included. */
+import ts from 'typescript';
 
 /** A mutant whose text is not there any more, or more than once: the table has to follow the source. */
 export class MutantError extends Error {
@@ -24,6 +25,18 @@ export function mutate(source, { name, file, from, to, after }) {
   }
   if (from === to) throw new MutantError(`${name}: it changes nothing`);
   return source.slice(0, start + at) + to + rest.slice(at + from.length);
+}
+
+/** Whatever is no program is killed by anything, and says nothing. @throws MutantError */
+export function assertIsProgram(text, { name, file }) {
+  const { diagnostics } = ts.transpileModule(text, {
+    compilerOptions: { target: ts.ScriptTarget.ESNext, experimentalDecorators: true },
+    fileName: file,
+    reportDiagnostics: true,
+  });
+  if (diagnostics.length === 0) return;
+  const reason = ts.flattenDiagnosticMessageText(diagnostics[0].messageText, ' ');
+  throw new MutantError(`${name}: ${file} cannot be compiled any more: ${reason}`);
 }
 
 /** Where the text stands, once and only once. */

@@ -1,6 +1,6 @@
 /**
  * What npm shows about the library, from what the repository shows: npm resolves no links into a repository whose
- * package is in a folder, and no ready tool rewrites both links and the fields of package.json.
+ * package is in a folder, and no ready tool rewrites links, the fields of package.json and an address in a document.
  */
 import { format, resolveConfig } from 'prettier';
 import { readFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = new URL('../../', import.meta.url);
 export const PACKAGE_FILE = fileURLToPath(new URL('libs/nestjs-locked/package.json', ROOT));
 export const README_FILE = fileURLToPath(new URL('libs/nestjs-locked/README.md', ROOT));
+export const SECURITY_FILE = fileURLToPath(new URL('SECURITY.md', ROOT));
 const SOURCE_FILE = fileURLToPath(new URL('README.md', ROOT));
 
 /**
@@ -36,6 +37,17 @@ export async function readme() {
       `${image}[${text}](${address}/${image ? 'raw' : 'blob'}/HEAD/${path})`,
   );
   return formatted(README_FILE, absolute);
+}
+
+/**
+ * The security policy, whose only address is the form of the code host for a report.
+ * @returns {Promise<string>}
+ */
+export async function securityPolicy() {
+  const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
+  const form = `${webAddress(repository.url)}/security/advisories/new`;
+  const policy = readFileSync(SECURITY_FILE, 'utf8');
+  return formatted(SECURITY_FILE, policy.replaceAll(/https:[^\s\])]+\/advisories\/new/g, form));
 }
 
 /** @param {string} url `git+https://host/owner/name.git` @returns {string} */

@@ -26,6 +26,7 @@ describe('the map in CONTRIBUTING.md', () => {
 
 describe.each([
   { page: 'the engine', folder: 'libs/nestjs-locked/src/core', files: 50, handled: 8 },
+  { page: 'the store on Redis', folder: 'libs/nestjs-locked/src/redis', files: 45, handled: 5 },
   { page: 'transactions', folder: 'libs/nestjs-locked/src/transactions', files: 35, handled: 6 },
 ])('the page of $page', ({ folder, ...atLeast }) => {
   const { text } = readDocument(`${folder}/README.md`);

@@ -24,14 +24,18 @@ export interface Document {
 
 /** The documents that people write: those at the top, of the library, and below docs/; not the built reference. */
 export function readDocuments(): Document[] {
-  const top = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'];
-  const library = ['README.md', 'src/core/README.md', 'src/transactions/README.md'].map(
-    (name) => `libs/nestjs-locked/${name}`,
-  );
+  const top = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'test/protocol-rules.md'];
+  const changes = readdirSync(join(ROOT, '.changeset'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `.changeset/${name}`);
+  const library = [
+    ...['README.md', 'CHANGELOG.md'],
+    ...['src/core/README.md', 'src/redis/README.md', 'src/transactions/README.md'],
+  ].map((name) => `libs/nestjs-locked/${name}`);
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .map((path) => `docs/${path.replaceAll('\\', '/')}`)
     .filter((path) => path.endsWith('.md') && !/^docs\/(?:api|\.vitepress)\//.test(path));
-  return [...top, ...library, ...docs.sort()].map(readDocument);
+  return [...top, ...changes, ...library, ...docs.sort()].map(readDocument);
 }
 
 export function readDocument(path: string): Document {

@@ -1,28 +1,85 @@
 import { describe, expect, it } from '@jest/globals';
-import { readDocument } from './markdown.js';
-import { missingTests, namedTests, titlesIn } from './test-titles.js';
+import { format, resolveConfig } from 'prettier';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readDocument, ROOT } from './markdown.js';
+import { testsIn } from './test-titles.js';
 
-const rows = namedTests(readDocument('docs/protocol-rules.md').text);
+const PAGE = 'test/protocol-rules.md';
+/** A rule, and the list of its tests. */
+const RULE = /^\*\*([RD]\d+)\*\* ([^]+?)\n\n(?:(?:- .*\n(?: {2}.*\n)*)+)?/gm;
 
-describe('docs/protocol-rules.md', () => {
-  it('numbers its rules from R1, without gaps', () => {
-    const numbers = rows.flatMap(({ number }) => (number ? [number] : []));
-    expect(numbers).toEqual(numbers.map((_, i) => `R${i + 1}`));
+const { text } = readDocument(PAGE);
+const rules = [...text.matchAll(RULE)].map(([, number = '']) => number);
+const proofs = proofsByRule();
+
+/** Where tests are, below `test/`: in specs, and in what several specs share. */
+function sources(): string[] {
+  return readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
+    .map((path) => path.replaceAll('\\', '/'))
+    .filter((path) => path.endsWith('.ts'))
+    .sort();
+}
+
+/** For each rule the lines that name its tests, in the order of files and tests. */
+function proofsByRule(): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const file of sources()) {
+    for (const test of testsIn(readFileSync(join(ROOT, 'test', file), 'utf8'))) {
+      const line = `- \`${file}\`: ${test.titles.map(escaped).join(': ')}`;
+      for (const rule of test.rules) {
+        const lines = found.get(rule) ?? [];
+        if (!lines.includes(line)) found.set(rule, [...lines, line]);
+      }
+    }
+  }
+  return found;
+}
+
+/** A title is no Markdown. */
+function escaped(title: string): string {
+  return title.replaceAll(/[\\`*_<>[\]]/g, String.raw`\$&`);
+}
+
+/** The page with the tests as they follow from the specs. */
+async function expectedPage(): Promise<string> {
+  const made = text.replaceAll(
+    RULE,
+    (_, number: string, rule: string) =>
+      `**${number}** ${rule}\n\n${(proofs.get(number) ?? []).join('\n')}\n\n`,
+  );
+  const options = await resolveConfig(join(ROOT, PAGE));
+  return format(made, { ...options, parser: 'markdown', printWidth: 120, proseWrap: 'always' });
+}
+
+describe(PAGE, () => {
+  it('has the tests that carry the number of a rule (PROTOCOL_RULES=write lists them)', async () => {
+    const expected = await expectedPage();
+    if (process.env['PROTOCOL_RULES'] === 'write') writeFileSync(join(ROOT, PAGE), expected);
+    else expect(text).toBe(expected);
+  });
+
+  it.each(['R', 'D'])('numbers its rules from %s1, without gaps', (letter) => {
+    const numbers = rules.filter((rule) => rule.startsWith(letter));
+    expect(numbers).toEqual(numbers.map((_, i) => `${letter}${i + 1}`));
     expect(numbers.length).toBeGreaterThan(40);
   });
 
-  const files = [...new Set(rows.map(({ file }) => file))];
-  it.each(files)('names tests that exist: %s', (file) => {
-    expect(missingTests(rows, file)).toEqual([]);
+  it('has a test for each rule, and a rule for each number in a title', () => {
+    expect([...proofs.keys()].sort()).toEqual([...rules].sort());
   });
 });
 
 describe('titles', () => {
   it('are those of tests that run and must pass', () => {
     const source = `
-      test('a', f); it.each([1])('b %i', f); fault('c', 'd', f); describe('not e', f);
+      test('a', f); it.each([1])('b %i [R1]', f); fault('c', 'd [R2, D3]', f); describe('not e', f);
       it.skip('not f', f); it.failing('not g', f); other('not h'); // test('not i', f)
     `;
-    expect([...titlesIn(source)]).toEqual(['a', 'b %i', 'c', 'd']);
+    expect(testsIn(source)).toEqual([
+      { titles: ['a'], rules: [] },
+      { titles: ['b %i'], rules: ['R1'] },
+      { titles: ['c', 'd'], rules: ['R2', 'D3'] },
+    ]);
   });
 });

@@ -5,7 +5,7 @@ import { ROOT } from './markdown.js';
 
 /** A row of a table that names a test. */
 export interface NamedTest {
-  /** Of the rule or promise that it proves, as R12; undefined for a defect, which has none. */
+  /** Of the promise that it proves, as G12. */
   readonly number: string | undefined;
   readonly file: string;
   readonly test: string;
@@ -26,24 +26,37 @@ export function namedTests(text: string): NamedTest[] {
 export function missingTests(rows: readonly NamedTest[], file: string): string[] | undefined {
   const path = join(ROOT, 'test', file);
   if (!existsSync(path)) return undefined;
-  const titles = titlesIn(readFileSync(path, 'utf8'));
+  const titles = new Set(testsIn(readFileSync(path, 'utf8')).flatMap((test) => test.titles));
   const named = rows.filter((row) => row.file === file).map(({ test }) => test);
   return named.filter((test) => !titles.has(test));
 }
 
-/** The texts by which the calls of `test`, `it` and `fault` name tests, as they are written. */
-export function titlesIn(source: string): Set<string> {
-  const titles = new Set<string>();
+/** A call of `test`, `it` or `fault`. */
+export interface WrittenTest {
+  /** Its texts as they are written; most have one. */
+  readonly titles: readonly string[];
+  /** The rules that it proves: the last text ends with their numbers, as in `never fires early [R7, D3]`. */
+  readonly rules: readonly string[];
+}
+
+const RULES = / \[((?:[RD]\d+)(?:, [RD]\d+)*)\]$/;
+
+/** The tests of a spec that run and must pass, in their order. */
+export function testsIn(source: string): WrittenTest[] {
+  const tests: WrittenTest[] = [];
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node) && isTest(node.expression)) {
-      for (const argument of node.arguments) {
-        if (ts.isStringLiteralLike(argument)) titles.add(argument.text);
-      }
+      const texts = node.arguments.filter((argument) => ts.isStringLiteralLike(argument));
+      const [, rules] = RULES.exec(texts.at(-1)?.text ?? '') ?? [];
+      tests.push({
+        titles: texts.map(({ text }) => text.replace(RULES, '')),
+        rules: rules?.split(', ') ?? [],
+      });
     }
     ts.forEachChild(node, visit);
   };
   visit(ts.createSourceFile('test.ts', source, ts.ScriptTarget.Latest));
-  return titles;
+  return tests;
 }
 
 /** `test`, `it` and `fault`, or `each` of the first two with its table. */

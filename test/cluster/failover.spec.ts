@@ -12,7 +12,7 @@ import { uniqueKey } from '../support/unique-key.js';
 /** Longer than a failover, which takes four seconds here. A command is waited for 5 s. */
 const LEASE_MS = 15_000;
 const SOON_MS = 2_000;
-const PATIENT_MS = 20_000;
+const PATIENT_MS = 60_000;
 
 const types = (events: readonly LockEvent[]): string[] => events.map(({ type }) => type);
 
@@ -120,7 +120,6 @@ describe('a master of the cluster', () => {
       expect(await next.release()).toBe(true);
       expect(types([...near.events, ...far.events])).not.toContain('lost');
     },
-    60_000,
   );
 
   fault(
@@ -146,7 +145,6 @@ describe('a master of the cluster', () => {
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       expect(await next.release()).toBe(true);
     },
-    90_000,
   );
 
   fault(
@@ -170,7 +168,6 @@ describe('a master of the cluster', () => {
       expect(await engine.ping()).toBeGreaterThan(0);
       expect(types(events)).toEqual(['store-lost', 'store-back']);
     },
-    90_000,
   );
 
   fault(
@@ -184,6 +181,5 @@ describe('a master of the cluster', () => {
       measure('started after', performance.now() - from, 'ms');
       expect(await (await engine.acquire(key)).release()).toBe(true);
     },
-    90_000,
   );
 });

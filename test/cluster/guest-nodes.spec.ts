@@ -51,4 +51,4 @@ it('a node without slots to which a command was sent is kept for a minute after 
   await nodes.look();
   expect(addresses()).toEqual(masters);
   expect(guest.isGone).toBe(true);
-}, 60_000);
+});

@@ -67,7 +67,6 @@ describe('a slot that moves', () => {
       expect(await lock.release()).toBe(true);
       expect(await (await far.acquire(key)).release()).toBe(true);
     },
-    60_000,
   );
 
   fault(

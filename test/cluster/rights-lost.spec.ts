@@ -41,7 +41,7 @@ describe.each(['-pubsub', '-publish', '-cluster|myid'])('one master takes %s', (
       expect(holds).toBeGreaterThan(0);
     expect(told(healthy)).toEqual([]);
     expect(servers.nodes.length).toBeGreaterThan(1);
-  }, 60_000);
+  });
 });
 
 async function startOne() {

@@ -57,4 +57,4 @@ it('a command that may have run counts as such, although it is refused when it i
   const refused = { kind: 'failed', cause: { message: expect.stringMatching(/CLUSTERDOWN/) } };
   expect(await sentTwice).toMatchObject({ ...refused, neverRan: false });
   expect(await run()).toMatchObject({ ...refused, neverRan: true }); // sent once
-}, 60_000);
+});

@@ -16,7 +16,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocksOn } from '../support/open-locks.js';
 import { newRedisStore } from '../support/open-redis-store.js';
-import { useRedisCluster } from '../support/own-cluster.js';
+import { startRedisCluster, useRedisCluster } from '../support/own-cluster.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -38,8 +38,8 @@ async function refusal(client: RedisCluster): Promise<Error> {
   return error as Error;
 }
 
-async function lockNames(server: RedisServer, part: string): Promise<string[]> {
-  const list = (await openAdmin(server.url).client('LIST')) as string;
+async function lockNames({ url }: { url: string }, part: string): Promise<string[]> {
+  const list = (await openAdmin(url).client('LIST')) as string;
   return [...list.matchAll(/ name=(\S+)/g)].flatMap(([, name = '']) =>
     name.includes(part) ? name : [],
   );
@@ -201,7 +201,7 @@ describe('a lock service on a Redis Cluster', () => {
     );
   });
 
-  it('asks no further node once it is closed', async () => {
+  it('asks no further node, and arms no timer, once it is closed', async () => {
     const asked = new Set<number>();
     const silent = await Promise.all(
       Array.from({ length: 3 }, async () => {
@@ -215,13 +215,73 @@ describe('a lock service on a Redis Cluster', () => {
         return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
       }),
     );
-    const { store, events } = newRedisStore(newCluster(silent));
+    const { store, events, clock } = newRedisStore(newCluster(silent));
     const opening = store.open(events).catch((reason: unknown) => reason);
     await eventually(() => expect(asked.size).toBe(1));
     await store.close();
     expect(await opening).toBeInstanceOf(LockAbortedError);
     await sleep(1_500); // longer than one node may take
     expect(asked.size).toBe(1);
+    expect(clock.timers).toBe(0); // nor does it go on looking, which would keep the process alive
+  });
+
+  it('gives up a master that is away, once it is closed', async () => {
+    const { servers } = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
+    const [away, ...others] = (await servers.masters()) as [RedisServer, ...RedisServer[]];
+    away.pause();
+    afterTest(() => away.resume());
+    const { store, events, commands } = newRedisStore(newCluster(servers.startupNodes));
+    const opening = store.open(events).catch((reason: unknown) => reason);
+    for (const { url } of others)
+      await eventually(async () => expect(await lockNames({ url }, commands)).toHaveLength(1));
+    await store.close();
+    expect(await Promise.race([opening, sleep(1_000)])).toBeInstanceOf(LockAbortedError);
+  });
+
+  it('waits for the replica of a master that has died, and not for that master', async () => {
+    const { servers } = await startRedisCluster({ nodeTimeoutMs: 2_000 });
+    const [victim] = (await servers.masters()) as [RedisServer];
+    await victim.kill();
+    const client = newCluster(servers.startupNodes);
+    const { store, events, commands } = newRedisStore(client, { startMs: 30_000 });
+    await store.open(events);
+    const masters = await servers.masters();
+    expect(masters).toHaveLength(3);
+    for (const server of masters) expect(await lockNames(server, commands)).toHaveLength(1);
+  });
+
+  it('opens no connection for a look that ends after it was closed', async () => {
+    const { servers } = await startRedisCluster();
+    const client = newCluster(servers.startupNodes);
+    const duplicate = client.duplicate.bind(client);
+    let mayEnd = Promise.resolve();
+    let ended = 0;
+    client.duplicate = (...how) => {
+      const eyes = duplicate(...how);
+      const connect = eyes.connect.bind(eyes);
+      eyes.connect = async () => {
+        await connect();
+        ended++;
+        await mayEnd;
+      };
+      return eyes;
+    };
+    const { engine, store } = await openLocksOn(client);
+    const [old] = (await servers.masters()) as [RedisServer];
+    const [next] = (await servers.replicasOf(old)) as [RedisServer];
+    let endLooks = (): void => {};
+    mayEnd = new Promise((resolve) => (endLooks = resolve));
+    await openAdmin(next.url).cluster('FAILOVER');
+    await eventually(async () => expect(await servers.masters()).toContain(next));
+    const before = ended;
+    const listing = engine.list('*')[Symbol.asyncIterator]().next();
+    listing.catch(() => {});
+    await eventually(() => expect(ended).toBeGreaterThan(before));
+    await engine.close(0);
+    endLooks();
+    await listing.catch(() => {});
+    for (const until = performance.now() + 2_000; performance.now() < until; await sleep(50))
+      expect(await lockNames(next, store.processId)).toEqual([]);
   });
 
   it('says that the password is wrong', async () => {

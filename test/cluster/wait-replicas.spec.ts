@@ -59,7 +59,7 @@ describe('waitReplicas in a cluster', () => {
     expect(error).toBeInstanceOf(LockStoreError);
     expect(String(error)).toMatch(NOT_ACKNOWLEDGED);
     expect(await (await engine.acquire(others)).release()).toBe(true);
-  }, 90_000);
+  });
 
   it('holds for renewals while a slot moves, and on the master to which it has moved', async () => {
     const { servers, connection, masterOf, keyOf, there } = await start();
@@ -80,7 +80,7 @@ describe('waitReplicas in a cluster', () => {
     // The replica has the lease, but hears a little later that the slot is its master's now.
     await eventually(async () => expect(await there(key)).toContain(store.processId));
     expect(await lock.release()).toBe(true);
-  }, 90_000);
+  });
 
   it('a promoted replica has none of its own: what is held is released there, and nothing new counts', async () => {
     const { servers, connection, replicaOf, keyOf } = await start();

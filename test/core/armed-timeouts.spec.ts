@@ -38,7 +38,7 @@ describe('an error of the database', () => {
     ['25P04', { totalMs: 150 }],
     ['57014', { statementMs: 150 }],
     ['55P03', { lockMs: 150 }],
-  ])('%s names the option that it comes from: %j', async (code, bounds) => {
+  ])('%s names the option that it comes from: %j [D91]', async (code, bounds) => {
     const { timeouts } = await armed(bounds);
     const error = withCode(code);
     const message = explained(timeouts, error);

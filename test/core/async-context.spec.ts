@@ -52,7 +52,7 @@ describe('listeners of `signal`', () => {
     await Promise.all([alice, bob]);
   });
 
-  it('join no hold of a stranger', async () => {
+  it('join no hold of a stranger [D3]', async () => {
     const locks = new InMemoryLocks();
     const engine = inMemoryEngine({}, locks);
     afterTest(() => engine.close(0));
@@ -86,7 +86,7 @@ describe('listeners of `signal`', () => {
 });
 
 describe('what timers, replies and messages set off', () => {
-  it('belongs to no request', async () => {
+  it('belongs to no request [D3]', async () => {
     const { store, engine, reported } = await startTimed();
     const lock = await user.run('alice', async () => {
       const asked = engine.acquire(KEY, { renew: false });

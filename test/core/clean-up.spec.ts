@@ -10,7 +10,7 @@ import { granted, queued, unknown } from '../support/scripted-store.js';
 const undone = { ...unknown, neverRan: true } as const;
 
 describe('what a failed command may have left', () => {
-  it('is taken back once for a key, however many calls for it fail', async () => {
+  it('is taken back once for a key, however many calls for it fail [D12]', async () => {
     const { clock, store, engine } = await startScripted();
     const sent = { acquire: 0, leave: 0 };
     for (let second = 0; second < 60; second++) {
@@ -75,31 +75,34 @@ describe('what a failed command may have left', () => {
   it.each([
     ['is not answered', false],
     ['is refused again and again', true],
-  ])('for one key is taken back at once, although what others have left %s', async (_, refused) => {
-    const { clock, store, engine } = await startScripted();
-    const fail = async (key: string) => {
-      const failed = expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockStoreError);
-      (await store.next('acquire')).reply(unknown);
-      await failed;
-      const leave = await store.next('leave');
-      expect(leave.command.key).toBe(key);
-      return leave;
-    };
-    for (let i = 0; i < 40; i++) {
-      const leave = await fail(`other:${i}`);
-      if (refused) leave.reply(unknown);
-    }
-    (await fail(KEY)).reply({ kind: 'left' });
-    const next = engine.acquire(KEY, { waitMs: 0 });
-    const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token));
-    expect((await next).isHeld).toBe(true);
-    await clock.advance(100);
-    const again = Array.from({ length: refused ? 40 : 0 }, () => 'leave');
-    expect(await store.unanswered()).toEqual(again); // the others do go on
-  });
+  ])(
+    'for one key is taken back at once, although what others have left %s [D48]',
+    async (_, refused) => {
+      const { clock, store, engine } = await startScripted();
+      const fail = async (key: string) => {
+        const failed = expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow(LockStoreError);
+        (await store.next('acquire')).reply(unknown);
+        await failed;
+        const leave = await store.next('leave');
+        expect(leave.command.key).toBe(key);
+        return leave;
+      };
+      for (let i = 0; i < 40; i++) {
+        const leave = await fail(`other:${i}`);
+        if (refused) leave.reply(unknown);
+      }
+      (await fail(KEY)).reply({ kind: 'left' });
+      const next = engine.acquire(KEY, { waitMs: 0 });
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      expect((await next).isHeld).toBe(true);
+      await clock.advance(100);
+      const again = Array.from({ length: refused ? 40 : 0 }, () => 'leave');
+      expect(await store.unanswered()).toEqual(again); // the others do go on
+    },
+  );
 
-  it('is sent together when many calls give up at once, and nothing else waits for that', async () => {
+  it('is sent together when many calls give up at once, and nothing else waits for that [D47]', async () => {
     const { store, engine } = await startScripted();
     const calls = 1_500;
     const controller = new AbortController();
@@ -133,7 +136,7 @@ describe('what a failed command may have left', () => {
     expect((await same).isHeld).toBe(true);
   });
 
-  it('is tried again as soon as its part of the store is back, and not before', async () => {
+  it('is tried again as soon as its part of the store is back, and not before [D48]', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply(unknown);
@@ -148,7 +151,7 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
-  it('is taken back until its lease has ended at the latest, and not until its deadline', async () => {
+  it('is taken back until its lease has ended at the latest, and not until its deadline [R23]', async () => {
     const { clock, store, engine, held } = await startScripted({ leaseMs: 3_000 });
     const { hold } = await held();
     await clock.advance(1_000);
@@ -241,7 +244,150 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
-  it('is answered before the next attempt for the same key, which would find it in its way', async () => {
+  it.each(['a place in the queue', 'a first command', 'the last try', 'a re-check'])(
+    'is taken back when the store is there again, however long it was away: %s [R23]',
+    async (what) => {
+      const { clock, store, engine, waiting, nothingLeft } = await startScripted();
+      const abort = new AbortController();
+      let call: Promise<unknown>;
+      if (what === 'a first command') {
+        call = engine.acquire(KEY, { waitMs: 0 });
+        await settled();
+        store.listener.storeLost(unknown.cause);
+      } else {
+        const { hold } = await waiting({ waitMs: 6_000, signal: abort.signal });
+        call = hold;
+        if (what === 'the last try') await clock.advance(6_000);
+        else if (what === 'a re-check') await clock.advance(5_001);
+        store.listener.storeLost(unknown.cause);
+        if (what === 'a place in the queue') abort.abort();
+      }
+      const ended = expect(call).rejects.toBeInstanceOf(Error);
+      for (let ms = 0; ms < 200_000; ms += 1_000) {
+        for (const kind of await store.unanswered())
+          (await store.next(kind as 'leave')).reply(unknown);
+        await clock.advance(1_000);
+      }
+      await ended;
+      expect(await store.unanswered()).toEqual([]);
+      store.listener.storeBack();
+      const left = await store.unanswered();
+      expect(new Set(left)).toEqual(new Set(['leave']));
+      for (let i = 0; i < left.length; i++) (await store.next('leave')).reply({ kind: 'left' });
+      await settled();
+      await nothingLeft();
+    },
+  );
+
+  it.each([
+    ['a place in the queue', 'LOCK_ABORTED'],
+    ['the last try', 'LOCK_STORE_FAILED'],
+  ])(
+    'is taken back although that is refused for longer than a lease: %s [R23]',
+    async (what, code) => {
+      const { clock, store, waiting, nothingLeft } = await startScripted({ leaseMs: 2_000 });
+      const abort = new AbortController();
+      const { hold, token } = await waiting({ waitMs: 500, signal: abort.signal });
+      const ended = expect(hold).rejects.toMatchObject({ code });
+      if (what === 'the last try') await clock.advance(500);
+      else abort.abort();
+      for (let ms = 0; ms < 20_000; ms += 1_000) {
+        for (const kind of await store.unanswered()) {
+          expect(kind).toBe('leave');
+          (await store.next('leave')).reply(unknown);
+        }
+        await clock.advance(1_000);
+      }
+      await ended;
+      const leave = await store.next('leave');
+      expect(leave.command.tokens).toEqual([token]);
+      leave.reply({ kind: 'left' });
+      await settled();
+      await nothingLeft();
+    },
+  );
+
+  it('is tried again soon after that, although it was refused for long before', async () => {
+    const { clock, store, waiting } = await startScripted();
+    const abort = new AbortController();
+    const { hold } = await waiting({ signal: abort.signal });
+    abort.abort();
+    await expect(hold).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    for (let ms = 0; ms < 5_000; ms += 100) {
+      if ((await store.unanswered()).length > 0) (await store.next('leave')).reply(unknown);
+      await clock.advance(100);
+    }
+    store.listener.reconnected();
+    (await store.next('leave')).reply(unknown);
+    await settled();
+    await clock.advance(100);
+    expect(await store.unanswered()).toEqual(['leave']);
+  });
+
+  /** A place in the queue that could not be taken back so far. */
+  const owing = async () => {
+    const started = await startScripted();
+    const abort = new AbortController();
+    const { hold } = await started.waiting({ signal: abort.signal });
+    abort.abort();
+    await expect(hold).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    (await started.store.next('leave')).reply(unknown);
+    await settled();
+    return started;
+  };
+
+  it('is tried once more when the locks are closed, and then no more', async () => {
+    const { clock, store, engine } = await owing();
+    const closed = engine.close(10_000);
+    await settled();
+    (await store.next('leave')).reply(unknown);
+    await closed;
+    await clock.advance(60_000);
+    expect(await store.unanswered()).toEqual([]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('is not tried on a new connection while the store counts as away', async () => {
+    const { clock, store } = await owing();
+    store.listener.storeLost(unknown.cause);
+    store.listener.reconnected();
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('is not tried again once the answer is one that will not change', async () => {
+    const { clock, store, held, nothingLeft } = await startScripted();
+    const { hold } = await held();
+    const released = expect(hold.release()).rejects.toThrow(LockStoreError);
+    (await store.next('release')).reply(unknown);
+    await released;
+    await clock.advance(1_000);
+    (await store.next('release')).reply({ ...unknown, isLasting: true });
+    await clock.advance(10_000);
+    await nothingLeft();
+  });
+
+  it('lets the next call go on although an earlier one that waited for the same has gone', async () => {
+    const { clock, store, engine } = await startScripted();
+    const first = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
+    (await store.next('acquire')).reply(unknown);
+    (await store.next('leave')).reply(unknown);
+    await first;
+    const abort = new AbortController();
+    const gone = engine.acquire(KEY, { signal: abort.signal });
+    const aborted = expect(gone).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    await settled();
+    abort.abort();
+    await aborted;
+    const next = engine.acquire(KEY);
+    await clock.advance(100);
+    (await store.next('leave')).reply({ kind: 'left' });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    expect(await next).toMatchObject({ isHeld: true });
+  });
+
+  it('is answered before the next attempt for the same key, which would find it in its way [D13]', async () => {
     const { clock, store, engine } = await startScripted();
     const first = engine.acquire(KEY, { waitMs: 0 });
     const refused = expect(first).rejects.toThrow(LockStoreError);
@@ -261,7 +407,7 @@ describe('what a failed command may have left', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('does not grow without end, and is sent together, when the store was silent for long', async () => {
+  it('does not grow without end, and is sent together, when the store was silent for long [D12]', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 5_000 });
     let most = 0;
     for (let n = 0; n < 3_000; n++) {
@@ -303,7 +449,7 @@ describe('a grant for a token that was given up', () => {
     return { ...scripted, token, leave: await scripted.store.next('leave') };
   };
 
-  it.each(['grant', 'wanted'] as const)('is returned at once (%s)', async (kind) => {
+  it.each(['grant', 'wanted'] as const)('is returned at once (%s) [D50]', async (kind) => {
     const { clock, store, grant, wanted, token, leave, nothingLeft } = await givenUp();
     leave.reply(unknown);
     await settled();

@@ -11,7 +11,7 @@ describe('systemClock', () => {
     jest.useRealTimers();
   });
 
-  it('never fires after Infinity, and arms no timer for it', async () => {
+  it('never fires after Infinity, and arms no timer for it [R7]', async () => {
     const fire = jest.fn();
     systemClock.after(Infinity, fire)();
     systemClock.after(Infinity, fire);
@@ -20,7 +20,7 @@ describe('systemClock', () => {
     expect(fire).not.toHaveBeenCalled();
   });
 
-  it('waits longer than one timer of the platform can', async () => {
+  it('waits longer than one timer of the platform can [R7]', async () => {
     const fire = jest.fn();
     const timeouts = jest.spyOn(globalThis, 'setTimeout');
     systemClock.after(LONGEST_TIMEOUT_MS + 60_000, fire);

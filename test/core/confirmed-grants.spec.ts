@@ -17,7 +17,7 @@ async function startConfirming() {
 }
 
 describe('a grant that came as a message', () => {
-  it('is renewed before a call gets it, and counts from the sending of that renewal', async () => {
+  it('is renewed before a call gets it, and counts from the sending of that renewal [R61]', async () => {
     const { clock, store, waiting, grant } = await startConfirming();
     const { hold, token } = await waiting();
     await clock.advance(1_000);

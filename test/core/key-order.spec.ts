@@ -22,7 +22,7 @@ it('as many as one script takes without keeping Redis from others are accepted, 
 });
 
 it.each([MAX_KEYS + 1, 130_000])(
-  '%i different keys in one call are refused before anything is asked for',
+  '%i different keys in one call are refused before anything is asked for [R24]',
   async (count) => {
     const locks = new InMemoryLocks();
     const store = new InMemoryLockStore(locks, 30_000);

@@ -50,6 +50,8 @@ describe('KeyTemplate', () => {
     [{ order: {} }, 'needs a list, but it is undefined'],
     [{ order: { items: [{ sku: 'x' }, {}] } }, '<order.items[].sku> is undefined'],
     [{ order: { items: [null] } }, 'order[0] is null'],
+    [{ order: { items: new Array(2) } }, 'order[0] is undefined'],
+    [{ order: { items: Object.assign([], { 1: { sku: 'x' } }) } }, 'order[0] is undefined'],
   ])('refuses the list in %j', (values, message) => {
     expect(() => render('stock:<order.items[].sku>', values)).toThrow(LockKeyError);
     expect(() => render('stock:<order.items[].sku>', values)).toThrow(message);
@@ -64,7 +66,7 @@ describe('KeyTemplate', () => {
     expect(render('stock:<order.sku>', { order: new Order() })).toBe('stock:x');
   });
 
-  it('never gives one key to two pairs', () => {
+  it('never gives one key to two pairs [D137]', () => {
     const key = (a: string, b: string): string => render('<a>:<b>', { a, b });
     expect(key('x:y', 'z')).not.toBe(key('x', 'y:z'));
   });
@@ -88,7 +90,7 @@ describe('KeyTemplate', () => {
       "<ids.0> cannot be read, ids is a string; pass an object with a '0'",
     ],
     ['stock:<id>', { id: 'x'.repeat(510) }, 'it has 516 bytes, 512 are allowed'],
-  ])('refuses %p with %p', (text, values, message) => {
+  ])('refuses %p with %p [D137]', (text, values, message) => {
     expect(() => render(text, values)).toThrow(LockKeyError);
     expect(() => render(text, values)).toThrow(
       `Cannot build a lock key from '${text}' of Stock.take: ${message}`,

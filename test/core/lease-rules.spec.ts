@@ -19,7 +19,7 @@ import { granted, queued, unknown } from '../support/scripted-store.js';
 const renewed = (waiters = 0) => ({ kind: 'renewed', blockEnd: 2_000_000, waiters }) as const;
 
 describe('tokens', () => {
-  it('are new with each command that could be granted, also after a failure', async () => {
+  it('are new with each command that could be granted, also after a failure [R2]', async () => {
     const { clock, store, engine } = await startScripted({ localHandovers: 0 });
     const introduced: string[] = [];
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
@@ -52,7 +52,7 @@ describe('tokens', () => {
 });
 
 describe('a hold that ended by maxHoldMs', () => {
-  it('is not renewed any more, does not answer to `wanted`, and is released when its work has settled', async () => {
+  it('is not renewed any more, does not answer to `wanted`, and is released when its work has settled [R4]', async () => {
     const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs: 5_000 });
     const { hold, token } = await held();
     await clock.advance(5_000);
@@ -69,7 +69,7 @@ describe('a hold that ended by maxHoldMs', () => {
     await nothingLeft();
   });
 
-  it('sends local callers to ask for a lease of their own', async () => {
+  it('sends local callers to ask for a lease of their own [R4]', async () => {
     const { clock, store, engine, held } = await startScripted({ maxHoldMs: 5_000 });
     const { hold, token } = await held();
     const second = engine.acquire(KEY);
@@ -83,7 +83,7 @@ describe('a hold that ended by maxHoldMs', () => {
 });
 
 describe('a lease that was lost', () => {
-  it('sends local callers to ask again, with what is left of their wait', async () => {
+  it('sends local callers to ask again, with what is left of their wait [R22]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held();
     const second = engine.acquire(KEY, { waitMs: 12_000 });
@@ -99,7 +99,7 @@ describe('a lease that was lost', () => {
     await refused;
   });
 
-  it('is released all the same when its work has settled, not before: it may only be believed lost', async () => {
+  it('is released all the same when its work has settled, not before: it may only be believed lost [R22]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold, token } = await held();
     await clock.advance(10_000);
@@ -112,7 +112,7 @@ describe('a lease that was lost', () => {
 });
 
 describe('handing out', () => {
-  it('renews first when less than half of what the next caller asks for is left', async () => {
+  it('renews first when less than half of what the next caller asks for is left [R29]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held({ leaseMs: 2_000 });
     const second = engine.acquire(KEY, { leaseMs: 60_000 });
@@ -124,7 +124,7 @@ describe('handing out', () => {
     expect((await second).remainingMs()).toBe(60_000 - 600);
   });
 
-  it('waits while that renewal is not answered, and asks again when the lease has ended', async () => {
+  it('waits while that renewal is not answered, and asks again when the lease has ended [R29]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held({ leaseMs: 2_000 });
     const second = engine.acquire(KEY, { leaseMs: 60_000 });
@@ -150,7 +150,7 @@ describe('handing out', () => {
 });
 
 describe('a granted lease', () => {
-  it('is renewed for the first time after a third of its acceptance lease, so that short work costs nothing', async () => {
+  it('is renewed for the first time after a third of its acceptance lease, so that short work costs nothing [R32]', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     grant(token);
@@ -181,7 +181,7 @@ describe('a granted lease', () => {
 });
 
 describe('other processes that want the key', () => {
-  it('are heard of from a renewal, too', async () => {
+  it('are heard of from a renewal, too [R18]', async () => {
     const { clock, store, engine, held } = await startScripted({ localHandovers: 0 });
     const { hold } = await held();
     void engine.acquire(KEY, { waitMs: 60_000 });
@@ -223,7 +223,7 @@ describe('other processes that want the key', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('are forgotten when a hand-over finds that they have left', async () => {
+  it('are forgotten when a hand-over finds that they have left [R50]', async () => {
     const { store, engine, wanted } = await startScripted({ localHandovers: 0 });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
@@ -240,7 +240,7 @@ describe('other processes that want the key', () => {
 });
 
 describe('an idle lease', () => {
-  it('is not renewed, and given up at its deadline at the latest', async () => {
+  it('is not renewed, and given up at its deadline at the latest [R18]', async () => {
     const { clock, store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
     const { hold } = await held();
     await hold.release();
@@ -251,7 +251,7 @@ describe('an idle lease', () => {
     await nothingLeft();
   });
 
-  it('is given up when a connection was lost: the server may be another one, or empty', async () => {
+  it('is given up when a connection was lost: the server may be another one, or empty [R26]', async () => {
     const { store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
     const { hold } = await held();
     await hold.release();
@@ -305,7 +305,7 @@ describe('a wait that is given up', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('takes back both tokens while a re-check is on its way', async () => {
+  it('takes back both tokens while a re-check is on its way [R20]', async () => {
     const { clock, store, waiting, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const { hold, token } = await waiting({ signal: controller.signal });
@@ -325,7 +325,7 @@ describe('a wait that is given up', () => {
     await nothingLeft();
   });
 
-  it('is told at once; close() waits until the store has answered', async () => {
+  it('is told at once; close() waits until the store has answered [R20]', async () => {
     const { store, engine, waiting } = await startScripted();
     const controller = new AbortController();
     const { hold } = await waiting({ signal: controller.signal });
@@ -339,7 +339,7 @@ describe('a wait that is given up', () => {
     await closing;
   });
 
-  it('is taken back until the store answers, or until the lease in question must have ended', async () => {
+  it('is taken back until the store answers, or until the lease in question must have ended [R23]', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted({ leaseMs: 2_000 });
     const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply(unknown);
@@ -359,7 +359,7 @@ describe('a wait that is given up', () => {
 });
 
 describe('a caller who comes while the release is on its way', () => {
-  it('asks with a new token, behind it, and does not join the lease that leaves', async () => {
+  it('asks with a new token, behind it, and does not join the lease that leaves [R42]', async () => {
     const { store, engine, held } = await startScripted();
     const { hold, token } = await held();
     void hold.release();
@@ -375,7 +375,7 @@ describe('a caller who comes while the release is on its way', () => {
 });
 
 describe('after a reconnect', () => {
-  it('every lease is renewed at once, the most urgent first; no answer is no loss', async () => {
+  it('every lease is renewed at once, the most urgent first; no answer is no loss [R26]', async () => {
     const { clock, store, engine } = await startScripted();
     const holds = [];
     for (const [name, leaseMs] of [
@@ -404,7 +404,7 @@ describe('after a reconnect', () => {
 });
 
 describe('of leases that are renewed together', () => {
-  it('each acts on its own answer, and the others may never be answered', async () => {
+  it('each acts on its own answer, and the others may never be answered [D49]', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 3_000 });
     const holds: HeldLock[] = [];
     for (const name of ['a', 'b', 'c']) {
@@ -434,7 +434,7 @@ describe('of leases that are renewed together', () => {
 });
 
 describe('when the store was silent', () => {
-  it('leases whose renewal is on its way are not renewed twice, and one event comes before theirs', async () => {
+  it('leases whose renewal is on its way are not renewed twice, and one event comes before theirs [D52]', async () => {
     const { clock, store, engine, events } = await startScripted({ leaseMs: 3_000 });
     const holds: HeldLock[] = [];
     for (const name of ['a', 'b', 'c']) {
@@ -474,7 +474,7 @@ describe('when the store was silent', () => {
 });
 
 describe('answers that come late', () => {
-  it('are followed by few commands for all of their leases, and so are failures', async () => {
+  it('are followed by few commands for all of their leases, and so are failures [D52]', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 12_000 });
     for (let i = 0; i < 50; i++) {
       const hold = engine.acquire(`k:${i}`);
@@ -508,7 +508,7 @@ describe('answers that come late', () => {
 describe('after a suspend of the machine', () => {
   const SLEPT_MS = 600_000;
 
-  it('a lease is renewed at the next look, long before its time', async () => {
+  it('a lease is renewed at the next look, long before its time [R8]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held();
     void engine.acquire('other', { waitMs: 50 }).catch(() => {}); // something that is due soon
@@ -519,7 +519,7 @@ describe('after a suspend of the machine', () => {
     expect(hold.signal.aborted).toBe(false);
   });
 
-  it('what may be over is not said to be held before the store has confirmed it', async () => {
+  it('what may be over is not said to be held before the store has confirmed it [D17]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold, token } = await held();
     clock.stepWall(29_000);
@@ -542,18 +542,21 @@ describe('after a suspend of the machine', () => {
   it.each([
     ['may be over', SLEPT_MS],
     ['seems to be far from its end', 5_000],
-  ])('nothing is handed out before the store has confirmed a lease that %s', async (_, sleptMs) => {
-    const { clock, store, engine, held } = await startScripted();
-    const { hold } = await held();
-    const second = engine.acquire(KEY);
-    clock.stepWall(sleptMs);
-    void hold.release();
-    const renewal = await store.next('renew');
-    renewal.reply({ kind: 'lost' });
-    const ask = await store.next('acquire');
-    ask.reply(granted(ask.command.token, 700));
-    expect((await second).fencingToken).toBe(700);
-  });
+  ])(
+    'nothing is handed out before the store has confirmed a lease that %s [R8]',
+    async (_, sleptMs) => {
+      const { clock, store, engine, held } = await startScripted();
+      const { hold } = await held();
+      const second = engine.acquire(KEY);
+      clock.stepWall(sleptMs);
+      void hold.release();
+      const renewal = await store.next('renew');
+      renewal.reply({ kind: 'lost' });
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token, 700));
+      expect((await second).fencingToken).toBe(700);
+    },
+  );
 
   it('a renewal that was sent before it proves nothing', async () => {
     const { clock, store, engine, held } = await startScripted();
@@ -573,7 +576,7 @@ describe('after a suspend of the machine', () => {
     expect(await Promise.race([second, Promise.resolve('waiting')])).toBe('waiting');
   });
 
-  it('an idle lease is given up', async () => {
+  it('an idle lease is given up [R8]', async () => {
     const { clock, store, engine, held } = await startScripted({ lingerMs: 20_000 });
     const { hold } = await held();
     await hold.release();
@@ -590,7 +593,7 @@ describe('an operator takes the key away', () => {
   const revoke = (store: { listener: StoreListener }, token: string) =>
     store.listener.message({ kind: 'revoked', key: KEY, token });
 
-  it('from a lease that lingers unused: the next caller asks again', async () => {
+  it('from a lease that lingers unused: the next caller asks again [D7]', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
     const { hold, token } = await held();
     await hold.release();
@@ -615,7 +618,7 @@ describe('an operator takes the key away', () => {
     expect((await second).fencingToken).toBe(900);
   });
 
-  it('before the reply that grants it has arrived: that grant is not one', async () => {
+  it('before the reply that grants it has arrived: that grant is not one [D37]', async () => {
     const { store, engine } = await startScripted();
     const call = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -631,7 +634,7 @@ describe('an operator takes the key away', () => {
 describe('a fixed lease', () => {
   const fixed = { renew: false, leaseMs: 5_000 } as const;
 
-  it('that was granted by a message has the length that was asked for', async () => {
+  it('that was granted by a message has the length that was asked for [D8]', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting(fixed);
     await clock.advance(200);
@@ -646,7 +649,7 @@ describe('a fixed lease', () => {
     expect((await hold).isHeld).toBe(false);
   });
 
-  it('has it even if the message came late, and half of the acceptance lease was left', async () => {
+  it('has it even if the message came late, and half of the acceptance lease was left [D56]', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ renew: false, leaseMs: 3_000 });
     await clock.advance(1_000);
@@ -677,7 +680,7 @@ describe('a fixed lease', () => {
     expect((await hold).isHeld).toBe(false);
   });
 
-  it('does not inherit what another caller of this process has asked for', async () => {
+  it('does not inherit what another caller of this process has asked for [D8]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     const first = engine.acquire(KEY, { leaseMs: 60_000, signal: controller.signal });
@@ -709,7 +712,7 @@ describe('a fixed lease', () => {
 });
 
 describe('a store that says nothing while a lease is confirmed for the next caller', () => {
-  it('is not taken for a busy lock', async () => {
+  it('is not taken for a busy lock [D14]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held({ leaseMs: 2_000 });
     const second = engine.withLock(
@@ -744,7 +747,7 @@ describe('a store that says nothing while a lease is confirmed for the next call
 });
 
 describe('a lease that `ensure` has prolonged far', () => {
-  it('is looked at as often as before, so that a theft is noticed', async () => {
+  it('is looked at as often as before, so that a theft is noticed [D35]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     const ensured = hold.ensure(600_000);
@@ -758,7 +761,7 @@ describe('a lease that `ensure` has prolonged far', () => {
 });
 
 describe('a hold that may not last as long as `ensure` asks', () => {
-  it('is not prolonged: a crash would leave the key taken for that long', async () => {
+  it('is not prolonged: a crash would leave the key taken for that long [D41]', async () => {
     const { store, held } = await startScripted({ maxHoldMs: 60_000 });
     const { hold } = await held();
     await expect(hold.ensure(3_600_000)).rejects.toMatchObject({
@@ -769,7 +772,7 @@ describe('a hold that may not last as long as `ensure` asks', () => {
     expect(hold.isHeld).toBe(true);
   });
 
-  it('is kept until its end, when its short lease is refreshed for a transaction', async () => {
+  it('is kept until its end, when its short lease is refreshed for a transaction [D42]', async () => {
     const { clock, store, grant, waiting } = await startScripted({ maxHoldMs: 10_000 });
     const { hold, token } = await waiting();
     grant(token);
@@ -809,7 +812,7 @@ describe('a lease that lingers unused', () => {
 });
 
 describe('a hand-over that was not answered', () => {
-  it('takes back the old token and the new one', async () => {
+  it('takes back the old token and the new one [D46]', async () => {
     const { store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();
     wanted(token);
@@ -847,7 +850,7 @@ describe('a hand-over that was not answered', () => {
 });
 
 describe('a single try whose answer lies unread while the event loop is blocked', () => {
-  it('is answered by it', async () => {
+  it('is answered by it [D53]', async () => {
     const { clock, store, engine } = await startScripted();
     const tried = engine.tryAcquire(KEY);
     const ask = await store.next('acquire');
@@ -859,7 +862,7 @@ describe('a single try whose answer lies unread while the event loop is blocked'
 });
 
 describe('work that asks for another lock while the application closes', () => {
-  it('is sent away when the time for it is over', async () => {
+  it('is sent away when the time for it is over [D54]', async () => {
     const { clock, store, engine } = await startScripted();
     const mayAsk = makeGate();
     const work = engine.withLock(KEY, {}, async () => {
@@ -883,7 +886,7 @@ describe('work that asks for another lock while the application closes', () => {
 });
 
 describe('a lock that was stolen, released while another caller here waits', () => {
-  it('is known to have been lost when the release asked Redis', async () => {
+  it('is known to have been lost when the release asked Redis [D29]', async () => {
     const { store, engine, held } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();
     store.listener.message({ kind: 'wanted', key: KEY, token });
@@ -896,7 +899,7 @@ describe('a lock that was stolen, released while another caller here waits', () 
 });
 
 describe('a label', () => {
-  it('is written once for a lease, however often that is handed over', async () => {
+  it('is written once for a lease, however often that is handed over [D32]', async () => {
     const { store, engine } = await startScripted();
     const labels: string[] = [];
     store.directory.label = async (_, __, label) => void labels.push(label);
@@ -913,7 +916,7 @@ describe('a label', () => {
 });
 
 describe('a logger that throws', () => {
-  it('does not keep the answers of a renewal from the other leases', async () => {
+  it('does not keep the answers of a renewal from the other leases [D36]', async () => {
     const { clock, store, engine, events } = await startScripted();
     events.push = () => {
       throw new Error('the log is full');
@@ -950,7 +953,7 @@ async function startInDoubt(options?: LockServiceOptions) {
 }
 
 describe('a closed service', () => {
-  it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed', async () => {
+  it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed [D31]', async () => {
     const { clock, engine, end, call } = await startInDoubt();
     end.open();
     await call;

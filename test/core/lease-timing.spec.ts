@@ -15,11 +15,16 @@ describe('the arithmetic of leases', () => {
     [10_000, 100, 1_000, 3_334],
     [30_000, 300, 3_000, 5_000],
     [600_000, 6_000, 60_000, 5_000],
-  ])('of %i ms: margin %i, acceptance lease %i, safety interval %i', (leaseMs, ...expected) => {
-    expect([driftMarginMs(leaseMs), acceptanceLeaseMs(leaseMs), safetyIntervalMs(leaseMs)]).toEqual(
-      expected,
-    );
-  });
+  ])(
+    'of %i ms: margin %i, acceptance lease %i, safety interval %i [R32, R38]',
+    (leaseMs, ...expected) => {
+      expect([
+        driftMarginMs(leaseMs),
+        acceptanceLeaseMs(leaseMs),
+        safetyIntervalMs(leaseMs),
+      ]).toEqual(expected);
+    },
+  );
 
   it('renews after about a third, never later, so that two more tries fit in', () => {
     for (const leaseMs of [500, 1_000, 30_000, 600_000]) {
@@ -31,7 +36,7 @@ describe('the arithmetic of leases', () => {
     }
   });
 
-  it('a renewal that has failed is tried again with those that failed just before it', () => {
+  it('a renewal that has failed is tried again with those that failed just before it [D52]', () => {
     const retries = new Set<number>();
     for (let now = 10_000.3; now < 10_500; now += 0.7) {
       const at = renewalRetryAt(now);

@@ -10,7 +10,7 @@ import { KEY, startScripted as start } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
 
 describe('Lease, asking', () => {
-  it('counts the lease from the sending of ACQUIRE, not from its reply', async () => {
+  it('counts the lease from the sending of ACQUIRE, not from its reply [R11]', async () => {
     const { clock, store, engine } = await start();
     const hold = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -19,7 +19,7 @@ describe('Lease, asking', () => {
     expect((await hold).remainingMs()).toBe(30_000 - 300 - 900);
   });
 
-  it('renews first when less than half of the lease is left on arrival', async () => {
+  it('renews first when less than half of the lease is left on arrival [R29, D109]', async () => {
     const { clock, store, engine } = await start({ leaseMs: 1_000 });
     const hold = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -30,7 +30,7 @@ describe('Lease, asking', () => {
     expect((await hold).remainingMs()).toBe(990);
   });
 
-  it('accepts a grant that overtakes the reply, and ignores the reply', async () => {
+  it('accepts a grant that overtakes the reply, and ignores the reply [R15]', async () => {
     const { store, engine, grant, nothingLeft } = await start();
     const hold = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -43,7 +43,7 @@ describe('Lease, asking', () => {
     await nothingLeft();
   });
 
-  it('remembers a `wanted` that overtakes the reply', async () => {
+  it('remembers a `wanted` that overtakes the reply [R15]', async () => {
     const { store, engine, wanted } = await start({ localHandovers: 0 });
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
     const ask = await store.next('acquire');
@@ -55,7 +55,7 @@ describe('Lease, asking', () => {
     expect((await second).fencingToken).toBe(200);
   });
 
-  it('takes back what an unanswered ACQUIRE may have left, tries again, and says LockStoreError at the end', async () => {
+  it('takes back what an unanswered ACQUIRE may have left, tries again, and says LockStoreError at the end [D108]', async () => {
     const { clock, store, engine, nothingLeft } = await start();
     const hold = engine.acquire(KEY, { waitMs: 150 });
     const outcome = hold.then(
@@ -79,7 +79,7 @@ describe('Lease, asking', () => {
     await nothingLeft();
   });
 
-  it('does not wait longer than a second after waitMs for an answer, and releases a late grant', async () => {
+  it('does not wait longer than a second after waitMs for an answer, and releases a late grant [R23, D104]', async () => {
     const { clock, store, engine, nothingLeft } = await start();
     const outcome = engine.acquire(KEY, { waitMs: 200 }).catch((error: unknown) => error);
     const ask = await store.next('acquire');
@@ -92,7 +92,7 @@ describe('Lease, asking', () => {
     await nothingLeft();
   });
 
-  it('repeats the clean-up until it is answered', async () => {
+  it('repeats the clean-up until it is answered [R23]', async () => {
     const { clock, store, engine, nothingLeft } = await start();
     const hold = engine.acquire(KEY, { waitMs: 0 });
     const outcome = expect(hold).rejects.toThrow(LockStoreError);
@@ -108,7 +108,7 @@ describe('Lease, asking', () => {
 });
 
 describe('Lease, waiting', () => {
-  it('counts a grant from the introduction of its token, never from the message', async () => {
+  it('counts a grant from the introduction of its token, never from the message [R1]', async () => {
     const { clock, waiting, grant } = await start();
     const { hold, token } = await waiting();
     await clock.advance(1_000);
@@ -116,7 +116,7 @@ describe('Lease, waiting', () => {
     expect((await hold).remainingMs()).toBe(3_000 - 30 - 1_000);
   });
 
-  it('confirms an old grant before it tells anybody', async () => {
+  it('confirms an old grant before it tells anybody [R1, D109]', async () => {
     const { clock, store, waiting, grant } = await start();
     const { hold, token } = await waiting();
     await clock.advance(4_000);
@@ -140,7 +140,7 @@ describe('Lease, waiting', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('re-checks after the safety interval with a new token and its old score', async () => {
+  it('re-checks after the safety interval with a new token and its old score [R13]', async () => {
     const { clock, store, waiting } = await start();
     const { token } = await waiting({ waitMs: 60_000 });
     await clock.advance(4_999);
@@ -151,7 +151,7 @@ describe('Lease, waiting', () => {
     expect(recheck.command.newToken).not.toBe(token);
   });
 
-  it('re-checks when the lease before it ends, and when the head notice says so', async () => {
+  it('re-checks when the lease before it ends, and when the head notice says so [R12]', async () => {
     const { clock, store, engine } = await start();
     void engine.acquire(KEY).catch(() => {});
     const ask = await store.next('acquire');
@@ -166,7 +166,7 @@ describe('Lease, waiting', () => {
     expect(await store.unanswered()).toEqual(['recheck']);
   });
 
-  it('re-checks every 250 ms while the inbox is down, and at once when it is back', async () => {
+  it('re-checks every 250 ms while the inbox is down, and at once when it is back [R14]', async () => {
     const { clock, store, waiting } = await start();
     await waiting();
     store.isListening = false;
@@ -183,7 +183,7 @@ describe('Lease, waiting', () => {
     expect(await store.unanswered()).toEqual(['recheck']);
   });
 
-  it('sends no two re-checks within 25 ms, whatever the signals', async () => {
+  it('sends no two re-checks within 25 ms, whatever the signals [R46]', async () => {
     const { clock, store, waiting } = await start();
     await waiting();
     let sent = 0;
@@ -200,7 +200,7 @@ describe('Lease, waiting', () => {
     expect(sent).toBeLessThanOrEqual(5);
   });
 
-  it('backs off from 50 to 500 ms for a holder that is not one of us', async () => {
+  it('backs off from 50 to 500 ms for a holder that is not one of us [R19]', async () => {
     const { clock, store, waiting } = await start({ waitMs: 60_000 });
     const { token } = await waiting();
     const gaps: number[] = [];
@@ -234,7 +234,7 @@ describe('Lease, waiting', () => {
     await nothingLeft();
   });
 
-  it('knows the token of a re-check on its way: its grant and its `wanted` are not orphans', async () => {
+  it('knows the token of a re-check on its way: its grant and its `wanted` are not orphans [R15]', async () => {
     const { clock, store, waiting, grant, wanted } = await start();
     const { hold } = await waiting();
     store.listener.reconnected();
@@ -249,7 +249,7 @@ describe('Lease, waiting', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('asks once more at the end of the wait, for both of its tokens, and takes what it gets', async () => {
+  it('asks once more at the end of the wait, for both of its tokens, and takes what it gets [R13]', async () => {
     const { clock, store, waiting } = await start();
     const { hold, token } = await waiting({ waitMs: 400 });
     await clock.advance(400);
@@ -281,7 +281,7 @@ describe('Lease, waiting', () => {
     await expect(hold).rejects.toThrow(LockStoreError);
   });
 
-  it('hands on a grant that crosses an abort', async () => {
+  it('hands on a grant that crosses an abort [R20]', async () => {
     const { store, waiting, grant, nothingLeft } = await start();
     const controller = new AbortController();
     const { hold, token } = await waiting({ signal: controller.signal });
@@ -328,7 +328,7 @@ describe('Lease, held', () => {
     expect(order).toEqual([10, 11, 12, 13, 14]);
   });
 
-  it('hands over to another process after localHandovers, and stands in the queue again with a new token', async () => {
+  it('hands over to another process after localHandovers, and stands in the queue again with a new token [R17]', async () => {
     const { store, engine, wanted } = await start({ localHandovers: 2 });
     const holds = [1, 2, 3, 4].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
@@ -346,22 +346,25 @@ describe('Lease, held', () => {
   it.each([
     ['another process asks', 0],
     ['the grant says that another process waits', 1],
-  ])('serves the calls that wait here when %s, but none that comes later', async (_, waiters) => {
-    const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
-    const holds = [engine.acquire(KEY), engine.acquire(KEY)];
-    const ask = await store.next('acquire');
-    ask.reply({ ...granted(ask.command.token), waiters });
-    await settled();
-    if (waiters === 0) wanted(ask.command.token);
-    await clock.advance(1);
-    void engine.acquire(KEY);
-    await clock.advance(59);
-    void (await holds[0]!).release();
-    await settled();
-    expect(await store.unanswered()).toEqual([]);
-    void (await holds[1]!).release();
-    expect(await store.unanswered()).toEqual(['requeue']);
-  });
+  ])(
+    'serves the calls that wait here when %s, but none that comes later [R17]',
+    async (_, waiters) => {
+      const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
+      const holds = [engine.acquire(KEY), engine.acquire(KEY)];
+      const ask = await store.next('acquire');
+      ask.reply({ ...granted(ask.command.token), waiters });
+      await settled();
+      if (waiters === 0) wanted(ask.command.token);
+      await clock.advance(1);
+      void engine.acquire(KEY);
+      await clock.advance(59);
+      void (await holds[0]!).release();
+      await settled();
+      expect(await store.unanswered()).toEqual([]);
+      void (await holds[1]!).release();
+      expect(await store.unanswered()).toEqual(['requeue']);
+    },
+  );
 
   it('serves no later calls in place of those that were waiting and have given up', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
@@ -382,7 +385,7 @@ describe('Lease, held', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('serves every call of this process for 20 ms, whoever waits', async () => {
+  it('serves every call of this process for 20 ms, whoever waits [R17]', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const first = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -400,7 +403,7 @@ describe('Lease, held', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('hands over to another process after 100 ms, although calls that were waiting here still wait', async () => {
+  it('hands over to another process after 100 ms, although calls that were waiting here still wait [R17]', async () => {
     const { clock, store, engine, wanted } = await start({ localHandovers: Infinity });
     const holds = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
@@ -416,7 +419,7 @@ describe('Lease, held', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('renews first when the fencing tokens of the block are used up', async () => {
+  it('renews first when the fencing tokens of the block are used up [R5]', async () => {
     const { store, engine } = await start();
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
     const ask = await store.next('acquire');
@@ -442,7 +445,7 @@ describe('Lease, held', () => {
     expect(hold.remainingMs()).toBe(sentAt + 29_700 - clock.now());
   });
 
-  it('tries again while renewals fail, warns once, and aborts at the local deadline', async () => {
+  it('tries again while renewals fail, warns once, and aborts at the local deadline [D117]', async () => {
     const { clock, store, held, events } = await start();
     const { hold } = await held();
     const { signal } = hold;
@@ -463,7 +466,7 @@ describe('Lease, held', () => {
     expect(events.map(({ type }) => type)).toEqual(['renewal-unknown', 'lost']);
   });
 
-  it('keeps the lock when renewals recover within the lease', async () => {
+  it('keeps the lock when renewals recover within the lease [D113]', async () => {
     const { clock, store, held } = await start();
     const { hold } = await held();
     await clock.advance(10_000);
@@ -487,7 +490,7 @@ describe('Lease, held', () => {
     expect(await released).toBe(false);
   });
 
-  it('does not come back to life by a late "renewed"', async () => {
+  it('does not come back to life by a late "renewed" [R11]', async () => {
     const { clock, store, held } = await start({ leaseMs: 1_000 });
     const { hold } = await held();
     await clock.advance(400);
@@ -521,14 +524,14 @@ describe('Lease, held', () => {
     expect(log).toEqual(['lost', 'second']);
   });
 
-  it('sees the end of the lease in `signal` even before any timer could fire', async () => {
+  it('sees the end of the lease in `signal` even before any timer could fire [D118]', async () => {
     const { clock, held } = await start({ leaseMs: 1_000 });
     const { hold } = await held();
     clock.block(1_000);
     expect(hold.signal.aborted).toBe(true);
   });
 
-  it('release() says false when it was no longer ours, and gives the same answer again', async () => {
+  it('release() says false when it was no longer ours, and gives the same answer again [D129]', async () => {
     const { store, held, nothingLeft } = await start();
     const { hold } = await held();
     const [first, second] = [hold.release(), hold.release()];
@@ -550,7 +553,7 @@ describe('Lease, held', () => {
     await nothingLeft();
   });
 
-  it("withLock() gives the work's result or error, whatever becomes of the release", async () => {
+  it("withLock() gives the work's result or error, whatever becomes of the release [D127]", async () => {
     const { clock, store, engine } = await start();
     const failure = new Error('no stock');
     for (const [work, expected] of [
@@ -567,7 +570,7 @@ describe('Lease, held', () => {
     }
   });
 
-  it('answers grant and `wanted` for a token that nobody here knows with a release', async () => {
+  it('answers grant and `wanted` for a token that nobody here knows with a release [R25]', async () => {
     const { store, grant, wanted } = await start();
     const stranger = `${store.processId}:99`;
     grant(stranger);
@@ -586,7 +589,7 @@ describe('LockEngine, many callers', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('lets the others wait on when the first one gives up', async () => {
+  it('lets the others wait on when the first one gives up [D102]', async () => {
     const { clock, store, engine, waiting, grant } = await start();
     const { hold: first, token } = await waiting({ waitMs: 100 });
     const second = engine.acquire(KEY);
@@ -597,7 +600,7 @@ describe('LockEngine, many callers', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('renews ten thousand leases together, with one timer', async () => {
+  it('renews ten thousand leases together, with one timer [D123]', async () => {
     const { clock, store, engine } = await start();
     for (let i = 0; i < 10_000; i++) {
       void engine.acquire(`k:${i}`);

@@ -6,6 +6,7 @@ import {
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
@@ -29,7 +30,7 @@ async function outcome(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe('maxHoldMs', () => {
-  it('aborts the signal, stops renewing, and gives the lease to nobody until it has run out', async () => {
+  it('aborts the signal, stops renewing, and gives the lease to nobody until it has run out [R4]', async () => {
     const { clock, a, b } = two({ maxHoldMs: 60_000 });
     const hold = await a.acquire('k');
     const { signal } = hold;
@@ -61,7 +62,7 @@ describe('maxHoldMs', () => {
 });
 
 describe('renew: false', () => {
-  it('ends with its lease although the work goes on', async () => {
+  it('ends with its lease although the work goes on [R4]', async () => {
     const { clock, a, b } = two();
     const hold = await a.acquire('k', { renew: false, leaseMs: 2_000 });
     const next = b.acquire('k');
@@ -72,7 +73,7 @@ describe('renew: false', () => {
     expect((await next).isHeld).toBe(true);
   });
 
-  it('neither takes over a lease that somebody has begun nor passes its own on', async () => {
+  it('neither takes over a lease that somebody has begun nor passes its own on [R10]', async () => {
     const { clock, a } = two({ leaseMs: 30_000 });
     const first = await a.acquire('k');
     const fixed = a.acquire('k', { renew: false, leaseMs: 60_000 });
@@ -115,13 +116,13 @@ describe('lingerMs', () => {
     expect((await b.acquire('k')).isHeld).toBe(true);
   });
 
-  it('is not used for jobs that others skip', async () => {
+  it('is not used for jobs that others skip [R21]', async () => {
     const { a, b } = two({ lingerMs: 60_000 });
     await a.withLock('k', { onBusy: 'skip' }, () => 'done');
     expect(await b.withLock('k', { waitMs: 0, onBusy: 'skip' }, () => 'done')).toBe('done');
   });
 
-  it('is over when the application closes', async () => {
+  it('is over when the application closes [R45]', async () => {
     const { a, b } = two({ lingerMs: 60_000 });
     await (await a.acquire('k')).release();
     await a.close(0);
@@ -130,7 +131,7 @@ describe('lingerMs', () => {
 });
 
 describe('holdAtLeastMs', () => {
-  it('keeps the key taken by nobody, here as well as elsewhere', async () => {
+  it('keeps the key taken by nobody, here as well as elsewhere [R41]', async () => {
     const { clock, a, b } = two();
     await a.withLock('job', { holdAtLeastMs: 5_000 }, () => 'done');
     expect(await outcome(b.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
@@ -148,7 +149,7 @@ describe('holdAtLeastMs', () => {
   });
 
   it.each([5_000, 0])(
-    'keeps nothing for work that was cancelled right before it, with holdAtLeastMs %d',
+    'keeps nothing for work that was cancelled right before it, with holdAtLeastMs %d [D10]',
     async (holdAtLeastMs) => {
       const { a, b } = two({ lingerMs: 60_000 });
       const cancel = new AbortController();
@@ -193,7 +194,7 @@ describe('onBusy', () => {
     expect(result).toBe('k is busy');
   });
 
-  it('does not take the failure of a lock inside of the work for its own', async () => {
+  it('does not take the failure of a lock inside of the work for its own [D151]', async () => {
     const { a, b } = two();
     await a.acquire('inner');
     const call = b.withLock('outer', { onBusy: 'skip' }, () => b.acquire('inner', { waitMs: 0 }));
@@ -252,14 +253,14 @@ describe('ensure()', () => {
 });
 
 describe('options', () => {
-  it.each([null, 5, 'waitMs'])('refuses %j', async (options) => {
+  it.each([null, 5, 'waitMs'])('refuses %j [D136]', async (options) => {
     const { a } = two();
     await expect(a.acquire('k', options as never)).rejects.toThrow(LockConfigError);
   });
 });
 
 describe('forceRelease() and inspect()', () => {
-  it('tells the holder before the next one enters', async () => {
+  it('tells the holder before the next one enters [R40]', async () => {
     const { clock, a, b } = two();
     const hold = await a.acquire('k');
     const next = b.acquire('k');
@@ -278,7 +279,7 @@ describe('forceRelease() and inspect()', () => {
     expect(await a.inspect('k')).toBeNull();
   });
 
-  it('shows holder, label, waiters and time left', async () => {
+  it('shows holder, label, waiters and time left [R39]', async () => {
     const { a, b } = two();
     await a.acquire('k', { label: 'nightly report' });
     void b.acquire('k', { waitMs: Infinity });
@@ -295,7 +296,7 @@ describe('forceRelease() and inspect()', () => {
 });
 
 describe('several keys', () => {
-  it('are sorted by bytes and taken once each', async () => {
+  it('are sorted by bytes and taken once each [R47]', async () => {
     const { a } = two();
     const lock = await a.acquire(['z', 'é', 'a', 'z', '\u{1F600}', '\uFF5E']);
     expect(lock.keys).toEqual(['a', 'z', 'é', '\uFF5E', '\u{1F600}']);
@@ -303,7 +304,7 @@ describe('several keys', () => {
     expect(() => lock.fencingTokenOf('other')).toThrow(LockKeyError);
   });
 
-  it('are all free again when one of them cannot be had', async () => {
+  it('are all free again when one of them cannot be had [R24]', async () => {
     const { clock, a, b } = two();
     await b.acquire('m');
     const call = outcome(a.acquire(['a', 'm', 'z'], { waitMs: 100 }));
@@ -314,7 +315,7 @@ describe('several keys', () => {
     expect(a.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('cannot dead-lock callers that name them in different orders', async () => {
+  it('cannot dead-lock callers that name them in different orders [R24, D141]', async () => {
     const { a, b } = two();
     let inside = 0;
     let most = 0;
@@ -341,7 +342,7 @@ describe('several keys', () => {
     expect(() => lock.assertHeld()).toThrow(/'y' was lost/);
   });
 
-  it.each([[[]], [[''] as string[]], [['ok', 'bad{brace}']]])('refuses %j', async (keys) => {
+  it.each([[[]], [[''] as string[]], [['ok', 'bad{brace}']]])('refuses %j [D136]', async (keys) => {
     const { a } = two();
     await expect(a.acquire(keys)).rejects.toThrow(LockKeyError);
   });
@@ -406,4 +407,17 @@ describe('an option that nobody reads', () => {
     );
     await expect(a.tryAcquire('k', options)).rejects.toThrow('tryAcquire takes none');
   });
+});
+
+it('options of the fence may be members of a class', () => {
+  class FenceConfig {
+    get table(): string {
+      return 'app.lock_fence';
+    }
+    get connections(): string[] {
+      return ['orders'];
+    }
+  }
+  const { fence } = resolveServiceOptions({ fence: new FenceConfig() }).transactions;
+  expect(fence).toEqual({ table: 'app.lock_fence', connections: ['orders'] });
 });

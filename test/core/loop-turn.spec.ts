@@ -14,7 +14,7 @@ function block(ms: number): void {
   while (performance.now() < end);
 }
 
-it('two leases of one key that become free in the same long turn are both given to a call', async () => {
+it('two leases of one key that become free in the same long turn are both given to a call [R17]', async () => {
   const { engine, store, wanted } = await startScripted({ lingerMs: 1_000 });
   const first = engine.acquire(KEY);
   const ask = await store.next('acquire');

@@ -1,14 +1,25 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
+import { getEventListeners } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   LockAbortedError,
   LockConfigError,
   LockNotAcquiredError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { eventually } from '../support/eventually.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 function start() {
   const clock = new FakeClock();
@@ -17,7 +28,7 @@ function start() {
 }
 
 describe('re-entry', () => {
-  it('joins the hold of the await chain: same token, released with the outermost call', async () => {
+  it('joins the hold of the await chain: same token, released with the outermost call [D124]', async () => {
     const { engine, other } = start();
     await engine.withLock('k', {}, async (outer) => {
       await engine.withLock('k', {}, async (inner) => {
@@ -33,7 +44,7 @@ describe('re-entry', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('answers a release inside of a call that joined at once, and ends the hold with that call', async () => {
+  it('answers a release inside of a call that joined at once, and ends the hold with that call [D43]', async () => {
     const { engine, other } = start();
     await engine.withLock('k', {}, (outer) =>
       engine.withLock('k', {}, async () => {
@@ -68,14 +79,14 @@ describe('re-entry', () => {
     expect(await other.inspect('k')).not.toBeNull();
   });
 
-  it('never shortens the lease', async () => {
+  it('never shortens the lease [D124]', async () => {
     const { engine } = start();
     await engine.withLock('k', { leaseMs: 60_000 }, (outer) =>
       engine.withLock('k', { leaseMs: 500 }, () => expect(outer.remainingMs()).toBe(59_400)),
     );
   });
 
-  it('lets branches that ask for the same key take turns, also those inside of branches', async () => {
+  it('lets branches that ask for the same key take turns, also those inside of branches [R44, D125]', async () => {
     const { engine } = start();
     let inside = 0;
     let most = 0;
@@ -90,7 +101,7 @@ describe('re-entry', () => {
     expect(most).toBe(1);
   });
 
-  it('lets a branch wait for its turn no longer than waitMs, and says who has it', async () => {
+  it('lets a branch wait for its turn no longer than waitMs, and says who has it [R44]', async () => {
     const { clock, engine } = start();
     const first = makeGate();
     const call = engine.withLock('k', {}, async () => {
@@ -122,7 +133,16 @@ describe('re-entry', () => {
     });
   });
 
-  it('keeps the lock until a branch that was not awaited has ended', async () => {
+  it('no longer listens to the signal once it has its turn', async () => {
+    const { engine } = start();
+    const { signal } = new AbortController();
+    await engine.withLock('k', {}, () =>
+      Promise.all([1, 2].map(() => engine.withLock('k', { signal }, settled))),
+    );
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
+  it('keeps the lock until a branch that was not awaited has ended [R43]', async () => {
     const { engine, other } = start();
     const branch = makeGate();
     let ended: Promise<unknown> = Promise.resolve();
@@ -137,7 +157,7 @@ describe('re-entry', () => {
     expect(await other.inspect('k')).toBeNull();
   });
 
-  it('gives work that asks after the hold has ended a hold of its own', async () => {
+  it('gives work that asks after the hold has ended a hold of its own [R43]', async () => {
     const { engine } = start();
     const later = makeGate();
     let token = 0;
@@ -150,7 +170,54 @@ describe('re-entry', () => {
     expect(await late).toBeGreaterThan(token);
   });
 
-  it('does not join with reentrant: false, nor across services', async () => {
+  it('joins the hold around the call that has left it behind, and that has ended', async () => {
+    const { engine, other } = start();
+    await engine.withLock(['j', 'k'], {}, async (outer) => {
+      const gate = makeGate();
+      let left: Promise<unknown> | undefined;
+      await engine.withLock('k', {}, () => {
+        left = gate.opened.then(() => {
+          expect(engine.current('k')).toBe(outer);
+          expect(engine.current()).toBe(outer);
+          return engine.withLock('k', { waitMs: 0 }, (joined) => joined.fencingToken);
+        });
+      });
+      gate.open();
+      expect(await left).toBe(outer.fencingTokenOf('k'));
+    });
+    expect(await other.inspect('k')).toBeNull();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('joins the innermost call although run() has made the lock of an outer one the current one', async () => {
+    const { engine } = start();
+    await engine.withLock('k', {}, (outer) =>
+      engine.withLock('k', {}, () =>
+        outer.run(async () => {
+          expect(engine.current()).toBe(outer);
+          expect(await engine.withLock('k', { waitMs: 0 }, () => 'joined')).toBe('joined');
+          expect(await outer.release()).toBe(true);
+        }),
+      ),
+    );
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('joins in run() wherever else the lock was the current one before', async () => {
+    const { engine } = start();
+    const lock = await engine.acquire('k');
+    await engine.withLock('x', {}, () => engine.withLock('y', {}, () => lock.run(() => {})));
+    await lock.run(() =>
+      engine.withLock('k', {}, async () => {
+        expect(await engine.withLock('k', { waitMs: 0 }, () => 'joined')).toBe('joined');
+        expect(await lock.release()).toBe(true);
+      }),
+    );
+    await settled();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('does not join with reentrant: false, nor across services [R34]', async () => {
     const { engine, other } = start();
     await engine.withLock('k', {}, async () => {
       const own = engine.withLock('k', { reentrant: false, waitMs: 0 }, () => 'joined');
@@ -170,6 +237,39 @@ describe('re-entry', () => {
       }),
     );
     expect(await other.inspect('c')).toBeNull();
+  });
+});
+
+describe('a job that a queue in memory begins where the job of another request has ended', () => {
+  /** Two requests put a job into the queue; the second one begins in the context of the first, which holds the lock. */
+  const tokens = async (enqueue: <T>(job: () => T) => () => T) => {
+    const { engine } = start();
+    const request = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const job = (): Promise<void> =>
+      engine.withLock('k', { waitMs: 5_000 }, (lock) => {
+        seen.push(request.getStore(), lock.fencingToken);
+      });
+    const second = request.run('second', () => enqueue(job));
+    let ended: Promise<void> = Promise.resolve();
+    const first = await request.run('first', () =>
+      engine.withLock('k', {}, (lock) => {
+        ended = second();
+        return lock.fencingToken;
+      }),
+    );
+    await ended;
+    return { first, seen };
+  };
+
+  it('joins the lock of that request', async () => {
+    const { first, seen } = await tokens((job) => job);
+    expect(seen).toEqual(['first', first]);
+  });
+
+  it('has a lock of its own if it is bound to its request with AsyncResource.bind()', async () => {
+    const { first, seen } = await tokens((job) => AsyncResource.bind(job));
+    expect(seen).toEqual(['second', first + 1]);
   });
 });
 
@@ -215,10 +315,58 @@ describe('run() and current()', () => {
     );
     expect(engine.current()).toBeUndefined();
   });
+
+  it('current() finds the lock of the call around already while that of the nested call is released', async () => {
+    const { engine } = start();
+    await engine.withLock('a', {}, (a) =>
+      engine.withLock('b', {}, async (b) => {
+        const released = b.release();
+        expect(engine.current()).toBe(a);
+        await released;
+        expect(engine.current()).toBe(a);
+      }),
+    );
+  });
+
+  it('current() with a key passes over a lock that has lost another key, and without one it does not', async () => {
+    const { engine } = start();
+    await engine.withLock('a', {}, (a) =>
+      engine.withLock(['a', 'b'], {}, async (inner) => {
+        expect(engine.current('a')).toBe(inner);
+        await engine.forceRelease('b');
+        expect(inner.isHeld).toBe(false);
+        expect(engine.current('a')).toBe(a);
+        expect(engine.current('b')).toBeUndefined();
+        expect(engine.current()).toBeUndefined();
+      }),
+    );
+  });
+
+  it('tells that a nested call keeps the lock of one that has ended, unless that was lost', async () => {
+    const locks = new InMemoryLocks(new FakeClock());
+    const options = resolveServiceOptions({});
+    const store = new InMemoryLockStore(locks, options.leaseMs);
+    const keys: string[] = [];
+    const report = (event: LockEvent): unknown => event.type === 'outlived' && keys.push(event.key);
+    const engine = new LockEngine({ store, options, report, clock: locks.clock });
+    const end = makeGate();
+    const left: Promise<void>[] = [];
+    for (const key of ['lost', 'kept']) {
+      await engine.withLock(key, {}, async () => {
+        left.push(engine.withLock(key, {}, () => end.opened));
+        await settled();
+        if (key === 'lost') await engine.forceRelease(key);
+      });
+    }
+    await eventually(() => expect(keys).toContain('kept'));
+    expect(keys).toEqual(['kept']);
+    end.open();
+    await Promise.all(left);
+  });
 });
 
 describe('nested keys in different orders', () => {
-  it('wait ten seconds at most, and the error names both keys', async () => {
+  it('wait ten seconds at most, and the error names both keys [R24]', async () => {
     const { clock, engine, other } = start();
     await other.acquire('a');
     const call = engine.withLock('b', {}, () => engine.withLock('a', { waitMs: 60_000 }, () => 1));
@@ -227,7 +375,7 @@ describe('nested keys in different orders', () => {
     await refused;
   });
 
-  it('are refused without a limit', async () => {
+  it('are refused without a limit [R24]', async () => {
     const { engine } = start();
     const call = engine.withLock('b', {}, () =>
       engine.withLock('a', { waitMs: Infinity }, () => 1),
@@ -237,7 +385,7 @@ describe('nested keys in different orders', () => {
 });
 
 describe('close()', () => {
-  it('still serves work that holds a lock, and nobody else', async () => {
+  it('still serves work that holds a lock, and nobody else [R45]', async () => {
     const { engine } = start();
     const work = makeGate();
     const call = engine.withLock('a', {}, async () => {
@@ -268,7 +416,7 @@ describe('branches that could wait for each other', () => {
       ]),
     );
 
-  it('are refused without a limit, whichever of the keys comes first', async () => {
+  it('are refused without a limit, whichever of the keys comes first [D28]', async () => {
     const { clock, engine } = start();
     for (const keys of [
       { shared: 'a', other: 'b' },
@@ -283,7 +431,7 @@ describe('branches that could wait for each other', () => {
     }
   });
 
-  it('wait ten seconds at most, and the error names both keys', async () => {
+  it('wait ten seconds at most, and the error names both keys [R24]', async () => {
     const { clock, engine } = start();
     const call = crossed(engine, 60_000, { shared: 'a', other: 'b' });
     for (let i = 0; i < 5; i++) await settled(); // both wait now
@@ -303,7 +451,7 @@ describe('branches that could wait for each other', () => {
 });
 
 describe('a branch whose turn comes after the hold was lost', () => {
-  it('does not join it: it asks for a hold of its own', async () => {
+  it('does not join it: it asks for a hold of its own [D38]', async () => {
     const { clock, engine, other } = start();
     const longWork = makeGate();
     const seen: boolean[] = [];
@@ -329,8 +477,45 @@ describe('a branch whose turn comes after the hold was lost', () => {
   });
 });
 
+describe('a branch whose turn comes at the end of its wait, after the hold was lost', () => {
+  /** The machine is suspended while one branch works and another one waits for its turn. */
+  const suspended = async (meanwhile: (other: LockEngine) => Promise<unknown>) => {
+    const { clock, engine, other } = start();
+    const firstWork = makeGate();
+    const works: { isHeld: boolean; alone: boolean }[] = [];
+    const call = engine.withLock('k', { renew: false, leaseMs: 1_000 }, () =>
+      Promise.allSettled([
+        engine.withLock('k', {}, () => firstWork.opened),
+        engine.withLock('k', { waitMs: 2_000 }, async (lock) => {
+          works.push({ isHeld: lock.isHeld, alone: (await other.tryAcquire('k')) === null });
+        }),
+      ]),
+    );
+    await settled();
+    clock.block(2_500);
+    await meanwhile(other);
+    firstWork.open();
+    const [, branch] = await call;
+    return { engine, works, branch };
+  };
+
+  it('tries once for a hold of its own [D39]', async () => {
+    const { engine, works, branch } = await suspended(() => Promise.resolve());
+    expect(branch).toMatchObject({ status: 'fulfilled' });
+    expect(works).toEqual([{ isHeld: true, alone: true }]);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('is told that the lock was not acquired if somebody else has it [D39]', async () => {
+    const { engine, works, branch } = await suspended((other) => other.acquire('k'));
+    expect(branch).toMatchObject({ reason: { code: 'LOCK_NOT_ACQUIRED' } });
+    expect(works).toEqual([]);
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+});
+
 describe('a branch that does not await a branch of its own', () => {
-  it('keeps its turn until that one has ended: two never work at once', async () => {
+  it('keeps its turn until that one has ended: two never work at once [R44]', async () => {
     const { engine } = start();
     const gates = [makeGate(), makeGate(), makeGate()];
     let working = 0;
@@ -361,6 +546,43 @@ describe('a branch that does not await a branch of its own', () => {
   });
 });
 
+describe('very many calls, each inside of the one before, which does not await it', () => {
+  it('give the lock back with the last one', async () => {
+    const { engine, other } = start();
+    const last = makeGate();
+    const page = (n: number): Promise<void> =>
+      engine.withLock('k', {}, async () => {
+        await Promise.resolve();
+        if (n < 20_000) void page(n + 1);
+        else last.open();
+      });
+    await page(1);
+    await last.opened;
+    await settled();
+    expect(await other.inspect('k')).toBeNull();
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+});
+
+describe('very deep calls', () => {
+  it('take no more memory for each level than for the first ones', async () => {
+    const { engine } = start();
+    const DEPTH = 8_000;
+    let bytes = 0;
+    const heap = (): number => (collectGarbage(), process.memoryUsage().heapUsed);
+    const before = heap();
+    const nest = (n: number): Promise<void> =>
+      engine.withLock('k', {}, () => {
+        if (n < DEPTH) return nest(n + 1);
+        bytes = heap() - before;
+        return undefined;
+      });
+    await nest(1);
+    expect(bytes / DEPTH).toBeLessThan(16_000); // a list of all levels for each would be 32 KB
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+});
+
 describe('a branch whose turn comes after the hold has ended', () => {
   /** A call that waits for none of the branches that it starts, in which the same key is asked for. */
   const startBranches = async (engine: LockEngine, branches: (() => Promise<unknown>)[]) => {
@@ -371,7 +593,7 @@ describe('a branch whose turn comes after the hold has ended', () => {
     return { ended };
   };
 
-  it('asks for a hold of its own, which excludes others', async () => {
+  it('asks for a hold of its own, which excludes others [R43]', async () => {
     const { engine, other } = start();
     const [first, second] = [makeGate(), makeGate()];
     const tokens: number[] = [];
@@ -389,7 +611,7 @@ describe('a branch whose turn comes after the hold has ended', () => {
     expect(await other.inspect('k')).toBeNull();
   });
 
-  it('waits for whoever has the key by then', async () => {
+  it('waits for whoever has the key by then [D40]', async () => {
     const { engine, other } = start();
     const first = makeGate();
     const order: string[] = [];

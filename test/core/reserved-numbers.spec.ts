@@ -244,6 +244,19 @@ describe('a grant that came as a message', () => {
     expect((await hold).fencingToken).toBe(5_000_000);
   });
 
+  it('asks for numbers again if nobody knows whether the store has confirmed it', async () => {
+    const { clock, store, waiting, grant } = await startScripted();
+    const { hold, token } = await waiting();
+    clock.block(2_000);
+    grant(token, FIRST);
+    (await store.next('renew')).reply(unknown);
+    await clock.advance(2_000);
+    const again = await store.next('renew');
+    expect(again.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
+    again.reply(renewed(5_000_000));
+    expect((await hold).fencingToken).toBe(5_000_000);
+  });
+
   it('gives no numbers back before they are confirmed: the application closes', async () => {
     const { clock, store, engine, waiting, grant } = await startScripted();
     const { token } = await waiting();

@@ -45,7 +45,7 @@ async function waitingForBoth(options: LockOptions = {}) {
 }
 
 describe('several keys, while the command for all of them is on its way', () => {
-  it('an abort is heard at once, and what comes back later is released', async () => {
+  it('an abort is heard at once, and what comes back later is released [D1]', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const call = engine.acquire(['a', 'b'], { signal: controller.signal });
@@ -62,7 +62,7 @@ describe('several keys, while the command for all of them is on its way', () => 
     await nothingLeft();
   });
 
-  it('a closing application ends the call', async () => {
+  it('a closing application ends the call [D1]', async () => {
     const { store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b']);
     await store.next('together');
@@ -70,7 +70,7 @@ describe('several keys, while the command for all of them is on its way', () => 
     await expect(call).rejects.toThrow(LockAbortedError);
   });
 
-  it('a store that says nothing for a second ends a single try', async () => {
+  it('a store that says nothing for a second ends a single try [D1]', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b'], { waitMs: 0 });
     const refused = expect(call).rejects.toThrow(LockStoreError);
@@ -81,7 +81,7 @@ describe('several keys, while the command for all of them is on its way', () => 
 });
 
 describe('a single try of several keys, while the store is silent', () => {
-  it('does not call them taken because an earlier try was not answered', async () => {
+  it('does not call them taken because an earlier try was not answered [D55]', async () => {
     const { clock, store, engine } = await startScripted();
     const first = expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
     await clock.advance(1_000);
@@ -91,7 +91,7 @@ describe('a single try of several keys, while the store is silent', () => {
     expect(await store.unanswered()).toEqual(['together', 'together']);
   });
 
-  it('does not call them taken because others wait for its answer', async () => {
+  it('does not call them taken because others wait for its answer [D55]', async () => {
     const { clock, store, engine } = await startScripted();
     void engine.acquire('b').catch(() => {});
     (await store.next('acquire')).reply(unknown);
@@ -186,7 +186,7 @@ describe('a call for several keys, while a command whose call was aborted is on 
 });
 
 describe('a single try of several keys', () => {
-  it('touches none of them when another process has one', async () => {
+  it('touches none of them when another process has one [D16]', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const call = engine.tryAcquire(['a', 'b']);
     (await store.next('together')).reply(busy);
@@ -227,7 +227,7 @@ describe('a single try of several keys', () => {
     expect((await call)?.keys).toEqual(['a', 'stock:42']);
   });
 
-  it('that is refused keeps no key for `holdAtLeastMs`', async () => {
+  it('that is refused keeps no key for `holdAtLeastMs` [D9]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     const call = engine.acquire(['a', 'b'], {
@@ -352,7 +352,7 @@ describe('several keys, waited for', () => {
     await refused;
   });
 
-  it('are asked for again, within the wait, when the store refuses or says nothing', async () => {
+  it('are asked for again, within the wait, when the store refuses or says nothing [D11]', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b'], { waitMs: 10_000 });
     for (let i = 0; i < 2; i++) (await store.next('together')).reply(undone);
@@ -367,7 +367,7 @@ describe('several keys, waited for', () => {
     expect((await call).isHeld).toBe(true);
   });
 
-  it('a key that was taken from us meanwhile is taken again before the work starts', async () => {
+  it('a key that was taken from us meanwhile is taken again before the work starts [D2]', async () => {
     const { store, call, a, revokeA, grantB, events } = await waitingForBoth();
     revokeA();
     grantB();
@@ -388,7 +388,7 @@ describe('several keys, waited for', () => {
     expect(events).toEqual([]); // no work ran under what was lost
   });
 
-  it('a key that is lost at the very end of the wait is a LockLostError', async () => {
+  it('a key that is lost at the very end of the wait is a LockLostError [D2]', async () => {
     const { clock, store, call, revokeA } = await waitingForBoth({ waitMs: 2_000 });
     await clock.advance(2_000);
     const lastTry = await store.next('leave');
@@ -398,7 +398,7 @@ describe('several keys, waited for', () => {
     expect((await store.next('release')).command).toMatchObject({ key: 'b' });
   });
 
-  it('`maxHoldMs` counts from the start of the work', async () => {
+  it('`maxHoldMs` counts from the start of the work [D2]', async () => {
     const { clock, store, call, grantB } = await waitingForBoth({ maxHoldMs: 1_000 });
     await clock.advance(1_400);
     grantB();
@@ -437,7 +437,7 @@ describe('several keys, waited for', () => {
     expect(lock.isHeld).toBe(false);
   });
 
-  it('an error does not wait for the clean-up', async () => {
+  it('an error does not wait for the clean-up [D11]', async () => {
     const { clock, store, call } = await waitingForBoth({ waitMs: 2_000 });
     await clock.advance(2_000);
     (await store.next('leave')).reply({ kind: 'left' });
@@ -456,7 +456,7 @@ describe('several keys, waited for', () => {
 });
 
 describe('an abort in the tick in which the lock is handed over', () => {
-  it('is seen before the work starts', async () => {
+  it('is seen before the work starts [D15]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     let ran = false;
@@ -482,7 +482,7 @@ describe('an abort in the tick in which the lock is handed over', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('is seen by a branch that gets its turn', async () => {
+  it('is seen by a branch that gets its turn [D15]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     let ran = 0;

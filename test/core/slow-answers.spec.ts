@@ -9,7 +9,7 @@ const SLOW_MS = 600;
 const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
 
 describe('a grant that came by a message', () => {
-  it('does not count as an answer, however long ago its token was introduced', async () => {
+  it('does not count as an answer, however long ago its token was introduced [D26]', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ leaseMs: LEASE_MS });
     await clock.advance(2_000); // it waited for another holder
@@ -39,7 +39,7 @@ describe('a call whose wait ends while its lease is confirmed', () => {
     expect(await next).toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringContaining(
-        'a round trip to Redis took 2100 ms, or this process stood still for so long, which is more than half of the lease of 4000 ms',
+        'a round trip to Redis took 2100 ms, or this process stood still for that time, which is more than half of the lease of 4000 ms',
       ),
     });
   });
@@ -62,7 +62,7 @@ describe('a process that stands still for more than half of the lease, again and
     expect(await refused).toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringContaining(
-        'a round trip to Redis took 600 ms, or this process stood still for so long',
+        'a round trip to Redis took 600 ms, or this process stood still for that time',
       ),
     });
     expect((await store.next('release')).command).toMatchObject({ key: KEY });

@@ -27,7 +27,7 @@ describe('the code of a database error', () => {
     ['Prisma at COMMIT', { cause: { originalCode: '23505' } }, '23505'],
     ['Prisma with its own engine', { code: 'P2010', meta: { code: '40001' } }, '40001'],
     ['Prisma with its own engine, of a conflict', { code: 'P2034', meta: {} }, '40001'],
-  ])('is found in those of %s', (_, error, code) => {
+  ])('is found in those of %s [D84]', (_, error, code) => {
     expect(sqlErrorCode(error)).toBe(code);
   });
 
@@ -110,10 +110,13 @@ describe('a COMMIT that failed', () => {
     expect(isRefusedCommit(prisma({ originalCode: code }))).toBe(false);
   });
 
-  it.each([1020, 1062, 1205, 1213, 1451, 1452, 3101])('was refused by MySQL with %s', (errno) => {
-    expect(isRefusedCommit(sequelize({ errno }))).toBe(true);
-    expect(isRefusedCommit(prisma({ originalCode: String(errno) }))).toBe(true);
-  });
+  it.each([1020, 1062, 1064, 1205, 1213, 1451, 1452, 3101])(
+    'was refused by MySQL with %s',
+    (errno) => {
+      expect(isRefusedCommit(sequelize({ errno }))).toBe(true);
+      expect(isRefusedCommit(prisma({ originalCode: String(errno) }))).toBe(true);
+    },
+  );
 
   it.each([1053, 1317, 1927])('is in doubt with %s of MySQL', (errno) => {
     expect(isRefusedCommit(sequelize({ errno }))).toBe(false);

@@ -36,7 +36,7 @@ async function holding({ store, engine }: Scene, options: LockOptions = {}) {
 }
 
 describe('while a lease is suspect', () => {
-  it('a nested call waits for the confirmation, and joins', async () => {
+  it('a nested call waits for the confirmation, and joins [D18]', async () => {
     const scene = await startScripted();
     const { clock, store, engine } = scene;
     const { call, run } = await holding(scene);
@@ -303,7 +303,7 @@ describe('a clock that is set, with a store that answers', () => {
 });
 
 describe('a lease of which nobody knows whether its transaction was committed', () => {
-  it('is not released because another process wants the key, however late a renewal was carried out', async () => {
+  it('is not released because another process wants the key, however late a renewal was carried out [D19]', async () => {
     const scene = await startScripted({ leaseMs: 3_000 });
     const { clock, store, engine, wanted, nothingLeft } = scene;
     const { call, run, token } = await holding(scene);

@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { endingIn } from '../../libs/nestjs-locked/src/transactions/sql/transaction-endings.js';
+import {
+  commitsByBeginning,
+  endingIn,
+} from '../../libs/nestjs-locked/src/transactions/sql/transaction-endings.js';
 
 const DIALECTS = ['postgres', 'mysql', undefined] as const;
 
@@ -55,6 +58,11 @@ describe('the end of a transaction in a text of PostgreSQL', () => {
       'CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; COMMIT',
       'commit',
     ],
+    ["SELECT E'a'\n'\\'', '\\'; COMMIT; --'", 'commit'],
+    ["SELECT E'a' -- b'\n -- c\n'\\'', '\\'; COMMIT; --'", 'commit'],
+    ['CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1 AS case; END; COMMIT', 'commit'],
+    ['CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1 case; END; COMMIT', 'commit'],
+    ['CREATE FUNCTION f() RETURNS void BEGIN ATOMIC END; COMMIT', 'commit'],
     ['CREATE TABLE t (begin int); END', 'commit'],
     ['CREATE VIEW v (begin, atomic) AS SELECT 1, 2; SELECT 1; COMMIT; SELECT 1', 'commit'],
     ['CREATE VIEW v AS SELECT begin, atomic FROM t; COMMIT', 'commit'],
@@ -80,6 +88,9 @@ describe('the end of a transaction in a text of PostgreSQL', () => {
     String.raw`SELECT U&"\" FROM t WHERE a = '; COMMIT'`,
     `CREATE FUNCTION f() RETURNS int LANGUAGE sql BEGIN ATOMIC
        UPDATE t SET a = CASE WHEN a > 1 THEN 1 END; SELECT 1; END`,
+    'CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1 AS end; SELECT 2; END',
+    'CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1 end; SELECT t.end FROM t; END',
+    "SELECT E'a'\n'b\\'; COMMIT; '",
     'CREATE OR REPLACE PROCEDURE p(a int) BEGIN ATOMIC INSERT INTO t VALUES (a); END;',
     'CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END $$',
     'CREATE RULE r AS ON INSERT TO t DO ALSO (DELETE FROM a; DELETE FROM b)',
@@ -103,6 +114,11 @@ describe('the end of a transaction in a text of MySQL', () => {
     ['SELECT $$; COMMIT; SELECT $$', 'commit'],
     ["COMMIT; SELECT '", 'commit'],
     ['BEGIN NOT ATOMIC UPDATE t SET a = 1; COMMIT; END', 'commit'],
+    ['BEGIN NOT ATOMIC COMMIT; UPDATE t SET a = 1; END', 'commit'],
+    ['BEGIN NOT ATOMIC ROLLBACK; UPDATE t SET a = 1; END', 'mixed'],
+    ['begin not atomic if 1 then commit and chain; end if; end', 'commit'],
+    ['IF 1 THEN COMMIT WORK; END IF', 'commit'],
+    ['REPEAT COMMIT; UNTIL 1 END REPEAT', 'commit'],
   ])('%s: %s', (sql, ending) => {
     expect(endingIn(sql, 'mysql')).toBe(ending);
   });
@@ -115,9 +131,79 @@ describe('the end of a transaction in a text of MySQL', () => {
     'SELECT `a; COMMIT`',
     "PREPARE s FROM 'SELECT 1'",
     'BEGIN NOT ATOMIC UPDATE t SET a = 1; END',
+    'BEGIN NOT ATOMIC ROLLBACK TO a; UPDATE t SET a = 1; END',
+    'BEGIN NOT ATOMIC SELECT CASE a WHEN 1 THEN commit ELSE 2 END FROM t; END',
+    'SELECT CASE a WHEN 1 THEN 2 ELSE commit END FROM t',
+    'SELECT CASE a WHEN 1 THEN 2 END, 3 else_commit, commit FROM t',
     // It commits by itself, which the gate learns from the server.
     'CREATE PROCEDURE p() BEGIN UPDATE t SET a = 1; COMMIT; END',
   ])('%s: none', (sql) => {
     expect(endingIn(sql, 'mysql')).toBeUndefined();
+  });
+});
+
+describe('a text of MySQL that begins a transaction', () => {
+  it.each([
+    'START TRANSACTION READ ONLY',
+    ' begin;',
+    'BEGIN WORK',
+    '/*! BEGIN */',
+    'SELECT 1; start transaction',
+    'SET autocommit=1',
+    'SET @a = 1, SESSION autocommit := ON',
+    'SET @@session.autocommit = TRUE',
+  ])('commits: %s', (sql) => {
+    expect(commitsByBeginning(sql)).toBe(true);
+  });
+
+  it.each([
+    'BEGIN NOT ATOMIC BEGIN UPDATE t SET a = 1; END; END',
+    'SET autocommit = 0',
+    'SET @autocommit = 1',
+    'SET GLOBAL autocommit = 1',
+    "INSERT INTO log VALUES ('; START TRANSACTION; ')",
+    'SELECT begin FROM start',
+    'START SLAVE',
+  ])('is no other one: %s', (sql) => {
+    expect(commitsByBeginning(sql)).toBe(false);
+  });
+});
+
+describe('what follows a CREATE in MySQL', () => {
+  it.each([
+    'CREATE TEMPORARY TABLE t (event int); COMMIT',
+    'CREATE TEMPORARY TABLE procedure_of_day (a int); COMMIT',
+  ])('may end the transaction: %s', (sql) => {
+    expect(endingIn(sql, 'mysql')).toBe('commit');
+  });
+
+  it.each([
+    'CREATE FUNCTION f() RETURNS int BEGIN COMMIT; RETURN 1; END',
+    "CREATE DEFINER = 'table' PROCEDURE p() BEGIN COMMIT; END",
+    'CREATE TEMPORARY TABLE t (a int); CREATE PROCEDURE p() BEGIN SELECT 1; COMMIT; END',
+  ])('may be the body of a routine: %s', (sql) => {
+    expect(endingIn(sql, 'mysql')).toBeUndefined();
+  });
+});
+
+describe('a long text', () => {
+  it.each(['mysql', 'postgres'] as const)('is read in linear time (%s)', (dialect) => {
+    const rows = Array.from({ length: 40_000 }, () => '(DEFAULT, ?, ?)').join(', ');
+    const startedAt = performance.now();
+    expect(endingIn(`INSERT INTO booking(id, start, end) VALUES ${rows}`, dialect)).toBeUndefined();
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // some 0.1 s; 20 s if it grows with the square
+  });
+
+  it.each([
+    ['postgres', `''`],
+    ['postgres', `\\'`],
+    ['mysql', `''`],
+    ['mysql', '\\\\'],
+  ] as const)('may have one long literal (%s: %s)', (dialect, part) => {
+    const literal = part.repeat(4_000_000);
+    for (const insert of [`INSERT INTO page VALUES ('${literal}')`, `SELECT E'${literal}'`]) {
+      expect(endingIn(`${insert}; SELECT 'COMMIT'`, dialect)).toBeUndefined();
+      expect(endingIn(`${insert}; COMMIT`, dialect)).toBeDefined();
+    }
   });
 });

@@ -299,7 +299,7 @@ describe('a transaction', () => {
   });
 
   it.each(['withLock', 'lock.run'] as const)(
-    'answers a release under the lock of %s at once, and keeps the lock until it has ended',
+    'answers a release under the lock of %s at once, and keeps the lock until it has ended [D61]',
     async (how) => {
       const { engine, transaction, outcomes, key, isFree } = await start();
       const sell = (lock: Lock): Promise<void> =>
@@ -344,7 +344,7 @@ describe('a transaction', () => {
     expect(outcomes).toHaveLength(9);
   });
 
-  it('gives what was started in an earlier run its locks back, a while after the last one', async () => {
+  it('gives what was started in an earlier run its locks back, a while after the last one [D82]', async () => {
     const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
     const started: { ask: () => Promise<string> }[] = [];
     await transaction(async () => {
@@ -391,7 +391,7 @@ describe('a transaction', () => {
     await other.release();
   });
 
-  it('tops up a lease before it is claimed', async () => {
+  it('tops up a lease before it is claimed [R53]', async () => {
     const { engine, transaction, database, key } = await start({ fence: {} });
     await engine.withLock(key, { leaseMs: 1_000, renew: false }, async (lock) => {
       await sleep(600);

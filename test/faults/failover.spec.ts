@@ -76,13 +76,12 @@ describe('one address that leads to another master, with connections left open',
         expect(await entered.release()).toBe(true);
         expect(near.events.filter(({ type }) => type === 'lost')).toEqual([]);
       },
-      60_000,
     );
   }
 
   fault(
     'only the inbox breaks and finds the other master',
-    'commands follow it',
+    'commands follow it [D4]',
     async (measure) => {
       const { old, next, proxy } = await pair();
       const { engine, inbox } = await openLocksOn(proxy.url, { leaseMs: LEASE_MS });

@@ -33,7 +33,7 @@ afterEach(() => LockProcess.closeAll());
 describe('a holder', () => {
   fault(
     'Redis errors on renewal for less than the lease, then recovers',
-    'lock kept, one warning',
+    'lock kept, one warning [R26]',
     async (measure) => {
       const leaseMs = 4_500;
       const { engine, events } = await openLocks(server.url, { leaseMs });
@@ -61,7 +61,7 @@ describe('a holder', () => {
 
   fault(
     'key deleted by an operator',
-    "'stolen' at the next renewal, never re-created",
+    "'stolen' at the next renewal, never re-created [D115]",
     async (measure) => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
@@ -131,7 +131,7 @@ describe('a holder', () => {
 
   fault(
     '200,000 other keys with TTL present',
-    "a dead holder's key is taken over on time",
+    "a dead holder's key is taken over on time [D103]",
     async (measure) => {
       const admin = openAdmin(server.url);
       // Half of them end during the test, which keeps the expiry cycle of Redis busy.
@@ -196,7 +196,7 @@ describe('a holder', () => {
 describe('clocks', () => {
   fault(
     'wall clock of the process stepped an hour either way',
-    'no effect on exclusion',
+    'no effect on exclusion [D119]',
     async (measure) => {
       let offset = 0;
       const clock: Clock = {

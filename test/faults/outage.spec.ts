@@ -3,12 +3,14 @@ import { describe, expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
-import { openAdmin } from '../support/open-locks.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 
 const WORKER = fileURLToPath(new URL('./outage-worker.mjs', import.meta.url));
 /** A command is waited for 500 ms: an outage of eight seconds is as long for it as 80 s are with the default lease. */
@@ -80,7 +82,6 @@ describe('1,000 calls a second go on while Redis', () => {
       measure('scripts run afterwards', run);
       measure('served', ms, 'ms after the restart');
     },
-    60_000,
   );
 
   fault(
@@ -107,6 +108,54 @@ describe('1,000 calls a second go on while Redis', () => {
       measure('scripts run afterwards', run);
       measure('served', ms, 'ms after it woke up');
     },
-    60_000,
+  );
+});
+
+describe('a call that ends while Redis is silent for longer than its lease', () => {
+  const leaseMs = 3_000;
+
+  /** Redis falls silent while the call goes on. Another process tries the key when all is calm again. */
+  async function passes(isHeld: boolean, waitMs: number): Promise<void> {
+    const server = await startRedisServer();
+    const options = { leaseMs };
+    const [one, other] = [
+      await openLocks(server.url, options),
+      await openLocks(server.url, options),
+    ];
+    const admin = openAdmin(server.url);
+    const key = uniqueKey();
+    let ended: Promise<unknown> | undefined;
+    const call = (): void => {
+      ended = expect(one.engine.acquire(key, { waitMs })).rejects.toMatchObject({
+        code: 'LOCK_STORE_FAILED',
+      });
+    };
+    if (isHeld) {
+      await other.engine.acquire(key, { renew: false }); // it lapses
+      call();
+      await eventually(async () => expect(await admin.zcard(`lock:{${key}}:queue`)).toBe(1));
+    }
+    server.pause();
+    afterTest(() => server.resume());
+    const paused = sleep(2 * leaseMs);
+    if (!isHeld) call();
+    // The silence is noticed before the wait is over, so that the last try is not sent.
+    else await expect(one.engine.tryAcquire(uniqueKey())).rejects.toThrow();
+    await ended;
+    await paused;
+    server.resume();
+    await eventually(async () => expect(await one.engine.ping()).toBeGreaterThan(0));
+    await eventually(async () => {
+      expect(await admin.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
+    }, leaseMs / 2); // what Redis grants when it wakes up would last for a lease
+    expect(await other.engine.tryAcquire(key)).not.toBe(null);
+  }
+
+  fault('while it waits', 'leaves no place in the queue, so that a single try succeeds', () =>
+    passes(true, 2_500),
+  );
+
+  fault('while it asks', 'leaves no lease, so that a single try succeeds', () =>
+    passes(false, 300),
   );
 });

@@ -45,6 +45,5 @@ describe('Redis is killed and restarted', () => {
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       expect(await next.release()).toBe(true);
     },
-    60_000,
   );
 });

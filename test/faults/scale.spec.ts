@@ -78,7 +78,7 @@ describe('trying', () => {
   for (const [task, total, what] of stores) {
     fault(
       `${total.toLocaleString('en')} ${what}`,
-      'memory and listeners flat',
+      'memory and listeners flat [D134]',
       async (measure) => {
         const { got, failed, ms, before, after, residue } = await run(task, total);
 
@@ -92,7 +92,7 @@ describe('trying', () => {
         measure('not answered in time', failed);
         measure('tries per second', (total / ms) * 1_000);
       },
-      isLong ? 900_000 : 60_000,
+      isLong ? 900_000 : undefined,
     );
   }
 });
@@ -100,7 +100,7 @@ describe('trying', () => {
 describe('many locks', () => {
   fault(
     '10,000 locks held for three leases',
-    'all kept, one scheduler, p99 < 20 ms and a tenth of the CPU of a script per lock (aims)',
+    'all kept, one scheduler, p99 < 20 ms and a tenth of the CPU of a script per lock (aims) [D123]',
     async (measure) => {
       const total = 10_000;
       const held = await run('hold', total);
@@ -123,7 +123,6 @@ describe('many locks', () => {
       measure('renewals per script', held.renewals / held.scripts);
       measure('timers of the process', held.timers);
     },
-    90_000,
   );
 });
 
@@ -145,14 +144,13 @@ describe('many locks while Redis stands still', () => {
       expect(warn).toBeLessThan(5);
       measure('scripts', scripts);
     },
-    90_000,
   );
 });
 
 describe('waiting', () => {
   fault(
     `a wait of ${WAIT_MS / 1_000} s`,
-    'memory and listeners flat',
+    'memory and listeners flat [D134]',
     async (measure) => {
       const { refused, waited, before, during, after, residue } = await waiting;
 

@@ -26,7 +26,7 @@ import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { keepClient } from '../support/keep-client.js';
 import { openAdmin, type OpenedLocks, openLocksOn } from '../support/open-locks.js';
-import { RedisMonitor } from '../support/redis-monitor.js';
+import { type MonitoredCommand, RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const APPLICATION = fileURLToPath(
@@ -79,12 +79,11 @@ describe('three sentinels', () => {
       await expectHandOvers(await set.master(), seats);
       expect(scriptsIn(await onOld.commands())).toEqual([]);
     },
-    90_000,
   );
 
   fault(
     'killed master',
-    'every kind of client finds the new one; holders keep their locks, waiters are served by message',
+    'every kind of client finds the new one; holders keep their locks, waiters are served soon',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -96,7 +95,6 @@ describe('three sentinels', () => {
 
       await expectHandOvers(await set.master(), seats);
     },
-    90_000,
   );
 
   fault(
@@ -186,7 +184,6 @@ describe('three sentinels', () => {
       expect(second.got.isHeld).toBe(true);
       expect(await second.got.release()).toBe(true);
     },
-    90_000,
   );
 
   const strict = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '2'];
@@ -211,7 +208,6 @@ describe('three sentinels', () => {
       await expect(parted.engine.acquire(uniqueKey())).rejects.toThrow(/NOREPLICAS/);
       expect(await second.got.release()).toBe(true);
     },
-    90_000,
   );
 
   fault(
@@ -231,7 +227,6 @@ describe('three sentinels', () => {
       expect(await roleOf(old)).toBe('slave');
       expect(await second.got.release()).toBe(true);
     },
-    90_000,
   );
 
   fault(
@@ -263,7 +258,6 @@ describe('three sentinels', () => {
       expect(scriptsIn(await monitor.commands())).toEqual([]);
       expect(await roleOf(old)).toBe('master');
     },
-    60_000,
   );
 
   fault(
@@ -289,12 +283,11 @@ describe('three sentinels', () => {
       expect(await lock.release()).toBe(true);
       expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
     },
-    60_000,
   );
 
   fault(
     'sentinels restarted one after the other',
-    'the locks listen to them again, and follow a planned failover that comes soon after',
+    'the locks listen to them again, and follow a planned failover that comes soon after [D5]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -310,29 +303,28 @@ describe('three sentinels', () => {
       expect(await roleOf(old)).toBe('master');
       await expectHandOvers(await set.master(), seats);
     },
-    90_000,
   );
 
-  fault(
-    'one sentinel gone',
-    'a new application starts, and the locks follow a killed master',
-    async (measure) => {
-      const set = await startSet();
-      const old = await set.master();
-      await set.watchers[0]!.kill();
-      const seats = await takeSeats(set, old);
+  const withoutOne = (trouble: 'kill' | 'pause') => async (measure: Measure) => {
+    const set = await startSet();
+    const old = await set.master();
+    const sentinel = set.watchers[0] as RedisSentinel;
+    afterTest(() => sentinel.resume());
+    await sentinel[trouble]();
+    const seats = await takeSeats(set, old);
 
-      const before = performance.now();
-      await old.kill();
-      await expectAllToMove(set, old, seats, before, measure);
-      await expectHandOvers(await set.successorOf(old), seats);
-    },
-    90_000,
-  );
+    const before = performance.now();
+    await old.kill();
+    await expectAllToMove(set, old, seats, before, measure);
+    await expectHandOvers(await set.successorOf(old), seats);
+  };
+  const ofOne = 'a new application starts, and the locks follow a killed master';
+  fault('one sentinel gone', ofOne, withoutOne('kill'));
+  fault('one sentinel frozen', ofOne, withoutOne('pause'));
 
   fault(
     'all sentinels gone, and back',
-    'locks go on meanwhile, also longer than a lease; a failover after that is followed',
+    'locks go on meanwhile, also longer than a lease; a failover after that is followed [D6]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -387,7 +379,6 @@ describe('three sentinels', () => {
       expect(await ended).toEqual([0, null]);
       expect(printed).toBe('');
     },
-    60_000,
   );
 
   fault(
@@ -413,7 +404,6 @@ describe('three sentinels', () => {
       await sleep(2_000); // an attempt to listen to the first one again would have come by now
       expect(await listeners()).toEqual([0, 0, 0]);
     },
-    60_000,
   );
 });
 
@@ -478,7 +468,6 @@ async function expectAllToMove(
   const next = set.servers.find((server) => server !== old) as RedisServer;
   await eventually(async () => expect(await roleOf(next)).toBe('master'));
   measure('promoted after', performance.now() - before, 'ms');
-  const onNext = openAdmin(next.url);
   // A promoted server has been renewed by nobody but by the master that it followed.
   const monitor = await RedisMonitor.start(next.port);
   const left = new Set(seats);
@@ -492,33 +481,38 @@ async function expectAllToMove(
     last.renewed = performance.now();
   }, 30_000);
   measure('all holders renewed after', last.renewed - before, 'ms');
-  await eventually(async () => {
-    for (const { near, far, key } of seats) {
-      for (const { inbox } of [near, far])
-        expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
-      // Before it listened there, it may have been dropped as dead.
-      expect(await onNext.zcard(`lock:{${key}}:queue`)).toBe(1);
-    }
-    last.listening = performance.now();
-  }, 30_000);
+  await expectToListen(next, seats);
+  last.listening = performance.now();
   measure('all inboxes there after', last.listening - before, 'ms');
   expect(seats.filter(({ lock }) => !lock.isHeld)).toEqual([]);
 }
 
-/** Each holder's release lets its waiter in, by a message. */
+/** Each holder and each waiter listens there, and each waiter has a place in its queue. */
+async function expectToListen(next: RedisServer, seats: readonly Seat[]): Promise<void> {
+  const onNext = openAdmin(next.url);
+  await eventually(async () => {
+    for (const { near, far, key } of seats) {
+      for (const { inbox } of [near, far])
+        expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
+      // Before it listened there, it may have been dropped as dead. More than one, if the old master has given the
+      // waiter a new token that the replica never heard of.
+      expect(await onNext.zcard(`lock:{${key}}:queue`)).toBeGreaterThan(0);
+    }
+  }, 30_000);
+}
+
+/**
+ * Each holder's release lets its waiter in, long before a waiter that nobody tells looks for itself. Whether by a
+ * message, is for other specs: the sentinels hear of a failover one after the other, and each that tells of it has
+ * ioredis connect again, at any time from here on; and who connects again looks, too.
+ */
 async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promise<void> {
-  const monitor = await RedisMonitor.start(next.port);
-  for (const { what, key, near, far, lock, waiting } of seats) {
+  await expectToListen(next, seats);
+  for (const { what, near, lock, waiting } of seats) {
     const released = performance.now();
     expect([what, await lock.release()]).toEqual([what, true]);
     const entered = await waiting;
     expect(performance.now() - released).toBeLessThan(SOON_MS);
-    // More than one, if the old master has given the waiter a new token that the replica never heard of.
-    const grants = (await monitor.commands()).filter(
-      ({ name, args: [channel, text = ''] }) =>
-        name === 'publish' && channel === far.inbox && text.startsWith('g ') && text.endsWith(key),
-    );
-    expect([what, grants.length > 0]).toEqual([what, true]);
     expect(entered.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await entered.release()).toBe(true);
     expect(near.events.filter(({ type }) => type === 'lost')).toEqual([]);
@@ -526,7 +520,7 @@ async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promi
 }
 
 /** What was asked of a server by scripts, which nobody but our connections sends. */
-function scriptsIn(commands: Awaited<ReturnType<RedisMonitor['commands']>>) {
+function scriptsIn(commands: readonly MonitoredCommand[]) {
   return commands.filter(({ name }) => name === 'evalsha' || name === 'eval');
 }
 

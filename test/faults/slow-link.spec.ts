@@ -25,7 +25,7 @@ const server = useRedisServer();
 async function openFarLocks() {
   const proxy = await TcpProxy.start(server.port);
   const locks = await openLocks(proxy.url, { leaseMs: LONG_MS, waitMs: 20_000 });
-  proxy.delayAnswers(ROUND_TRIP_MS);
+  proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true }); // an idle connection may be made anew
   return locks;
 }
 
@@ -40,21 +40,17 @@ describe('a round trip of more than half the lease', () => {
     ['a fixed lease', { leaseMs: SHORT_MS, renew: false }],
     ['a wait without limit', { leaseMs: SHORT_MS, waitMs: Infinity }],
     ['a single try', { leaseMs: SHORT_MS, waitMs: 0 }],
-  ])(
-    'is named when the call is refused, and others get the key: %s',
-    async (_, options) => {
-      const { engine } = await openFarLocks();
-      const { engine: others } = await openLocks(server.url);
-      const key = uniqueKey();
+  ])('is named when the call is refused, and others get the key: %s', async (_, options) => {
+    const { engine } = await openFarLocks();
+    const { engine: others } = await openLocks(server.url);
+    const key = uniqueKey();
 
-      await expect(engine.acquire(key, options)).rejects.toMatchObject(tooFar);
+    await expect(engine.acquire(key, options)).rejects.toMatchObject(tooFar);
 
-      const lock = await others.acquire(key, { waitMs: 5_000 });
-      expect(lock.isHeld).toBe(true);
-      expect(await openAdmin(server.url).keys(`lock:{${key}}:queue`)).toEqual([]);
-    },
-    30_000,
-  );
+    const lock = await others.acquire(key, { waitMs: 5_000 });
+    expect(lock.isHeld).toBe(true);
+    expect(await openAdmin(server.url).keys(`lock:{${key}}:queue`)).toEqual([]);
+  });
 
   it('is named for several keys', async () => {
     const { engine } = await openFarLocks();
@@ -64,7 +60,7 @@ describe('a round trip of more than half the lease', () => {
     const { engine: others } = await openLocks(server.url);
     const lock = await others.acquire(keys, { waitMs: 5_000 });
     expect(lock.isHeld).toBe(true);
-  }, 30_000);
+  });
 
   it('concerns no call in the same queue that asks for a long lease', async () => {
     const { engine } = await openFarLocks();
@@ -76,7 +72,7 @@ describe('a round trip of more than half the lease', () => {
     expect((await long).isHeld).toBe(true);
     const { engine: others } = await openLocks(server.url);
     await expect(others.acquire(key, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
-  }, 30_000);
+  });
 
   it('concerns no lease that is longer than two round trips', async () => {
     const { engine } = await openFarLocks();
@@ -86,18 +82,21 @@ describe('a round trip of more than half the lease', () => {
 });
 
 describe('a round trip for which a command has no time', () => {
-  /** Of a service whose own lease is too short. */
-  const tooSlow = (roundTripMs: number, leaseMs: number): RegExp =>
-    new RegExp(
-      `a round trip to Redis took ${String(roundTripMs)[0]}\\d\\d+ ms, more than the ${leaseMs / 3} ms that a command may take with a lease of ${leaseMs} ms; set leaseMs to several times the round trip$`,
+  /** Of a service whose own lease is too short. On a busy machine the round trip takes longer than that of the link. */
+  const tooSlow = (roundTripMs: number, leaseMs: number): RegExp => {
+    const [first, ...others] = String(roundTripMs);
+    const measured = `([${first}-9]\\d{${others.length}}|\\d{${others.length + 2},})`;
+    return new RegExp(
+      `a round trip to Redis took ${measured} ms, more than the ${leaseMs / 3} ms that a command may take with a lease of ${leaseMs} ms; set leaseMs to several times the round trip$`,
     );
+  };
 
   it.each([
-    [360, 600],
-    [250, 600],
+    [1_080, 1_800],
+    [750, 1_800],
     [1_800, 3_000],
   ])(
-    'ends the start with a message that names it: %d ms, leaseMs %d',
+    'ends the start with a message that names it: %d ms, leaseMs %d [D25]',
     async (ms, leaseMs) => {
       const proxy = await TcpProxy.start(server.port);
       proxy.delayAnswers(ms, { alsoToCome: true });
@@ -106,7 +105,6 @@ describe('a round trip for which a command has no time', () => {
         message: expect.stringMatching(tooSlow(ms, leaseMs)),
       });
     },
-    30_000,
   );
 
   it('does not end a start if it passes', async () => {
@@ -118,10 +116,10 @@ describe('a round trip for which a command has no time', () => {
     proxy.cut();
     const { engine } = await opening;
     expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
-  }, 30_000);
+  });
 
   it.each([360, 220])(
-    'is named by calls, log and ping() if it begins later, until it is over: %d ms',
+    'is named by calls, log and ping() if it begins later, until it is over: %d ms [D25]',
     async (ms) => {
       const leaseMs = 600;
       const proxy = await TcpProxy.start(server.port);
@@ -151,10 +149,9 @@ describe('a round trip for which a command has no time', () => {
       await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'store-back' }));
       expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
     },
-    60_000,
   );
 
-  it('is not taken for a device that forgets connections', async () => {
+  it('is not taken for a device that forgets connections [D25]', async () => {
     let isReplaced = false; // it is not, if the first answers on the connection were slow by chance
     for (let i = 0; i < 5 && !isReplaced; i++) {
       const proxy = await TcpProxy.start(server.port);
@@ -167,5 +164,5 @@ describe('a round trip for which a command has no time', () => {
       expect(events).toEqual([]);
     }
     expect(isReplaced).toBe(true);
-  }, 60_000);
+  });
 });

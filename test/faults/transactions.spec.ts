@@ -76,7 +76,7 @@ async function sellBeside(lockOptions: SaleProcessOptions['lockOptions']) {
 describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its lease', () => {
   fault(
     'fence and time-outs on',
-    'the successor claims soon after the lease, the COMMIT fails, the books balance',
+    'the successor claims soon after the lease, the COMMIT fails, the books balance [R53]',
     async (measure) => {
       const { first, enteredAfter, claimedAfter } = await sellBeside({ fence: {} });
       measure('successor entered after', enteredAfter, 'ms');
@@ -130,7 +130,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
 describe('hand-overs between processes', () => {
   fault(
     'a second connection reads right after the next holder entered',
-    'it always sees the commit of the holder before',
+    'it always sees the commit of the holder before [R51]',
     async (measure) => {
       const lockOptions = { leaseMs: 30_000, waitMs: 60_000, localHandovers: 0 };
       const counters = await Promise.all(Array.from({ length: 3 }, () => start(lockOptions)));

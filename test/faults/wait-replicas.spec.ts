@@ -24,14 +24,12 @@ describe('the master is killed, and the replica lacks the last writes', () => {
     'killed without waitReplicas',
     'what the replica had is kept, and what it had not is granted twice',
     (measure) => play(measure, 0),
-    90_000,
   );
 
   fault(
     'killed with waitReplicas',
-    'what the replica had is kept, and nobody was given what it had not',
+    'what the replica had is kept, and nobody was given what it had not [R61]',
     (measure) => play(measure, 1),
-    90_000,
   );
 
   async function play(measure: Measure, waitReplicas: number): Promise<void> {
@@ -84,14 +82,12 @@ describe('the replica is promoted beside a living master', () => {
     'promoted without waitReplicas',
     'who talks to the old master goes on holding, beside the new holder',
     (measure) => play(measure, 0),
-    60_000,
   );
 
   fault(
     'promoted with waitReplicas',
-    'who talks to the old master loses the lease before the new master gives it away',
+    'who talks to the old master loses the lease before the new master gives it away [R62]',
     (measure) => play(measure, 1),
-    60_000,
   );
 
   async function play(measure: Measure, waitReplicas: number): Promise<void> {
@@ -128,7 +124,7 @@ describe('the replica is promoted beside a living master', () => {
 describe('a stopped master goes on after its replica was promoted', () => {
   fault(
     'a command was on its way to it',
-    'what it grants then is handed out to nobody',
+    'what it grants then is handed out to nobody [R61]',
     async (measure) => {
       const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
       const old = await openReplicatedLocks(master.url, { leaseMs: LONG_LEASE_MS });
@@ -150,14 +146,13 @@ describe('a stopped master goes on after its replica was promoted', () => {
       // What was granted there has been taken back.
       await eventually(async () => expect(await onMaster.exists(`lock:{${key}}`)).toBe(0));
     },
-    60_000,
   );
 });
 
 describe('the replica is away', () => {
   fault(
     'for longer than a lease',
-    'nobody gets a lock, the error says why, holders lose theirs on time, and it heals by itself',
+    'nobody gets a lock, the error says why, holders lose theirs on time, and it heals by itself [R64]',
     async (measure) => {
       const { master, replica } = await startMasterAndReplica();
       const { engine, events } = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS });
@@ -191,12 +186,11 @@ describe('the replica is away', () => {
       expect(events.filter(({ type }) => type === 'store-lost')).toEqual([]);
       await held.release();
     },
-    60_000,
   );
 
   fault(
     'while a key is handed over by message',
-    'the next holder enters when the replica is back, and not before',
+    'the next holder enters when the replica is back, and not before [R61]',
     async (measure) => {
       const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
       const first = await openReplicatedLocks(master.url, { leaseMs: LONG_LEASE_MS });
@@ -222,6 +216,5 @@ describe('the replica is away', () => {
       expect(await onReplica.get(`lock:{${key}}`)).toContain(second.store.processId);
       expect(await (await next).release()).toBe(true);
     },
-    60_000,
   );
 });

@@ -46,7 +46,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
   });
 
   // What cannot change by waiting is not retried.
-  it('acquire() fails at once, not after the whole wait', async () => {
+  it('acquire() fails at once, not after the whole wait [R19]', async () => {
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), 3_000);
     try {

@@ -21,7 +21,7 @@ interface Event {
   readonly at: number;
 }
 
-const LIMIT_MS = 40_000;
+const LIMIT_MS = 100_000;
 let project: TemporaryProject;
 
 const redisServer = useRedisServer();
@@ -60,7 +60,7 @@ describe('BullMQ', () => {
     expect(mostAtOnce(events, 'ben')).toBe(1);
     expect(mostAtOnce(events)).toBe(2);
     expect(new Set(events.map(({ worker }) => worker)).size).toBe(2);
-  }, 60_000);
+  });
 
   it('jobs that are handed back leave the worker to other accounts, and cost no attempt', async () => {
     await redisServer.admin.set('lock:{account:anna}', 'another-client', 'PX', 60_000);
@@ -96,7 +96,7 @@ describe('BullMQ', () => {
     expect(events.map(({ is }) => is)).toEqual(['begun', 'begun', 'done']);
     expect(events.map(({ worker }) => worker === first?.worker)).toEqual([true, false, false]);
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(1));
-  }, 60_000);
+  });
 
   it('SIGTERM: jobs under way and jobs that wait for a lock finish, and none is lost', async () => {
     const events = await startWorkers(['A'], 300);
@@ -112,7 +112,7 @@ describe('BullMQ', () => {
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(13), LIMIT_MS);
     // Jobs that waited for the lock for longer than a job's own lock lasts were not given to anybody else.
     expect([...events, ...later].filter(isDone)).toHaveLength(13);
-  }, 60_000);
+  });
 });
 
 const running = new Map<string, { stop: () => Promise<unknown>; kill: () => Promise<unknown> }>();

@@ -28,6 +28,12 @@ class StockController {
     return id;
   }
 
+  @MessagePattern(7)
+  @Locked('stock:<id>', { waitMs: 0 })
+  async takeByNumber(@Payload() id: string): Promise<string> {
+    return id;
+  }
+
   @EventPattern({ event: 'taken' })
   @Locked('stock:<id>', { waitMs: 0 })
   async onTaken(@Payload() id: string): Promise<string> {
@@ -60,9 +66,11 @@ it('an event that was not handled is logged once a minute, a message that was an
 
   const take = { cmd: 'take' };
   await whileBusy(app.get(LockService), 'stock:42', async () => {
-    await expect(lastValueFrom(client.send(take, '42'))).rejects.toMatchObject({
-      code: 'LOCK_NOT_ACQUIRED',
-    });
+    for (const pattern of [take, 7]) {
+      await expect(lastValueFrom(client.send(pattern, '42'))).rejects.toMatchObject({
+        code: 'LOCK_NOT_ACQUIRED',
+      });
+    }
     expect(log.lines(LOG_CONTEXT)).toEqual([]);
     for (let event = 0; event < 5; event++) client.emit({ event: 'taken' }, '42');
     await eventually(() => expect(log.lines(LOG_CONTEXT)).not.toEqual([]));

@@ -3,21 +3,23 @@ import { describe, expect, it } from '@jest/globals';
 import {
   type CallHandler,
   Controller,
+  createParamDecorator,
   type ExecutionContext,
   type INestApplication,
   type MessageEvent,
   type NestInterceptor,
   Param,
+  type PipeTransform,
+  type Provider,
   Req,
+  Scope,
   Sse,
   UseInterceptors,
+  UsePipes,
+  ValidationPipe,
 } from '@nestjs/common';
-import {
-  ClientProxyFactory,
-  MessagePattern,
-  type MicroserviceOptions,
-  Transport,
-} from '@nestjs/microservices';
+import { APP_PIPE } from '@nestjs/core';
+import { MessagePattern } from '@nestjs/microservices';
 import { IoAdapter } from '@nestjs/platform-socket.io';
 import { WsAdapter } from '@nestjs/platform-ws';
 import {
@@ -32,12 +34,12 @@ import { io } from 'socket.io-client';
 import { WebSocket } from 'ws';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import type { Server } from 'node:net';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { type Gate, makeGate } from '../support/gate.js';
 import { startHttp } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
+import { connectTcp } from '../support/tcp-client.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** How long a lock that must not come back is waited for. */
@@ -48,6 +50,7 @@ const redis = useRedis();
 /** What happens in the handlers of one test, in order. */
 let events: string[];
 let mayEnd: Gate;
+let theLocks: LockService | undefined;
 
 async function work(fails?: string): Promise<void> {
   events.push('in');
@@ -66,6 +69,27 @@ class TransactionInterceptor implements NestInterceptor {
     events.push('committed');
     return of(result);
   }
+}
+
+/** Awaits something. */
+class WaitingPipe implements PipeTransform {
+  async transform(value: unknown): Promise<unknown> {
+    events.push('pipe');
+    await mayEnd.opened;
+    return value;
+  }
+}
+
+/** Looks something up, as a decorator for the user may. */
+const Waiting = createParamDecorator(async () => {
+  events.push('pipe');
+  await mayEnd.opened;
+});
+
+/** Whether the lock of its request is held when a handler begins. */
+function begin(): Observable<unknown> {
+  events.push(theLocks?.current()?.isHeld === true ? 'in' : 'in without the lock');
+  return of({ event: 'taken', data: 1 });
 }
 
 @WebSocketGateway()
@@ -89,14 +113,46 @@ class StockGateway implements OnGatewayDisconnect {
 
   @SubscribeMessage('quiet')
   @UseInterceptors(Locks)
-  quiet(): Observable<unknown> {
+  quiet(@MessageBody('id') _id: string): Observable<unknown> {
     events.push('in');
     return NEVER;
+  }
+
+  @SubscribeMessage('decorated')
+  @UseInterceptors(Locks)
+  decorated(@Waiting() _value: string): Observable<unknown> {
+    return begin();
+  }
+
+  @SubscribeMessage('piped-by-all')
+  @UseInterceptors(Locks)
+  pipedByAll(@MessageBody('id') _id: string): Observable<unknown> {
+    return begin();
+  }
+
+  @SubscribeMessage('piped')
+  @UseInterceptors(Locks)
+  piped(@MessageBody('id', WaitingPipe) _id: string): Observable<unknown> {
+    return begin();
+  }
+
+  @SubscribeMessage('piped-method')
+  @UseInterceptors(Locks)
+  @UsePipes(new WaitingPipe())
+  pipedMethod(@MessageBody('id') _id: string): Observable<unknown> {
+    return begin();
   }
 
   @SubscribeMessage('committed')
   @UseInterceptors(Locks, TransactionInterceptor)
   committed(): Observable<unknown> {
+    events.push('in');
+    return of({ event: 'taken', data: 1 });
+  }
+
+  @SubscribeMessage('committed-twice')
+  @UseInterceptors(Locks, TransactionInterceptor, Locks)
+  committedTwice(): Observable<unknown> {
     events.push('in');
     return of({ event: 'taken', data: 1 });
   }
@@ -140,6 +196,12 @@ class StockController {
     return of({ data: id });
   }
 
+  @Sse('piped/:id')
+  @UseInterceptors(LockInterceptor('stock:<params.id>'))
+  piped(@Param('id') _id: string): Observable<unknown> {
+    return begin();
+  }
+
   @Sse('stock/:id')
   @UseInterceptors(LockInterceptor('stock:<params.id>'))
   async events(
@@ -152,19 +214,28 @@ class StockController {
   }
 }
 
-async function startShop(configure?: (app: INestApplication) => unknown) {
+async function startShop(
+  configure?: (app: INestApplication) => unknown,
+  pipes: PipeTransform[] = [],
+  providers: Provider[] = [],
+) {
   events = [];
   mayEnd = makeGate();
   const { app, url } = await startHttp(
     {
       imports: [RedisLockModule.forRoot({ connection: redis.url, leaseMs: 600 })],
       controllers: [StockController],
-      providers: [StockGateway],
+      providers: [
+        StockGateway,
+        ...pipes.map((pipe) => ({ provide: APP_PIPE, useValue: pipe })),
+        ...providers,
+      ],
     },
     configure,
   );
   afterTest(() => mayEnd.open()); // or closing would wait for the handler
   const locks = app.get(LockService);
+  theLocks = locks;
   const id = uniqueKey();
   const key = `stock:${id}`;
   return { app, url, locks, id, key };
@@ -214,8 +285,8 @@ describe.each([
   ['ws', (app: INestApplication) => new WsAdapter(app), connectWs],
   ['Socket.IO', (app: INestApplication) => new IoAdapter(app), connectSocketIo],
 ])('when a client of %s leaves', (_, adapter, connect) => {
-  async function startGateway() {
-    const shop = await startShop((app) => app.useWebSocketAdapter(adapter(app)));
+  async function startGateway(...pipes: PipeTransform[]) {
+    const shop = await startShop((app) => app.useWebSocketAdapter(adapter(app)), pipes);
     return { ...shop, client: await connect(shop.url) };
   }
 
@@ -256,7 +327,7 @@ describe.each([
   });
 
   it('an Observable is left at once if it is declared, although it is quiet', async () => {
-    const { locks, id, key, client } = await startGateway();
+    const { locks, id, key, client } = await startGateway(new ValidationPipe());
     client.send('quiet', { id });
     await seen(['in']);
     expect(await locks.tryAcquire(key)).toBeNull();
@@ -264,15 +335,36 @@ describe.each([
     await locks.withLock(key, { waitMs: 30_000 }, () => {});
   });
 
-  it('an Observable that an interceptor inside awaits keeps the lock until that has ended', async () => {
-    const { locks, id, key, client } = await startGateway();
-    client.send('committed', { id });
-    await seen(['in']);
+  it.each([
+    ['a parameter', 'piped', []],
+    ['the method', 'piped-method', []],
+    ['the application', 'piped-by-all', [new WaitingPipe()]],
+    ['nobody, but a parameter decorator', 'decorated', []],
+  ])('a handler that a pipe of %s keeps waiting runs under its lock', async (_of, event, pipes) => {
+    const { locks, id, key, client } = await startGateway(...pipes);
+    client.send(event, { id });
+    await seen(['pipe']);
     client.leave();
-    await seen(['in', 'left']);
+    await seen(['pipe', 'left']);
     await expectKeptByWork(locks, key);
-    expect(events).toEqual(['in', 'left', 'committed', 'next']);
+    expect(events).toEqual(['pipe', 'left', 'in', 'next']);
   });
+
+  it.each([
+    ['inside', 'committed'],
+    ['between two LockInterceptors', 'committed-twice'],
+  ])(
+    'an Observable that an interceptor %s awaits keeps the lock until that has ended',
+    async (_, event) => {
+      const { locks, id, key, client } = await startGateway();
+      client.send(event, { id });
+      await seen(['in']);
+      client.leave();
+      await seen(['in', 'left']);
+      await expectKeptByWork(locks, key);
+      expect(events).toEqual(['in', 'left', 'committed', 'next']);
+    },
+  );
 
   it('an Observable is left at once if it has emitted, although it is not declared', async () => {
     const { locks, id, key, client } = await startGateway();
@@ -289,17 +381,7 @@ it.each([
   ['an interceptor inside', 'commit', 'committed'],
 ])('%s of messages keeps its lock after a timeout around it', async (_, pattern, end) => {
   const { app, locks, id, key } = await startShop();
-  const service = app.connectMicroservice<MicroserviceOptions>({
-    transport: Transport.TCP,
-    options: { host: '127.0.0.1', port: 0 },
-  });
-  await app.startAllMicroservices();
-  const { port } = service.unwrap<Server>().address() as { port: number };
-  const client = ClientProxyFactory.create({
-    transport: Transport.TCP,
-    options: { host: '127.0.0.1', port },
-  });
-  afterTest(() => client.close());
+  const client = await connectTcp(app);
   await client.connect();
   const answer = lastValueFrom(client.send(pattern, { id }).pipe(toArray()));
   await seen(['in']);
@@ -327,3 +409,16 @@ it.each([
     expect(events).toEqual(['in', 'left', end, 'next']);
   },
 );
+
+it('an event stream whose client leaves while a pipe of the request works runs under its lock', async () => {
+  const pipe = { provide: APP_PIPE, useClass: WaitingPipe, scope: Scope.REQUEST };
+  const { url, locks, id, key } = await startShop(undefined, [], [pipe]);
+  const client = new AbortController();
+  const response = fetch(`${url}/piped/${id}`, { signal: client.signal });
+  const left = response.then(async (answer) => answer.text()).catch(() => 'aborted');
+  await seen(['pipe']);
+  client.abort();
+  expect(await left).toBe('aborted');
+  await expectKeptByWork(locks, key);
+  expect(events).toEqual(['pipe', 'in', 'next']);
+});

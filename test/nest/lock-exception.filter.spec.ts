@@ -113,7 +113,7 @@ describe.each([
     );
   }
 
-  it('answers 423 with Retry-After while somebody else holds the lock, then 200', async () => {
+  it('answers 423 with Retry-After while somebody else holds the lock, then 200 [D152]', async () => {
     const shop = await startShop();
     const id = uniqueKey();
     await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
@@ -128,7 +128,7 @@ describe.each([
     expect(await get(shop, id)).toEqual([200, null, id]);
   });
 
-  it('answers 503 with Retry-After while Redis does not answer', async () => {
+  it('answers 503 with Retry-After while Redis does not answer [D152]', async () => {
     const shop = await startShop({ retryAfterSeconds: 7 });
     afterTest(() => server.resume());
     server.pause();

@@ -134,5 +134,5 @@ describe('the log of an application', () => {
       ),
     );
     await eventually(() => app.get(LockService).ping());
-  }, 60_000);
+  });
 });

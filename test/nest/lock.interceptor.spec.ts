@@ -314,6 +314,14 @@ describe('LockInterceptor', () => {
       );
     });
 
+    it('finds a user that the context of GraphQL has without a request', async () => {
+      const take = await handlerOf('graphql', 'stock:<user.id>');
+      const events = (await take({}, { live: true }, { user: { id: '42' } }, {})) as AsyncGenerator;
+      await events.next();
+      expect(await app.get(LockService).tryAcquire('stock:42')).toBeNull();
+      await events.return(undefined);
+    });
+
     it('keeps the lock until a subscription has ended', async () => {
       const take = await handlerOf('graphql', 'stock:<args.id>');
       const events = (await take({}, { id: '42', live: true }, {}, {})) as AsyncGenerator<string>;

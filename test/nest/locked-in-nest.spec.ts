@@ -127,7 +127,7 @@ describe('@Locked over HTTP', () => {
   }
   const releasedOnce = (key: string): string[] => [`lock ${key}`, `unlock ${key}`];
 
-  it('keeps the route, its pipes and interceptors, above and below @Get', async () => {
+  it('keeps the route, its pipes and interceptors, above and below @Get [D146]', async () => {
     await expect(get('below/042')).resolves.toEqual([200, '<number 42>']);
     await expect(get('above/042')).resolves.toEqual([202, '<042>']);
     // With @Locked the pipes came first: 042 and 42 are told apart only where the text itself is used.

@@ -48,7 +48,7 @@ const CALLS: [string, (stock: Stock, id: unknown) => Promise<unknown>][] = [
 ];
 
 describe('a locked method', () => {
-  it('runs while the lock is held and gives its own result', async () => {
+  it('runs while the lock is held and gives its own result [D147]', async () => {
     const locks = new RecordingLocks();
     const stock = locks.give(new Stock());
     const result = await stock.take('a', () => {
@@ -86,7 +86,7 @@ describe('a locked method', () => {
     expect(most).toBe(2);
   });
 
-  it('builds the key when it is called: later changes of the arguments do not matter', async () => {
+  it('builds the key when it is called: later changes of the arguments do not matter [D140]', async () => {
     const locks = new RecordingLocks();
     const stock = locks.give(new Stock());
     const order = { sku: 'a' };
@@ -96,7 +96,7 @@ describe('a locked method', () => {
     expect(locks.keys).toEqual(['stock:a']);
   });
 
-  it.each(CALLS)('without a lock service never runs and says so, as %s', async (_, call) => {
+  it.each(CALLS)('without a lock service never runs and says so, as %s [D145]', async (_, call) => {
     const stock = new Stock();
     const failure = await call(stock, 'a').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockConfigError);
@@ -159,6 +159,7 @@ describe('a locked method', () => {
       @Locked((how: string): string => {
         if (how === 'throw') throw broken;
         if (how === 'lockKey') return lockKey`stock:${undefined as unknown as string}`;
+        if (how === 'holes') return new Array(2) as unknown as string;
         return (how === 'promise' ? Promise.resolve('k') : how) as string;
       })
       async take(how: string) {
@@ -173,6 +174,7 @@ describe('a locked method', () => {
     expect(failure).toMatchObject({ message: `${prefix}broken`, cause: broken });
     await expect(keys.take('lockKey')).rejects.toThrow('value 1 is undefined');
     await expect(keys.take('promise')).rejects.toThrow(`${prefix}Cannot use an object (Promise)`);
+    await expect(keys.take('holes')).rejects.toThrow(`${prefix}Cannot use undefined`);
     await expect(keys.take('{a}')).rejects.toThrow('braces are reserved');
     await expect(keys.take('')).rejects.toBeInstanceOf(LockKeyError);
     expect(locks.calls).toEqual([]);

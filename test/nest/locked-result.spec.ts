@@ -85,7 +85,7 @@ describe('a locked Observable', () => {
     expect(locks.events).toEqual(['lock k', 'work', 'unlock k', 'lock k', 'work', 'unlock k']);
   });
 
-  it('keeps the lock until the source ends', async () => {
+  it('keeps the lock until the source ends [D150]', async () => {
     const source = new Subject<number>();
     prices.source = source;
     const all = lastValueFrom(prices.watch().pipe(toArray()));
@@ -231,7 +231,7 @@ describe('a locked async generator', () => {
     return all;
   }
 
-  it('takes the lock at the first value and keeps it to the end', async () => {
+  it('takes the lock at the first value and keeps it to the end [D150]', async () => {
     const values = pages.pages();
     await settled();
     expect([pages.calls, locks.events]).toEqual([0, []]);
@@ -594,7 +594,7 @@ describe('a Promise of something that goes on', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('keeps the lock until the stream has ended, and gives the stream itself', async () => {
+  it('keeps the lock until the stream has ended, and gives the stream itself [D150]', async () => {
     const stream = new Readable({ read() {} });
     const result = await reports.make(stream);
     expect(result).toBe(stream);

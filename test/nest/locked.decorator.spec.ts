@@ -105,7 +105,7 @@ describe('@Locked: several keys', () => {
     ]);
   });
 
-  it('are never none', async () => {
+  it('are never none [D136]', async () => {
     const locks = new RecordingLocks();
     const accounts = locks.give(new Accounts());
     await expect(accounts.order([])).rejects.toThrow('<skus[]> has no elements');
@@ -115,7 +115,7 @@ describe('@Locked: several keys', () => {
 });
 
 describe('@Locked: decoration', () => {
-  it('keeps name, length, properties and all metadata, its own and that of its parameters', () => {
+  it('keeps name, length, properties and all metadata, its own and that of its parameters [D146]', () => {
     const mark = Symbol('mark');
     const Marked = (): MethodDecorator => (_target, _name, descriptor) => {
       Object.assign(descriptor.value as object, { [mark]: 'kept' });

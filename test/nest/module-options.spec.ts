@@ -120,7 +120,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
 ];
 
 describe('RedisLockModule options', () => {
-  it.each(WRONG)('refuses %s before anything is opened', async (_, wrong, message) => {
+  it.each(WRONG)('refuses %s before anything is opened [R7, R38]', async (_, wrong, message) => {
     const options = { connection, ...wrong } as RedisLockModuleOptions;
     const start = startNest({ imports: [RedisLockModule.forRoot(options)] });
     await expect(start).rejects.toThrow(message);

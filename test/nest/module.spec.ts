@@ -186,7 +186,7 @@ describe('RedisLockModule', () => {
 });
 
 describe('instances that Nest makes in other ways', () => {
-  it('request-scoped and transient providers are locked', async () => {
+  it('request-scoped and transient providers are locked [D154]', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class PerRequest extends StockService {}
     @Injectable({ scope: Scope.TRANSIENT })
@@ -232,7 +232,7 @@ describe('connection', () => {
   it.each([
     ['ioredis 6', () => new Redis(server.url, { connectionName: name })],
     ['ioredis 5', () => new Redis5(server.url, { connectionName: name })],
-  ])('uses a client of %s and leaves it as it was', async (_, connect) => {
+  ])('uses a client of %s and leaves it as it was [D143]', async (_, connect) => {
     const client = connect();
     afterTest(() => client.disconnect());
     await client.ping();

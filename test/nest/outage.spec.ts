@@ -20,6 +20,8 @@ import { uniqueKey } from '../support/unique-key.js';
 
 /** A command is waited for a third of it. */
 const LEASE_MS = 3_000;
+/** For calls that must not wait: long next to what a busy machine takes for them. */
+const WAIT_MS = 20_000;
 
 let server: RedisServer;
 beforeEach(async () => {
@@ -58,8 +60,9 @@ describe('the log of an outage', () => {
     'of a Redis that was %s has one line for its beginning, and one for its end',
     async (_, stop, resume, reason) => {
       const { locks, lines } = await start();
-      // A Redis that was killed comes back empty, so that the locks are lost, which has lines of its own.
-      const said = (): string[] => lines().filter((line) => !line.includes('was lost (stolen)'));
+      // A Redis that was killed comes back empty, so that the locks are lost, which has lines of its own. So has the
+      // connection for messages, if it is slower to come back on a busy machine.
+      const said = (): string[] => lines().filter((line) => / Redis is (lost|back)/.test(line));
       const mayEnd = makeGate();
       const held = Promise.all(
         Array.from({ length: 20 }, () =>
@@ -116,13 +119,13 @@ describe('a Redis that answers, but carries nothing out', () => {
         await calls();
         await sleep(20);
       }
-      const late = await timed(locks.withLock(uniqueKey(), () => 'ran'));
+      const late = await timed(locks.withLock(uniqueKey(), { waitMs: WAIT_MS }, () => 'ran'));
       expect(late.outcome).toBeInstanceOf(LockStoreError);
-      expect(late.ms).toBeLessThan(150);
+      expect(late.ms).toBeLessThan(WAIT_MS / 2);
       expect(lines().filter((line) => line.startsWith('log Redis is back'))).toEqual([]);
       await resume(admin);
       await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
-      await eventually(() => expect(lines().at(-1)).toMatch(/^log Redis is back after \d{4} ms$/));
+      await eventually(() => expect(lines().at(-1)).toMatch(/^log Redis is back after \d{4,} ms$/));
     },
   );
 });
@@ -144,8 +147,8 @@ describe('failFastAfterMs', () => {
     expect(early.ms).toBeGreaterThanOrEqual(299);
     await sleep(3_000);
     for (const call of [
-      locks.withLock('k', () => 'ran'),
-      locks.acquire(['a', 'b']),
+      locks.withLock('k', { waitMs: WAIT_MS }, () => 'ran'),
+      locks.acquire(['a', 'b'], { waitMs: WAIT_MS }),
       locks.tryAcquire(['a', 'b']),
       locks.tryAcquire('k'),
     ]) {
@@ -154,7 +157,7 @@ describe('failFastAfterMs', () => {
       expect((late.outcome as Error).message).toMatch(
         /^Cannot lock '[ak]': the lock store has been away for \d+ ms: the connection to Redis broke/,
       );
-      expect(late.ms).toBeLessThan(150);
+      expect(late.ms).toBeLessThan(WAIT_MS / 2);
     }
     await server.restart();
     await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
@@ -199,8 +202,10 @@ describe('ping()', () => {
     const first = await timed(locks.ping());
     expect(first.outcome).toMatchObject({ code: 'LOCK_STORE_FAILED' });
     const second = await timed(locks.ping());
-    expect(second.outcome).toMatchObject({ code: 'LOCK_STORE_FAILED' });
-    expect(second.ms).toBeLessThan(100);
+    expect(second.outcome).toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining('The lock store has been away for'), // it was not asked again
+    });
     server.resume();
     await eventually(async () => expect(await locks.ping()).toBeGreaterThan(0));
   });
@@ -208,7 +213,8 @@ describe('ping()', () => {
 
 describe('an application that closes during an outage', () => {
   const SHUTDOWN_MS = 1_000;
-  const SLACK_MS = 700;
+  /** For a busy machine. Without the limit, Redis would be waited for five seconds. */
+  const SLACK_MS = 3_500;
 
   it.each([
     ['killed', () => server.kill()],
@@ -236,6 +242,5 @@ describe('an application that closes during an outage', () => {
       expect(outcome).toBeUndefined();
       expect(ms).toBeLessThan(SHUTDOWN_MS + SLACK_MS);
     }
-    expect(taken[0]!.ms).toBeLessThan(SHUTDOWN_MS / 2 + SLACK_MS);
   });
 });

@@ -29,7 +29,7 @@ const dynamic = 'ta' + 'ke';
 const symbol = Symbol('take');
 
 describe('readParameters', () => {
-  it('reads defaults with calls, destructuring and rest', () => {
+  it('reads defaults with calls, destructuring and rest [D138]', () => {
     class Stock {
       async take(
         id: string,
@@ -234,7 +234,7 @@ describe('compileLockedKey', () => {
     );
   });
 
-  it('refuses names of one letter, which a minifier may have moved to another parameter', () => {
+  it('refuses names of one letter, which a minifier may have moved to another parameter [D138]', () => {
     // As esbuild --minify writes `move(n, t)`: `<t>` would be the wrong argument.
     const minified = methodOf(compiled('class c{async take(t,i){return[t,i]}}'));
     for (const name of ['t', 'i', '_', '$']) {

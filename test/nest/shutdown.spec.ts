@@ -12,7 +12,7 @@ import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** Short, so that a lock that is not renewed while the application closes would be noticed. */
-const LEASE_MS = 600;
+const LEASE_MS = 1_500;
 
 const server = useRedisServer();
 
@@ -23,10 +23,11 @@ async function connections(): Promise<number> {
 }
 
 describe('an application that closes', () => {
-  it('lets a request in flight finish under its lock, sends waiters away, closes Redis last', async () => {
+  it('lets a request in flight finish under its lock, sends waiters away, closes Redis last [R45, D135]', async () => {
     const events: string[] = [];
     const key = uniqueKey();
     const mayFinish = makeGate();
+    afterTest(() => mayFinish.open());
 
     @Controller()
     class SlowController {
@@ -67,7 +68,7 @@ describe('an application that closes', () => {
     await eventually(async () => expect(await connections()).toBe(before));
   });
 
-  it('after shutdownMs tells work that does not end, and leaves its lease to run out', async () => {
+  it('after shutdownMs tells work that does not end, and leaves its lease to run out [D135]', async () => {
     const app = await startNest({
       imports: [RedisLockModule.forRoot({ connection: server.url, shutdownMs: 50 })],
     });
@@ -108,7 +109,7 @@ describe('an application that closes before it has started', () => {
     return NestFactory.create(root, { logger: false, abortOnError: false });
   }
 
-  it('ends the start, and whoever asks for a lock meanwhile, without waiting for Redis', async () => {
+  it('ends the start, and whoever asks for a lock meanwhile, without waiting for Redis [D44]', async () => {
     server.pause();
     afterTest(() => server.resume());
     const app = await notStarted();
@@ -125,13 +126,15 @@ describe('an application that closes before it has started', () => {
     expect(performance.now() - closedAt).toBeLessThan(5_000); // Redis would be waited for twice as long
   });
 
-  it('connects to nothing after that', async () => {
-    const before = await connections();
+  it('connects to nothing after that [D44]', async () => {
+    const ours = 1;
+    // Those of the test before may have been left while the server could not see it.
+    await eventually(async () => expect(await connections()).toBe(ours));
     const app = await notStarted();
     await app.close();
     const asked = app.get(LockService).acquire(uniqueKey());
     await expect(asked).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
-    expect(await connections()).toBe(before);
+    expect(await connections()).toBe(ours);
   });
 });
 

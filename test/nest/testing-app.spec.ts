@@ -28,6 +28,9 @@ import { runCommand } from '../support/run-command.js';
 /** Nobody listens there, and a start that tried to connect would fail. */
 const connection = 'redis://127.0.0.1:1';
 
+const client = new Redis({ lazyConnect: true });
+const otherClient = new Redis({ lazyConnect: true });
+
 @Injectable()
 class StockService {
   @Locked('stock:<id>')
@@ -45,6 +48,8 @@ class BillingService {
     return Promise.resolve(id);
   }
 }
+
+type Given = Partial<RedisLockModuleOptions>;
 
 interface RunningApp {
   readonly module: TestingModule;
@@ -146,15 +151,30 @@ describe('overrideLocks()', () => {
     ]);
   });
 
-  it.each([
+  it.each<[string, Given, boolean, Given?]>([
     ['the same prefix and server exclude each other', {}, true],
+    ['the default prefix, said or not, exclude each other', { keyPrefix: 'lock:' }, true],
     ['another prefix do not', { keyPrefix: 'billing:' }, false],
     ['another server do not', { connection: { host: 'elsewhere' } }, false],
-  ])('services with %s', async (_, billing, isBusy) => {
+    [
+      'equal options exclude each other',
+      { connection: { db: 1, host: 'here', retryStrategy: () => 1 } },
+      true,
+      { connection: { host: 'here', db: 1, retryStrategy: () => 1 } },
+    ],
+    [
+      'other options do not',
+      { connection: { host: 'here', tls: { servername: 'a' } } },
+      false,
+      { connection: { host: 'here', tls: { servername: 'b' } } },
+    ],
+    ['the same client exclude each other', { connection: client }, true, { connection: client }],
+    ['clients of their own do not', { connection: client }, false, { connection: otherClient }],
+  ])('services with %s', async (_, billing, isBusy, unnamed = {}) => {
     const { module, locks } = await run({
       imports: [
         RedisLockModule.forRoot({ connection, waitMs: 0, name: 'billing', ...billing }),
-        RedisLockModule.forRoot({ connection, waitMs: 0 }),
+        RedisLockModule.forRoot({ connection: unnamed.connection ?? connection, waitMs: 0 }),
       ],
       providers: [BillingService],
     });
@@ -175,6 +195,35 @@ describe('overrideLocks()', () => {
     await using other = await stranger.module.get(LockService).tryAcquire('a');
     expect(other).not.toBeNull();
     expect(replica.locks).toBe(locks);
+    await lock.release();
+  });
+
+  it.each([
+    ['a server', () => ({ host: 'here' })],
+    ['clients', () => new Redis({ lazyConnect: true })],
+  ])('lets replicas exclude each other whose factory makes %s anew', async (_, make) => {
+    const useFactory = (): RedisLockModuleOptions => ({ connection: make(), waitMs: 0 });
+    const root = {
+      imports: [RedisLockModule.forRootAsync({ name: 'billing', useFactory })],
+      providers: [BillingService],
+    };
+    const { module, locks } = await run(root);
+    await using lock = await module.get(BillingService).locks.acquire('a');
+    const replica = await run(root, { locks });
+    expect(await replica.module.get(BillingService).locks.tryAcquire('a')).toBeNull();
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it('lets services of one server exclude each other, in whatever order applications bring them', async () => {
+    const billing = RedisLockModule.forRoot({ connection, waitMs: 0, name: 'billing' });
+    const root = { imports: [billing], providers: [BillingService] };
+    const { module, locks } = await run(root);
+    const lock = await module.get(BillingService).locks.acquire('a');
+    const unnamed = RedisLockModule.forRoot({ connection, waitMs: 0 });
+    const other = await run({ imports: [unnamed, billing] }, { locks });
+    expect(await other.module.get(LockService).tryAcquire('a')).toBeNull();
+    await locks.lose('a');
+    expect(lock.isHeld).toBe(false);
     await lock.release();
   });
 

@@ -12,7 +12,9 @@ import {
   LockStoreError,
 } from 'nestjs-locked';
 import { LockTestingModule, TestLocks, withTestLocks } from 'nestjs-locked/testing';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { TestClock } from '../../libs/nestjs-locked/src/testing/test-clock.js';
 import { ROOT } from '../api/markdown.js';
 import { afterTest } from '../support/after-test.js';
 import { runCommand } from '../support/run-command.js';
@@ -447,6 +449,15 @@ describe('TestLocks', () => {
       await expectHeld(service.tryAcquire('nightly'));
     });
 
+    it('lets time pass in no async context, as it does by itself', async () => {
+      const context = new AsyncLocalStorage<string>();
+      const clock = new TestClock();
+      const seen: unknown[] = [];
+      clock.after(30_000, () => seen.push(context.getStore()));
+      await context.run('test', () => clock.advance(30_000));
+      expect(seen).toEqual([undefined]);
+    });
+
     it('is not needed: time goes on by itself', async () => {
       const locks = new TestLocks({ waitMs: 30 });
       locks.hold('a');
@@ -514,5 +525,45 @@ describe('TestLocks', () => {
       "No call for 'a' was waiting within 4 s: acquire (a): held",
     );
     await expectHeld(acquired);
+  });
+});
+
+describe('what the calls of a test become', () => {
+  class Jobs {
+    @Locked('job', {
+      waitMs: 0,
+      onBusy: () => {
+        throw new TypeError('busy, says the application');
+      },
+    })
+    async refusing(): Promise<void> {
+      return Promise.resolve();
+    }
+
+    @Locked('job')
+    async long(end: Promise<void>): Promise<void> {
+      await end;
+    }
+  }
+
+  it('is busy if its onBusy throws', async () => {
+    const locks = new TestLocks();
+    const jobs = withTestLocks(new Jobs(), locks);
+    locks.hold('job');
+    await expect(jobs.refusing()).rejects.toThrow('says the application');
+    expect(locks.calls).toEqual([{ by: 'Jobs.refusing', keys: ['job'], outcome: 'busy' }]);
+  });
+
+  it('is known after reset() while it goes on, so that its lock can be lost', async () => {
+    const locks = new TestLocks();
+    const jobs = withTestLocks(new Jobs(), locks);
+    let end!: () => void;
+    const long = jobs.long(new Promise((resolve) => (end = resolve)));
+    await locks.untilHeld('job');
+    locks.reset();
+    await locks.lose('job');
+    expect(locks.calls).toEqual([]);
+    end();
+    await long;
   });
 });

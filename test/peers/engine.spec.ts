@@ -14,7 +14,7 @@ const NOTHING = { queues: 0, tokens: 0, timers: 0 };
 const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
 
 describe('waiting', () => {
-  it('a try of one call does not wait, whatever the default is', async () => {
+  it('a try of one call does not wait, whatever the default is [D95]', async () => {
     const { store, engine, nothingLeft } = await startScripted({ waitMs: 60_000 });
     const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(
       LockNotAcquiredError,
@@ -26,7 +26,7 @@ describe('waiting', () => {
     await nothingLeft();
   });
 
-  it('wait timers are cleaned up', async () => {
+  it('wait timers are cleaned up [D96]', async () => {
     const { store, waiting, grant, nothingLeft } = await startScripted();
     const { hold, token } = await waiting({ waitMs: 3_600_000 });
     grant(token);
@@ -35,7 +35,7 @@ describe('waiting', () => {
     await nothingLeft();
   });
 
-  it('the listener on the signal of a wait is taken off', async () => {
+  it('the listener on the signal of a wait is taken off [D97]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     let listeners = 0;
@@ -55,7 +55,7 @@ describe('waiting', () => {
     expect(listeners).toBe(0);
   });
 
-  it('contention is no incident: nothing is reported', async () => {
+  it('contention is no incident: nothing is reported [D98]', async () => {
     const { clock, store, events, waiting } = await startScripted();
     const { hold } = await waiting({ waitMs: 400 });
     await clock.advance(400);
@@ -64,7 +64,7 @@ describe('waiting', () => {
     expect(events).toEqual([]);
   });
 
-  it('a Redis that fails is not taken for a busy lock: `skip` does not hide it', async () => {
+  it('a Redis that fails is not taken for a busy lock: `skip` does not hide it [D99]', async () => {
     const { store, engine } = await startScripted();
     let ran = false;
     for (const onBusy of ['skip', () => 'busy'] as const) {
@@ -78,7 +78,7 @@ describe('waiting', () => {
     expect(ran).toBe(false);
   });
 
-  it('a second, failing try leaves the lock of the first alone', async () => {
+  it('a second, failing try leaves the lock of the first alone [D100]', async () => {
     const { store, engine, held, nothingLeft } = await startScripted();
     const { hold, token } = await held();
     await expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
@@ -93,7 +93,7 @@ describe('waiting', () => {
 });
 
 describe('renewing', () => {
-  it('the shortest lease is not renewed in a storm', async () => {
+  it('the shortest lease is not renewed in a storm [D111]', async () => {
     const { clock, store, held } = await startScripted({ leaseMs: 500 });
     const { hold } = await held();
     let renewals = 0;
@@ -108,7 +108,7 @@ describe('renewing', () => {
     expect(renewals).toBeLessThanOrEqual(10_000 / 125);
   });
 
-  it('a renewal that fails at once is not repeated without a pause', async () => {
+  it('a renewal that fails at once is not repeated without a pause [D112]', async () => {
     const { clock, store, held } = await startScripted();
     await held();
     await clock.advance(10_000);
@@ -124,7 +124,7 @@ describe('renewing', () => {
     expect(renewals).toBeLessThanOrEqual(11);
   });
 
-  it('a lease with little time left is still renewed, and kept', async () => {
+  it('a lease with little time left is still renewed, and kept [D114]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     clock.block(29_500);
@@ -134,7 +134,7 @@ describe('renewing', () => {
     expect(hold.remainingMs()).toBe(29_700);
   });
 
-  it('a renewal that is answered after the release arms no timer and revives nothing', async () => {
+  it('a renewal that is answered after the release arms no timer and revives nothing [D132]', async () => {
     const { clock, store, held, nothingLeft } = await startScripted();
     const { hold } = await held();
     await clock.advance(10_000);
@@ -149,7 +149,7 @@ describe('renewing', () => {
     expect(hold.isHeld).toBe(false);
   });
 
-  it('a lock that is released at once is never renewed', async () => {
+  it('a lock that is released at once is never renewed [D132]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     void hold.release();
@@ -159,7 +159,7 @@ describe('renewing', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('a lock taken again after a loss is renewed with its own token', async () => {
+  it('a lock taken again after a loss is renewed with its own token [D116]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held();
     await clock.advance(10_000);
@@ -180,7 +180,7 @@ describe('renewing', () => {
 });
 
 describe('ending', () => {
-  it('the signal of the wait, aborted later, ends neither the work nor the release', async () => {
+  it('the signal of the wait, aborted later, ends neither the work nor the release [D131]', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const call = engine.withLock(KEY, { signal: controller.signal }, async (lock) => {
@@ -199,7 +199,7 @@ describe('ending', () => {
     await nothingLeft();
   });
 
-  it('a lock that expired leaves nothing behind when its work has ended', async () => {
+  it('a lock that expired leaves nothing behind when its work has ended [D133]', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted({ leaseMs: 1_000 });
     const call = engine.withLock(KEY, { renew: false }, async (lock) => {
       await clock.advance(2_000);
@@ -213,14 +213,14 @@ describe('ending', () => {
     await nothingLeft();
   });
 
-  it('many different keys leave nothing in the process', async () => {
+  it('many different keys leave nothing in the process [D134]', async () => {
     const clock = new FakeClock();
     const engine = inMemoryEngine({}, new InMemoryLocks(clock));
     for (let i = 0; i < 1_000; i++) await engine.withLock(`stock:${i}`, {}, () => {});
     expect(engine.residue).toEqual(NOTHING);
   });
 
-  it('a call inside of a hold that was lost does not join it', async () => {
+  it('a call inside of a hold that was lost does not join it [R43, D126]', async () => {
     const clock = new FakeClock();
     const locks = new InMemoryLocks(clock);
     const [engine, other] = [inMemoryEngine({}, locks), inMemoryEngine({}, locks)];

@@ -33,7 +33,7 @@ function start() {
 }
 
 describe('@Locked', () => {
-  it('an HttpException of the work keeps its status and body', async () => {
+  it('an HttpException of the work keeps its status and body [D148]', async () => {
     const { url } = await startHttp({
       imports: [RedisLockModule.forRoot({ connection: redis.url })],
       controllers: [OrderController],
@@ -43,7 +43,7 @@ describe('@Locked', () => {
     expect(await response.json()).toMatchObject({ message: 'shipped already' });
   });
 
-  it('a thousand calls with as many keys leave nothing in the process', async () => {
+  it('a thousand calls with as many keys leave nothing in the process [D149]', async () => {
     const app = await start();
     const stock = app.get(StockService);
     const prefix = uniqueKey();
@@ -59,7 +59,7 @@ describe('@Locked', () => {
 });
 
 describe('two applications in one process', () => {
-  it('closing one leaves the other at work, whichever came last', async () => {
+  it('closing one leaves the other at work, whichever came last [D153]', async () => {
     for (const closed of [0, 1]) {
       const apps = [await start(), await start()] as const;
       const open = apps[1 - closed]!;

@@ -18,7 +18,7 @@ function waiters(redis: Redis, key: string, count: number): Promise<void> {
 }
 
 describe('whose lock it is', () => {
-  it('a waiter that times out does not free the lock of its holder', async () => {
+  it('a waiter that times out does not free the lock of its holder [D101]', async () => {
     const [a, b, c] = await Promise.all([1, 2, 3].map(() => openLocks(server.url)));
     const key = uniqueKey();
     const lock = await a!.engine.acquire(key);
@@ -32,7 +32,7 @@ describe('whose lock it is', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it("release of an expired lock does not delete the successor's key", async () => {
+  it("release of an expired lock does not delete the successor's key [D128]", async () => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     const redis = openAdmin(server.url);
     const key = uniqueKey();
@@ -47,7 +47,7 @@ describe('whose lock it is', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('release of a lock that has gone is answered at once, and sent once', async () => {
+  it('release of a lock that has gone is answered at once, and sent once [D129]', async () => {
     const { engine } = await openLocks(server.url);
     const redis = openAdmin(server.url);
     const key = uniqueKey();
@@ -66,7 +66,7 @@ describe('whose lock it is', () => {
 });
 
 describe('the work', () => {
-  it('a failed release hides neither its result nor its error', async () => {
+  it('a failed release hides neither its result nor its error [D127]', async () => {
     const own = await startRedisServer();
     const { engine, events } = await openLocks(own.url, { leaseMs: 900 });
     const failure = new Error('out of stock');
@@ -90,7 +90,7 @@ describe('the work', () => {
     ]);
     expect(events.map(({ type }) => type)).toContain('release-unknown');
   });
-  it('leaves no key behind, whether it succeeds or fails', async () => {
+  it('leaves no key behind, whether it succeeds or fails [D130]', async () => {
     const { engine } = await openLocks(server.url);
     const redis = openAdmin(server.url);
     const key = uniqueKey();
@@ -101,7 +101,7 @@ describe('the work', () => {
     expect(await redis.exists(`lock:{${key}}`)).toBe(0);
   });
 
-  it('may take longer than the lease', async () => {
+  it('may take longer than the lease [D110]', async () => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url, { leaseMs: 500 })));
     const key = uniqueKey();
     await a!.engine.withLock(key, {}, async (lock) => {
@@ -115,7 +115,7 @@ describe('the work', () => {
 });
 
 describe('waking up', () => {
-  it('a waiter that gives up does not deafen the others of its process', async () => {
+  it('a waiter that gives up does not deafen the others of its process [D102]', async () => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     const redis = openAdmin(server.url);
     const [key, other] = [uniqueKey(), uniqueKey()];
@@ -139,7 +139,7 @@ describe('names', () => {
     '漢字 \u{1F600} é',
     'g w h 1 2 3',
     '-1',
-  ])('%j is one name like any other, also while others wait for it', async (name) => {
+  ])('%j is one name like any other, also while others wait for it [R33, D139]', async (name) => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     const redis = openAdmin(server.url);
     const lock = await a!.engine.acquire(name);

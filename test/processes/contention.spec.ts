@@ -25,12 +25,12 @@ const observer = new LockObserver(server);
 beforeAll(async () => {
   await start(PROCESSES); // they serve all tests
   await LockProcess.closeAll();
-}, 60_000);
+});
 
 afterEach(() => LockProcess.closeAll());
 
 describe('a counter raced under the lock', () => {
-  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time', async (count) => {
+  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time [D121]', async (count) => {
     const racers = await start(count);
 
     const { holds, total, counted } = await race(racers, {
@@ -158,7 +158,7 @@ describe('fairness', () => {
     expect(Math.max(...runs.map((run) => run.holds.length))).toBe(localHandovers + 1);
   });
 
-  it('local hand-overs end 100 ms after another process has asked, however many are allowed', async () => {
+  it('local hand-overs end 100 ms after another process has asked, however many are allowed [R17]', async () => {
     const [first, second] = await start(2, { localHandovers: 1_000_000, waitMs: 60_000 });
     const key = uniqueKey();
     const holdMs = 5;

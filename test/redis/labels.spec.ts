@@ -49,7 +49,7 @@ describe('a label', () => {
     await eventually(async () => expect(await labels()).toEqual([]));
   });
 
-  it('is not shown for the next call of the same process, which has none', async () => {
+  it('is not shown for the next call of the same process, which has none [D33]', async () => {
     const { engine } = await openLocks(server.url);
     const key = uniqueKey();
     const held = await engine.acquire(key, { label: 'nightly' });

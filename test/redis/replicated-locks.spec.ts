@@ -23,7 +23,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('when a call has a lock, the replica has it', () => {
-  it('granted at once, handed over by message, and asked for again, in two processes', async () => {
+  it('granted at once, handed over by message, and asked for again, in two processes [R61]', async () => {
     const { master, onMaster, onReplica, engine, store } = await open({ localHandovers: 1 });
     const other = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS, localHandovers: 1 });
     const key = uniqueKey();
@@ -89,7 +89,7 @@ describe('while the replica stands still', () => {
     expect(await failureOf(asked)).toBeInstanceOf(LockStoreError);
   });
 
-  it('ensure() moves no deadline, and says why', async () => {
+  it('ensure() moves no deadline, and says why [R62]', async () => {
     const { engine, replica } = await open({ leaseMs: 6_000 });
     const lock = await engine.acquire(uniqueKey());
     replica.pause();
@@ -103,7 +103,7 @@ describe('while the replica stands still', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('no fencing number of a block is used that the replica has not got', async () => {
+  it('no fencing number of a block is used that the replica has not got [R62]', async () => {
     const { engine, replica, onReplica } = await open();
     const key = uniqueKey();
     const first = await engine.acquire(key);

@@ -60,15 +60,15 @@ async function repertoire(one: LockEngine, other: LockEngine, admins: readonly R
   const key = uniqueKey('rights');
   const held = await one.acquire(key, { label: 'told to operators' });
   expect(await other.tryAcquire(key)).toBe(null);
-  const waiting = other.acquire(key, { waitMs: 20_000 });
+  const waiting = other.acquire(key, { waitMs: 60_000 });
   const given = new AbortController();
-  const aborted = other.acquire(key, { waitMs: 20_000, signal: given.signal });
+  const aborted = other.acquire(key, { waitMs: 60_000, signal: given.signal });
   await sleep(2 * LEASE_MS); // it is renewed, waiters look again, connections are pinged
   given.abort();
   await expect(aborted).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
   expect(await held.release()).toBe(true); // handed over
   const next = await waiting;
-  await next.ensure(2 * LEASE_MS);
+  await eventually(() => next.ensure(2 * LEASE_MS)); // a busy machine may take longer than a command may
   expect(await one.inspect(key)).toMatchObject({ key });
   const listed: string[] = [];
   for await (const info of one.list('*')) listed.push(info.key);
@@ -82,20 +82,20 @@ async function repertoire(one: LockEngine, other: LockEngine, admins: readonly R
   const kept = await one.acquire(key, { holdAtLeastMs: 100 });
   await kept.release();
   for (const admin of admins) await admin.script('FLUSH'); // scripts are sent whole
-  await (await other.acquire(key, { waitMs: 20_000 })).release();
+  await (await other.acquire(key, { waitMs: 60_000 })).release();
   for (const admin of admins) {
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'); // new connections
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
   }
   const handed = await eventually(() => one.acquire(key));
-  const last = other.acquire(key, { waitMs: 20_000 });
+  const last = other.acquire(key, { waitMs: 60_000 });
   await sleep(LEASE_MS / 2);
   await handed.release();
   await (await last).release();
 }
 
 async function opened(connection: RedisConnectionOptions, waitReplicas = 0): Promise<LockEngine> {
-  const options = { leaseMs: LEASE_MS, waitMs: 1_000 };
+  const options = { leaseMs: LEASE_MS, waitMs: 20_000 };
   const { engine } = await (waitReplicas === 0
     ? openLocksOn(connection, options)
     : openReplicatedLocks(connection, { ...options, waitReplicas }));
@@ -142,7 +142,7 @@ describe('a user who has the rights of docs/installation.md and no more', () => 
     await set.failOver();
     await eventually(async () => (await engine.acquire(uniqueKey())).release(), 25_000);
     for (const admin of admins) expect(await refused(admin, 'app')).toEqual([]);
-  }, 60_000);
+  });
 
   it('can do everything with waitReplicas', async () => {
     const { master, onMaster } = await startMasterAndReplica();
@@ -162,7 +162,7 @@ describe('a user who has the rights of docs/installation.md and no more', () => 
     const slot = await cluster.slotOf(key);
     const to = await cluster.otherMaster(key);
     const lock = await one.acquire(key);
-    const waiting = other.acquire(key, { waitMs: 20_000 });
+    const waiting = other.acquire(key, { waitMs: 60_000 });
     await cluster.servers.beginMove(slot, to);
     await cluster.servers.moveKeys(slot);
     await sleep(LEASE_MS); // renewed there, after ASKING
@@ -171,7 +171,7 @@ describe('a user who has the rights of docs/installation.md and no more', () => 
     expect(await lock.release()).toBe(true);
     expect(await (await waiting).release()).toBe(true);
     for (const admin of admins) expect(await refused(admin, 'app')).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe('a user who lacks one of these rights', () => {
@@ -215,7 +215,7 @@ describe('a user who lacks one of these rights', () => {
     const rights = [...BASE, ...SELECT];
     for (const missing of SELECT)
       await isTold([admin], rights, missing, (name) => opened({ port, db: 3, ...unchecked(name) }));
-  }, 60_000);
+  });
 
   it('does not start with waitReplicas', async () => {
     const { master, onMaster } = await startMasterAndReplica();
@@ -235,7 +235,7 @@ describe('a user who lacks one of these rights', () => {
         opened({ ...cluster.connection, redisOptions: unchecked(name) }),
       );
     }
-  }, 60_000);
+  });
 });
 
 async function callsOf(admin: Redis, command: string): Promise<number> {

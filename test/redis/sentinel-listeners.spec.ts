@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { attendToSentinels } from '../../libs/nestjs-locked/src/redis/connection/sentinel-listeners.js';
+import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel-questions.js';
 import { settled } from '../support/fake-clock.js';
 
 /** A connection to a sentinel as ioredis makes it, which fails whatever is asked of it. */
@@ -16,14 +17,16 @@ class BrokenSentinel extends EventEmitter {
 
 function connectionWith(...sentinels: BrokenSentinel[]): EventEmitter {
   const failoverDetector = { sentinels: sentinels.map((client) => ({ client })) };
-  return Object.assign(new EventEmitter(), { connector: { failoverDetector } });
+  const [connectToSentinel, resolve, resolveMaster] = [() => {}, () => {}, () => {}];
+  const connector = { failoverDetector, connectToSentinel, resolve, resolveMaster };
+  return Object.assign(new EventEmitter(), { connector });
 }
 
 describe('attendToSentinels', () => {
   it('subscribes again by itself, and minds neither a failure of that nor an error', async () => {
     const sentinel = new BrokenSentinel();
     const connection = connectionWith(sentinel);
-    attendToSentinels(connection);
+    attendToSentinels(connection, () => {});
     connection.emit('connect');
     expect(sentinel.options.autoResubscribe).toBe(false);
     sentinel.emit('ready');
@@ -32,11 +35,21 @@ describe('attendToSentinels', () => {
     expect(sentinel.subscribed).toEqual(['+switch-master']);
   });
 
+  it('leaves a connector of the user alone, whatever it calls its parts', () => {
+    for (const resolve of [(service: string, role: string) => service + role, { cache: true }]) {
+      const given = { resolve, connectToSentinel: 'later', resolveMaster: true };
+      const connection = Object.assign(new EventEmitter(), { connector: { ...given } });
+      attendToSentinels(connection, () => {});
+      new SentinelQuestions(connection, { onError: () => {} }).leave();
+      expect(connection.connector).toEqual(given);
+    }
+  });
+
   it('leaves a connection alone that has no sentinels', () => {
     for (const connector of [undefined, {}, { failoverDetector: null }, { failoverDetector: {} }]) {
       const connection = Object.assign(new EventEmitter(), { connector });
-      attendToSentinels(connection);
-      expect(connection.emit('connect')).toBe(true);
+      attendToSentinels(connection, () => {});
+      expect(() => connection.emit('connect')).not.toThrow();
     }
   });
 });

@@ -43,7 +43,7 @@ describe('a node of a Redis Cluster', () => {
   const REFUSED =
     /^The server in 'connection' is a node of a Redis Cluster.*pass a Cluster of ioredis, or \{ cluster: \[\{ host, port \}\] \}$/;
 
-  it('is refused at the start', async () => {
+  it('is refused at the start [D27]', async () => {
     const node = await startRedisServer('--cluster-enabled', 'yes');
     await openAdmin(node.url).call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
 

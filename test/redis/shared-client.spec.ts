@@ -141,7 +141,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(events).toEqual([]);
   });
 
-  it('gets no listener, however often locks are opened on it', async () => {
+  it('gets no listener, however often locks are opened on it [D30]', async () => {
     const client = clientOf(connect);
     await client.ping();
     const listeners = (): unknown =>

@@ -35,7 +35,7 @@ beforeAll(async () => {
       ...['--tls-ca-cert-file', certificate('cert.pem')],
     ],
   });
-}, 60_000);
+});
 
 afterAll(async () => {
   await server?.stop();

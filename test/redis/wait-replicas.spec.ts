@@ -1,8 +1,10 @@
 /** `waitReplicas`: what is answered only when replicas have it, and what is said when they have not. */
 import { describe, expect, it } from '@jest/globals';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { acceptanceLeaseMs } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
+import { AFTER_STALL_MS, STALL_MS } from '../../libs/nestjs-locked/src/core/time/after-silence.js';
 import { requiredReplicas } from '../../libs/nestjs-locked/src/redis/connection/required-replicas.js';
 import { longestWaitMs } from '../../libs/nestjs-locked/src/redis/connection/wait-command.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
@@ -15,11 +17,13 @@ import {
   waitIsInFlight,
 } from '../support/master-and-replica.js';
 import { openAdmin } from '../support/open-locks.js';
+import { connectionsNamed } from '../support/open-redis-store.js';
 import { openReplicatedStore } from '../support/open-replicated-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
+import { startWaitAofProxy } from '../support/waitaof-proxy.js';
 
 /** A command may take 1 s, and WAIT a third of it. */
 const LEASE_MS = 3_000;
@@ -62,7 +66,7 @@ describe('the option', () => {
     expect(() => requiredReplicas(value)).toThrow(/^Invalid option waitReplicas: /);
   });
 
-  it('leaves time for the commands behind a WAIT', () => {
+  it('leaves time for the commands behind a WAIT [R64]', () => {
     expect(longestWaitMs({ replicas: 1, aof: false }, 5_000)).toBe(500);
     expect(longestWaitMs({ replicas: 1, aof: false }, 1_000)).toBe(333);
     expect(longestWaitMs({ replicas: 1, aof: true }, 5_000)).toBe(1_666);
@@ -137,7 +141,7 @@ describe('what is answered', () => {
     expect(await timesCalled(onMaster, 'wait')).toBe(0);
   });
 
-  it('what grants or prolongs a lease is answered once the replica has it', async () => {
+  it('what grants or prolongs a lease is answered once the replica has it [R61]', async () => {
     const { master, onReplica } = await startMasterAndReplica();
     const { store, acquire, token } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     for (let i = 0; i < 20; i++) {
@@ -151,7 +155,7 @@ describe('what is answered', () => {
     }
   });
 
-  it('while the replica stands still, no grant is known, and everything else is answered', async () => {
+  it('while the replica stands still, no grant is known, and everything else is answered [R61]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { store, acquire, renew, release, token, lost } = await openReplicatedStore(
       master.url,
@@ -225,7 +229,7 @@ describe('what is answered', () => {
     expect(await store.requeue(next)).toMatchObject({ kind: 'queued', wasLost: true });
   });
 
-  it('64 callers share one WAIT', async () => {
+  it('64 callers share one WAIT [R64]', async () => {
     const { master, onMaster } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     const before = await timesCalled(onMaster, 'wait');
@@ -249,7 +253,7 @@ describe('what is answered', () => {
     expect(before.length).toBeLessThan(1_500);
   });
 
-  it('what is answered behind a WAIT is acknowledged by the next one', async () => {
+  it('what is answered behind a WAIT is acknowledged by the next one [R63]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     replica.pause();
@@ -263,22 +267,40 @@ describe('what is answered', () => {
 });
 
 describe('a WAIT that overtakes what waits to be sent', () => {
-  it('does not prolong the time of those commands', async () => {
+  interface Overtaken {
+    /** How long after its time it failed, by a timer of the same length. */
+    readonly overMs: number;
+    /** Whether this process stood still meanwhile: a command is given more time then. */
+    readonly stoodStill: boolean;
+  }
+
+  async function overtake(): Promise<Overtaken> {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LEASE_MS);
     replica.pause();
     // A thousand are on their way at most, and a WAIT holds up each thousand for 333 ms.
     const burst = Array.from({ length: 6_000 }, (_, i) => acquire(`burst:${i}`));
     await waitIsInFlight(onMaster);
-    // A timer of the same length tells how late everything is in a process with so much to do, on a busy machine.
-    const timer = sleep(LEASE_MS / 3).then(() => performance.now());
-    const late = acquire('late').then(() => performance.now());
+    const dueAt = performance.now() + LEASE_MS / 3;
+    const timer = sleep(LEASE_MS / 3).then(() => performance.now() - dueAt);
+    const late = acquire('late').then(() => performance.now() - dueAt);
     await sleep(450); // until the next WAIT was asked for, and the master has it
     master.pause();
-    expect((await late) - (await timer)).toBeLessThan(150);
+    const delays = monitorEventLoopDelay({ resolution: 5 });
+    delays.enable();
+    const overMs = (await late) - (await timer);
+    delays.disable();
     master.resume();
     replica.resume();
     await Promise.all(burst);
+    return { overMs, stoodStill: delays.max / 1e6 > STALL_MS / 4 };
+  }
+
+  it('does not prolong the time of those commands', async () => {
+    let overtaken = await overtake();
+    for (let i = 0; i < 5 && overtaken.stoodStill; i++) overtaken = await overtake();
+    const { overMs, stoodStill } = overtaken;
+    expect(overMs).toBeLessThan(150 + (stoodStill ? AFTER_STALL_MS : 0));
   });
 });
 
@@ -312,8 +334,28 @@ describeWithRedis72('replicas that must have it on disk', () => {
   });
 });
 
+describe('a replica that takes a second to write to its disk', () => {
+  it('has no connection taken for dead: what is sent behind a WAITAOF waits for it', async () => {
+    const server = await startRedisServer();
+    const url = await startWaitAofProxy(server.port, 1_000);
+    const waitReplicas = { replicas: 1, aof: true };
+    const { acquire, lost, store } = await openReplicatedStore(url, LONG_LEASE_MS, {
+      waitReplicas,
+    });
+    const admin = openAdmin(server.url);
+    const name = `lock:commands:${store.processId}`;
+    const [id] = await connectionsNamed(name, admin);
+    const first = acquire(uniqueKey());
+    await sleep(350); // longer than a connection is silent that is in use
+    const second = acquire(uniqueKey());
+    for (const reply of [first, second]) expect(await reply).toMatchObject({ kind: 'granted' });
+    expect(await connectionsNamed(name, admin)).toEqual([id]);
+    expect(lost).toEqual([]);
+  });
+});
+
 describe('a connection that breaks', () => {
-  it('between the grant and the acknowledgement: nobody knows, and nothing is sent again', async () => {
+  it('between the grant and the acknowledgement: nobody knows, and nothing is sent again [R63]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const proxy = await TcpProxy.start(master.port);
     const { acquire, token } = await openReplicatedStore(proxy.url, LONG_LEASE_MS);
@@ -339,7 +381,7 @@ describe('a connection that breaks', () => {
     expect(await onMaster.get('lock:{x}:fence')).toBe(since);
   });
 
-  it('before the WAIT was sent: one on the next connection proves nothing', async () => {
+  it('before the WAIT was sent: one on the next connection proves nothing [R63]', async () => {
     const { master, onMaster } = await startMasterAndReplica();
     const proxy = await TcpProxy.start(master.port);
     const { store, acquire, token } = await openReplicatedStore(proxy.url, LONG_LEASE_MS);

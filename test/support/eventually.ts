@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Asks again and again until the assertion holds: for what a server tells nobody. */
-export async function eventually<T>(assert: () => T | Promise<T>, limitMs = 15_000): Promise<T> {
+/**
+ * Asks again and again until the assertion holds: for what a server tells nobody. The limit is for what never comes: a
+ * busy machine does not reach it.
+ */
+export async function eventually<T>(assert: () => T | Promise<T>, limitMs = 60_000): Promise<T> {
   const deadline = performance.now() + limitMs;
   for (;;) {
     try {

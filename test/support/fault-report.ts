@@ -13,12 +13,16 @@ export interface FaultRecord {
 /** Notes a figure of the present test, for example `measure('entered after', 12, 'ms')`. */
 export type Measure = (what: string, figure: number | string, unit?: string) => void;
 
-/** A test of one row of the table of faults, which says what it measured. */
+/**
+ * A test of one row of the table of faults, which says what it measured.
+ *
+ * @param limitMs for what takes minutes; otherwise that of all tests
+ */
 export function fault(
   what: string,
   must: string,
   run: (measure: Measure) => Promise<void>,
-  limitMs = 30_000,
+  limitMs?: number,
 ): void {
   it(
     `${what}: ${must}`,

@@ -49,7 +49,7 @@ export function useRedisCluster(options?: RedisClusterOptions): OwnCluster {
 
   beforeAll(async () => {
     servers = await RedisCluster.start(options);
-  }, 60_000);
+  });
 
   afterAll(() => servers?.stop());
 

@@ -28,7 +28,7 @@ export function useRedisServer(options?: RedisServerOptions): OwnRedis {
 
   beforeAll(async () => {
     server = await RedisServer.start(options);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     admin?.disconnect();

@@ -11,7 +11,7 @@ export function useRedis(): { readonly url: string } {
     const response = await fetchAgain(`${process.env['TEST_SERVERS_URL']}/redis`);
     if (!response.ok) throw new Error(await response.text());
     url = await response.text();
-  }, 90_000);
+  });
   return {
     get url() {
       if (url === undefined) throw new Error('Redis is there from beforeAll on, not before');

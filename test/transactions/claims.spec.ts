@@ -19,7 +19,7 @@ import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, type StartedLocks, startLocks } from './locks.js';
-import { useStock } from './stock.js';
+import { type Runs, useStock } from './stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
@@ -63,30 +63,41 @@ const poolOf = ({ driver }: DataSource): unknown => (driver as { master?: unknow
 const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 
 describe('parallel transactions under one lock, with the fence on', () => {
-  it.each(ISOLATIONS)('run one after the other at %s, however many they are', async (isolation) => {
-    const dataSource = await openAware();
-    const { locks } = await startFenced();
-    await locks.withLock(stock.key, () =>
-      Promise.all(
-        Array.from({ length: 20 }, () =>
-          dataSource.transaction(isolation, (manager) => stock.takeOne(manager)),
+  it.each(ISOLATIONS)(
+    'run one after the other at %s, however many they are [R60, D73]',
+    async (isolation) => {
+      const dataSource = await openAware();
+      const { locks } = await startFenced();
+      await locks.withLock(stock.key, () =>
+        Promise.all(
+          Array.from({ length: 20 }, () =>
+            dataSource.transaction(isolation, (manager) => stock.takeOne(manager)),
+          ),
         ),
-      ),
-    );
-    expect(await stock.quantity()).toBe(80);
-  });
+      );
+      expect(await stock.quantity()).toBe(80);
+    },
+  );
 
-  it('wait without a connection', async () => {
+  it.each(['with a callback', 'by hand'])('wait without a connection, %s [D73]', async (how) => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     await locks.withLock(stock.key, async () => {
       const begun = makeGate();
+      const sell = async (manager: Runs): Promise<void> => {
+        await stock.takeOne(manager);
+        begun.open();
+        await sleep(20);
+      };
+      const sellByHand = async (): Promise<void> => {
+        const runner = dataSource.createQueryRunner();
+        await runner.startTransaction();
+        await sell(runner);
+        await runner.commitTransaction();
+        await runner.release();
+      };
       const sales = Array.from({ length: 20 }, () =>
-        dataSource.transaction(async (manager) => {
-          await stock.takeOne(manager);
-          begun.open();
-          await sleep(20);
-        }),
+        how === 'by hand' ? sellByHand() : dataSource.transaction(sell),
       );
       await begun.opened;
       expect(poolOf(dataSource)).toMatchObject({ waitingCount: 0, totalCount: 1 });
@@ -130,6 +141,34 @@ describe('parallel transactions under one lock, with the fence on', () => {
     expect(await stock.quantity()).toBe(98);
   });
 
+  it.each([
+    ['before it, if it is not connected yet', false],
+    ['behind it, if it is', true],
+  ])('share one connection with a query runner, and run %s', async (_, isBefore) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startFenced();
+    const runner = dataSource.createQueryRunner();
+    const order: string[] = [];
+    const withCallback = (): Promise<void> =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        order.push('callback');
+      });
+    const byHand = async (): Promise<void> => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      order.push('by hand');
+      await runner.commitTransaction();
+      await runner.release();
+    };
+    await locks.withLock(stock.key, { waitMs: 0 }, async () => {
+      if (isBefore) await runner.connect();
+      await Promise.all([withCallback(), byHand()]);
+    });
+    expect(order).toEqual(isBefore ? ['by hand', 'callback'] : ['callback', 'by hand']);
+    expect(await stock.quantity()).toBe(98);
+  });
+
   it('do not wait for each other for ever, if they do so inside', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ transactionTimeouts: false });
@@ -157,7 +196,7 @@ describe('a claim that somebody else blocks', () => {
     };
   };
 
-  it('names all the keys that were claimed with it', async () => {
+  it('names all the keys that were claimed with it [D74]', async () => {
     const [dataSource, other] = await Promise.all([openAware(), openAware()]);
     const { locks } = await startFenced({ transactionTimeouts: { lockMs: 200 } });
     const keys = [uniqueKey('a'), uniqueKey('b')];
@@ -172,7 +211,7 @@ describe('a claim that somebody else blocks', () => {
     ['wait for a lock', { lockMs: 200 }],
     ['statement', { statementMs: 200, lockMs: 0 }],
   ])(
-    'as the second of its transaction says so and names its own key, by the limit of a %s',
+    'as the second of its transaction says so and names its own key, by the limit of a %s [D74]',
     async (_, transactionTimeouts) => {
       const [dataSource, other] = await Promise.all([openAware(), openAware()]);
       const { locks } = await startFenced({ transactionTimeouts, insideTransaction: 'join' });
@@ -690,7 +729,7 @@ describe('a write beside the open transaction, under its lock', () => {
     columns: { id: { type: 'varchar', primary: true }, quantity: { type: 'int' } },
   });
 
-  it('is refused if a repository opens a transaction of its own for it, and done by the one of the transaction', async () => {
+  it('is refused if a repository opens a transaction of its own for it, and done by the one of the transaction [D75]', async () => {
     const dataSource = await openAware({ entities: [Stock] });
     const { locks } = await startFenced();
     await locks.withLock(stock.key, () =>
@@ -726,7 +765,7 @@ describe('a transaction that cannot be claimed as it is', () => {
   const sell = (dataSource: DataSource, locks: LockService): Promise<void> =>
     locks.withLock(stock.key, () => dataSource.transaction((manager) => stock.takeOne(manager)));
 
-  it('because it is read-only says so, with the ways out', async () => {
+  it('because it is read-only says so, with the ways out [D78]', async () => {
     const dataSource = await openAware({
       extra: { options: '-c default_transaction_read_only=on' } as never,
     });
@@ -740,7 +779,7 @@ describe('a transaction that cannot be claimed as it is', () => {
     );
   });
 
-  it('because its level is set inside of it says so, with the way out', async () => {
+  it('because its level is set inside of it says so, with the way out [D78]', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const set = 'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE';
@@ -757,7 +796,7 @@ describe('a transaction that cannot be claimed as it is', () => {
 });
 
 describe('services with prefixes of their own', () => {
-  it('share a fence table, and do not block each other over keys of the same name', async () => {
+  it('share a fence table, and do not block each other over keys of the same name [D80]', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const { locks: others } = await startFenced({ keyPrefix: 'billing:' });

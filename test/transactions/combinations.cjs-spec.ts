@@ -39,7 +39,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
     const start = (options: LockModuleOptions = {}): Promise<StartedOrm> =>
       orm.start(redis.url, postgres, { insideTransaction: 'restart', ...options });
 
-    it.each(['told', 'swallowed'])('a restart that waits is aborted: %s', async (how) => {
+    it.each(['told', 'swallowed'])('a restart that waits is aborted: %s [D83]', async (how) => {
       const { locks, transaction } = await start();
       const busy = await locks.acquire(stock.key);
       const signal = soonAborted();
@@ -53,7 +53,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
       await busy.release();
     });
 
-    it('waitMs runs out in a later run', async () => {
+    it('waitMs runs out in a later run [D83]', async () => {
       const { locks, transaction } = await start();
       const busy = await locks.acquire(other);
       let runs = 0;
@@ -69,7 +69,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
       await busy.release();
     });
 
-    it.each([{}, { fence: {} }])('forceRelease before the gate: %j', async (fenced) => {
+    it.each([{}, { fence: {} }])('forceRelease before the gate: %j [D83]', async (fenced) => {
       const { locks, transaction } = await start(fenced);
       const sale = transaction(async (tx) => {
         await locks.withLock(stock.key, () => stock.takeOne(tx()));
@@ -79,7 +79,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('every branch swallows its restart', async () => {
+    it('every branch swallows its restart [D83]', async () => {
       const { locks, transaction } = await start();
       await transaction(async (tx) => {
         await Promise.allSettled([
@@ -124,7 +124,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
 );
 
 describe('what nobody has written down', () => {
-  it('the application closes while a restart waits', async () => {
+  it('the application closes while a restart waits [D83]', async () => {
     const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
     const { app, locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     const busy = await (await startLocks(redis.url)).locks.acquire(stock.key);
@@ -143,7 +143,7 @@ describe('what nobody has written down', () => {
     await busy.release();
   });
 
-  it('forceRelease during the COMMIT: with the fence the next holder waits for it', async () => {
+  it('forceRelease during the COMMIT: with the fence the next holder waits for it [D83]', async () => {
     const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', fence: {} });
     const next = (await startLocks(redis.url, { fence: {} })).locks;

@@ -19,18 +19,22 @@ function lockLostInTheHook(type: 'postgres' | 'mysql', use: typeof usePostgres):
   const database = use();
   const stock = useStock(database, type);
 
+  const startLocked = async (options: Parameters<typeof startLocks>[1] = {}) => ({
+    dataSource: lockAware(await openDataSource(type, database.settings, 1)),
+    locks: (await startLocks(redis.url, options)).locks,
+  });
+  const isNested = (runner: QueryRunner): boolean =>
+    (runner as { transactionDepth?: number }).transactionDepth !== 1;
+  const sleepOf = (seconds: number): string =>
+    type === 'postgres' ? `SELECT pg_sleep(${seconds})` : `SELECT SLEEP(${seconds})`;
+
   /** Its lock is lost while its commit hook runs. */
-  const open = async (): Promise<{
-    dataSource: DataSource;
-    locks: Awaited<ReturnType<typeof startLocks>>['locks'];
-    hooks: () => number;
-  }> => {
-    const dataSource = lockAware(await openDataSource(type, database.settings));
-    const { locks } = await startLocks(redis.url);
+  const open = async () => {
+    const { dataSource, locks } = await startLocked();
     let hooks = 0;
     const subscriber: EntitySubscriberInterface = {
       async beforeTransactionCommit({ queryRunner }) {
-        if ((queryRunner as { transactionDepth?: number }).transactionDepth !== 1) return;
+        if (isNested(queryRunner)) return;
         hooks++;
         const lock = locks.current(stock.key);
         await locks.forceRelease(stock.key);
@@ -57,7 +61,7 @@ function lockLostInTheHook(type: 'postgres' | 'mysql', use: typeof usePostgres):
           await takeOne(runner.manager);
           await runner.commitTransaction();
         } catch (error) {
-          await runner.rollbackTransaction();
+          await runner.rollbackTransaction().catch(() => {}); // its connection may be closed
           throw error;
         } finally {
           await runner.release();
@@ -71,6 +75,98 @@ function lockLostInTheHook(type: 'postgres' | 'mysql', use: typeof usePostgres):
     const sale = locks.withLock(stock.key, () => sell(dataSource));
     await expect(sale).rejects.toBeInstanceOf(LockLostError);
     expect([hooks(), await stock.quantity()]).toEqual([1, 100]);
+  });
+
+  /** The hook has not awaited it, so the COMMIT waits in the driver until it is answered. */
+  it.each(ways)('sends none behind a statement that is not answered, for %s', async (_, sell) => {
+    const { dataSource, locks } = await startLocked();
+    let order: Promise<unknown> | undefined;
+    dataSource.subscribers.push({
+      beforeTransactionCommit({ queryRunner }) {
+        const lock = locks.current(stock.key);
+        const isAnswered = queryRunner.query(sleepOf(1)).then(() => lock?.isHeld);
+        void locks.forceRelease(stock.key);
+        order ??= isAnswered;
+      },
+    });
+    const sale = locks.withLock(stock.key, () => sell(dataSource));
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect([await order, await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('sends none behind a statement that is not answered on the connection of the driver', async () => {
+    const { dataSource, locks } = await startLocked();
+    dataSource.subscribers.push({
+      async beforeTransactionCommit({ queryRunner }) {
+        const client = (await queryRunner.connect()) as {
+          query(sql: string, callback: () => void): unknown;
+        };
+        client.query(sleepOf(1), () => {});
+        void locks.forceRelease(stock.key);
+      },
+    });
+    const sale = locks.withLock(stock.key, () => dataSource.transaction(takeOne));
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('sends none behind the next one either, which comes while it waits', async () => {
+    const { dataSource, locks } = await startLocked();
+    dataSource.subscribers.push({
+      beforeTransactionCommit({ queryRunner }) {
+        void queryRunner.query(sleepOf(0.3)).then(() => {
+          void locks.forceRelease(stock.key);
+          return queryRunner.query(sleepOf(1));
+        });
+      },
+    });
+    const sale = locks.withLock(stock.key, () => dataSource.transaction(takeOne));
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it.each(ways)('waits no longer for that than its lease lasts: %s', async (_, sell) => {
+    const { dataSource, locks } = await startLocked({ leaseMs: 1_500, transactionTimeouts: false });
+    let isAnswered = false;
+    dataSource.subscribers.push({
+      beforeTransactionCommit({ queryRunner }) {
+        if (isNested(queryRunner)) return;
+        queryRunner.query(sleepOf(20)).then(
+          () => (isAnswered = true),
+          () => {},
+        );
+      },
+    });
+    const sale = locks.withLock(stock.key, () => sell(dataSource));
+    await expect(sale).rejects.toBeInstanceOf(LockLostError);
+    expect([isAnswered, await stock.quantity()]).toEqual([false, 100]);
+  });
+
+  it('sends it behind one that is answered in time', async () => {
+    const { dataSource, locks } = await startLocked();
+    dataSource.subscribers.push({
+      beforeTransactionCommit({ queryRunner }) {
+        void queryRunner.query('SELECT 1').then(() => queryRunner.query('SELECT 2'));
+      },
+    });
+    await locks.withLock(stock.key, () => dataSource.transaction(takeOne));
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('leaves the connection as it was', async () => {
+    const { dataSource, locks } = await startLocked();
+    const clients: unknown[] = [];
+    for (let n = 0; n < 3; n++) {
+      await locks.withLock(stock.key, () =>
+        dataSource.transaction(async (manager) => {
+          clients.push(await manager.queryRunner?.connect());
+          await takeOne(manager);
+        }),
+      );
+    }
+    expect(clients.map((client) => Object.hasOwn(client as object, 'query'))).toEqual(
+      Array(3).fill(false),
+    );
   });
 }
 
@@ -161,7 +257,13 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     });
   });
 
-  it('is no success with node-postgres, whose COMMIT is answered with ROLLBACK', async () => {
+  it.each([
+    ['is refused its COMMIT', () => {}],
+    [
+      'has its COMMIT answered with ROLLBACK, if the client does not know its status',
+      (client: pg.PoolClient) => Object.assign(client, { getTransactionStatus: () => null }),
+    ],
+  ])('is no success with node-postgres, and %s', async (_, change) => {
     const pool = new pg.Pool({ connectionString: postgres.url });
     afterTest(() => pool.end());
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
@@ -170,6 +272,7 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     const sale = locks.withLock(stock.key, () =>
       run(async (wrap) => {
         const client = await pool.connect();
+        change(client);
         try {
           await client.query('BEGIN');
           await wrap(client, (tx) => stock.takeOne({ query: rowsFrom(tx) }));
@@ -262,5 +365,27 @@ describe('a transaction that a hook opens after the COMMIT', () => {
       dataSource.transaction((manager) => stock.takeOne(manager)),
     );
     expect([hooks, await stock.quantity()]).toEqual([1, 98]);
+  });
+
+  it('says nothing of it either if its own COMMIT is refused', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url);
+    await postgres.query(
+      'CREATE TABLE IF NOT EXISTS hooked (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)',
+    );
+    const refusals: unknown[] = [];
+    const subscriber: EntitySubscriberInterface = {
+      async afterTransactionCommit({ queryRunner }) {
+        await queryRunner.query('BEGIN');
+        await queryRunner.query('INSERT INTO hooked VALUES (1), (1)');
+        await queryRunner.query('COMMIT').catch((error: unknown) => refusals.push(error));
+      },
+    };
+    dataSource.subscribers.push(subscriber);
+    await locks.withLock(stock.key, () =>
+      dataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    expect(String(refusals)).toMatch(/duplicate key/);
+    expect(await stock.quantity()).toBe(99);
   });
 });

@@ -63,7 +63,7 @@ describe('Drizzle on a synchronous driver', () => {
     expect(statements).toEqual(['begin', 'commit', 'update stock']);
   });
 
-  it('is refused at start, with the ways out', async () => {
+  it('is refused at start, with the ways out [D92]', async () => {
     const starting = clsOrm('SQLite', () => ({
       adapter: lockAware(adapter()),
       connection: openSync().database,

@@ -7,7 +7,7 @@ import { describeWithMariaDb } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
-import { startLocks } from './locks.js';
+import { isHeld, startLocks } from './locks.js';
 import { type Stock, useStock } from './stock.js';
 
 const redis = useRedis();
@@ -62,7 +62,7 @@ async function start(
   const dataSource = lockAware(await openDataSource(type, database.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   dataSource.subscribers.push(subscriber);
-  return { locks, runner: dataSource.createQueryRunner() };
+  return { locks, dataSource, runner: dataSource.createQueryRunner() };
 }
 
 describe('a query runner that is driven by hand, whose COMMIT was not sent', () => {
@@ -135,6 +135,27 @@ describe('a query runner that is driven by hand, whose COMMIT was not sent', () 
     await runner.release();
     expect(await stock.quantity()).toBe(100);
   });
+
+  it.each(['rollbackTransaction', 'release'] as const)(
+    'leaves the lock to its call if it is committed again, and ended by %s()',
+    async (end) => {
+      const { runner, locks } = await start('postgres', database, {});
+      await database.query(
+        'CREATE TABLE IF NOT EXISTS once (one int UNIQUE DEFERRABLE INITIALLY DEFERRED)',
+      );
+      const outcome = await locks.withLock(stock.key, async (lock) => {
+        await runner.startTransaction();
+        await runner.query('INSERT INTO once VALUES (1), (1)');
+        const commit = await told(runner.commitTransaction());
+        const again = await told(runner.commitTransaction());
+        await runner[end]();
+        return [commit, again, lock.isHeld, await isHeld(redis.url, stock.key)];
+      });
+      expect(outcome).toEqual([expect.objectContaining({ code: '23505' }), REFUSED, true, true]);
+      expect(await isHeld(redis.url, stock.key)).toBe(false);
+      await runner.release();
+    },
+  );
 });
 
 describeWithMariaDb('the same on MariaDB', () => {
@@ -161,6 +182,29 @@ describeWithMariaDb('the same on MariaDB', () => {
       });
       await expect(sale).rejects.toBeInstanceOf(LockLostError);
       await runner.release();
+      expect(await stock.quantity()).toBe(100);
+    },
+  );
+
+  it.each(['COMMIT nothing', 'START TRANSACTION nothing'])(
+    'is committed by nobody after %s of a hook, which was not understood',
+    async (sql) => {
+      const { runner, locks, dataSource } = await start('mysql', database, {
+        beforeTransactionCommit: ({ queryRunner }) => queryRunner.query(sql),
+      });
+      const outcome = await locks.withLock(stock.key, async () => {
+        await runner.startTransaction();
+        await stock.takeOne(runner.manager);
+        const commit = await told(runner.commitTransaction());
+        await runner.release();
+        return commit;
+      });
+      expect(outcome).toHaveProperty(
+        'message',
+        expect.stringContaining('error in your SQL syntax'),
+      );
+      dataSource.subscribers.length = 0;
+      await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
       expect(await stock.quantity()).toBe(100);
     },
   );

@@ -100,7 +100,7 @@ describe('at start, Kysely', () => {
     return warnings;
   };
 
-  it('warns once that nothing listens to its clients, with the words to write', async () => {
+  it('warns once that nothing listens to its clients, with the words to write [D91]', async () => {
     expect(await warningsOf({ fence: {} })).toEqual([
       expect.stringMatching(/connection 'default'.*lockAware\(adapter, \{ pool \}\)/),
     ]);

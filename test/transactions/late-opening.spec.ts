@@ -3,6 +3,7 @@ import { LockLostError, type LockService } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
@@ -79,18 +80,23 @@ describe.each([true, false])(
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('does not begin in a call around the one that has asked for it', async () => {
+    it('begins in a call around the one that has asked for it only if that has the key', async () => {
       const { dataSource, locks, freeConnection } = await start(fence);
-      let sale: Promise<unknown> | undefined;
-      await locks.withLock(stock.key, async () => {
-        await locks.withLock(stock.key, () => {
-          sale = dataSource.transaction((manager) => stock.takeOne(manager));
-          sale.catch(() => {});
+      const saleOf = (key: string): Promise<unknown> => {
+        let sale: Promise<unknown> | undefined;
+        return locks.withLock(key, async () => {
+          await locks.withLock(stock.key, () => {
+            sale = dataSource.transaction((manager) => stock.takeOne(manager));
+            sale.catch(() => {});
+          });
+          await freeConnection();
+          await sale;
         });
-        await freeConnection();
-        await expect(sale).rejects.toThrow(LockLostError);
-      });
+      };
+      await expect(saleOf(`${stock.key}:around`)).rejects.toThrow(LockLostError);
       expect(await stock.quantity()).toBe(100);
+      await saleOf(stock.key);
+      expect(await stock.quantity()).toBe(99);
     });
   },
 );
@@ -116,3 +122,29 @@ it('waits for its turn in vain if the call has ended meanwhile', async () => {
   await expect(second).rejects.toThrow(LockLostError);
   expect(await stock.quantity()).toBe(100);
 });
+
+it.each(WAYS)(
+  'is guarded by the call around the one that has left it behind, %s',
+  async (_, transaction) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const { locks } = await startLocks(redis.url, { fence: true });
+    const innerHasEnded = makeGate();
+    let hasWritten = false;
+    const sale = locks.withLock(stock.key, async () => {
+      let left: Promise<unknown> | undefined;
+      await locks.withLock(stock.key, () => {
+        left = innerHasEnded.opened.then(() =>
+          transaction(dataSource, async (manager) => {
+            await stock.takeOne(manager);
+            hasWritten = true;
+            await locks.forceRelease(stock.key);
+          }),
+        );
+      });
+      innerHasEnded.open();
+      await left;
+    });
+    await expect(sale).rejects.toThrow(LockLostError);
+    expect([hasWritten, await stock.quantity()]).toEqual([true, 100]);
+  },
+);

@@ -47,7 +47,7 @@ const takeOne = ({ host }: { host: Host }, pauseMs?: number): Promise<void> =>
 const isHeld = (key: string): Promise<boolean> => isHeldIn(redis.url, key);
 
 describe('a lock around the transaction', () => {
-  it('is held until COMMIT was answered, even if the transaction outlives the work that opened it', async () => {
+  it('is held until COMMIT was answered, even if the transaction outlives the work that opened it [R51]', async () => {
     const { host, locks } = await start();
     let transaction: Promise<void> | undefined;
     const [begun, end] = [makeGate(), makeGate()];
@@ -82,7 +82,7 @@ describe('a lock around the transaction', () => {
     },
   );
 
-  it('lets nothing be committed after the lease was lost', async () => {
+  it('lets nothing be committed after the lease was lost [R51]', async () => {
     const { host, locks } = await start();
     const key = stock.key;
     const sale = locks.withLock(key, () =>
@@ -98,11 +98,14 @@ describe('a lock around the transaction', () => {
 
   it('tops a lease up that is about to end', async () => {
     const { host, locks } = await start();
-    await locks.withLock(stock.key, { leaseMs: 2_000, renew: false }, () =>
-      host.withTransaction(async () => {
-        await takeOne({ host }, 1_840);
-      }),
-    );
+    const leaseMs = 4_000;
+    await locks.withLock(stock.key, { leaseMs, renew: false }, async (lock) => {
+      await host.withTransaction(async () => {
+        await takeOne({ host });
+        while (lock.remainingMs() >= leaseMs / 10) await sleep(5);
+      });
+      expect(lock.remainingMs()).toBeGreaterThan(leaseMs / 10);
+    });
     expect(await stock.quantity()).toBe(99);
   });
 
@@ -219,7 +222,7 @@ describe('a lock asked for inside a transaction', () => {
     expect(await isHeld(stock.key)).toBe(false);
   });
 
-  it('restarts although the body swallowed the error that was meant to end it', async () => {
+  it('restarts although the body swallowed the error that was meant to end it [R54]', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     let runs = 0;
     await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
@@ -229,7 +232,7 @@ describe('a lock asked for inside a transaction', () => {
     expect({ runs, quantity: await stock.quantity() }).toEqual({ runs: 2, quantity: 99 });
   });
 
-  it('takes keys in the one order everywhere: two that ask in opposite orders both get theirs', async () => {
+  it('takes keys in the one order everywhere: two that ask in opposite orders both get theirs [R54]', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const [a, b] = [uniqueKey('a'), uniqueKey('b')];
     const both = (first: string, second: string): Promise<void> =>
@@ -278,10 +281,10 @@ describe('a lock asked for inside a transaction', () => {
     await expect(
       host.withTransaction(timeout, () => locks.withLock(key, async () => {})),
     ).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // the default is to wait twice as long
   });
 
-  it('waits inside under join for half of the time that Prisma gives a transaction, unless it is told', async () => {
+  it('waits inside under join for half of the time that Prisma gives a transaction, unless it is told [D76]', async () => {
     /** The part of Prisma's client that tells how long its transactions may last. */
     const prismaLike = (dataSource: DataSource, transactionOptions: object): object => ({
       $transaction: (body: (tx: unknown) => Promise<unknown>) => dataSource.transaction(body),
@@ -327,10 +330,10 @@ describe('a lock asked for inside a transaction', () => {
     const byDefault = await waited({});
     expect(byDefault).toBeGreaterThan(2_000);
     expect(byDefault).toBeLessThan(4_500);
-    expect(await waited({ timeout: 400 })).toBeLessThan(1_500);
+    expect(await waited({ timeout: 400 })).toBeLessThan(2_000);
   });
 
-  it('joins what the suspended transaction keeps, under NOT_SUPPORTED', async () => {
+  it('joins what the suspended transaction keeps, under NOT_SUPPORTED [D77]', async () => {
     const { host, locks } = await start({ insideTransaction: 'join' });
     const order: string[] = [];
     await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
@@ -392,7 +395,7 @@ describe('the fence', () => {
     });
   });
 
-  it('refuses a holder when a newer one was there, and the body does not run', async () => {
+  it('refuses a holder when a newer one was there, and the body does not run [R55]', async () => {
     const { host, locks } = await start({ fence: {} });
     const key = stock.key;
     let ran = false;
@@ -408,7 +411,7 @@ describe('the fence', () => {
     expect(ran).toBe(false);
   });
 
-  it('goes on from the number in the database if Redis has lost its own', async () => {
+  it('goes on from the number in the database if Redis has lost its own [R55]', async () => {
     const { host, locks } = await start({ fence: {} });
     const key = stock.key;
     const ahead = Date.now() * 1_000 + 3_600_000_000;
@@ -421,7 +424,7 @@ describe('the fence', () => {
     await locks.withLock(key, async (lock) => expect(lock.fencingToken).toBeGreaterThan(ahead));
   });
 
-  it('refuses a second transaction on the same key inside the first: it would wait for itself', async () => {
+  it('refuses a second transaction on the same key inside the first: it would wait for itself [R56]', async () => {
     const { host, locks } = await start({ fence: {} });
     const sale = locks.withLock(stock.key, () =>
       host.withTransaction(() => host.withTransaction(Propagation.RequiresNew, async () => {})),
@@ -499,7 +502,7 @@ describe('time-outs in the database', () => {
     return Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]));
   };
 
-  it('fit into the lease, and end with the transaction', async () => {
+  it('fit into the lease, and end with the transaction [R53]', async () => {
     const { host, locks, dataSource } = await start({ transactionTimeouts: true, poolSize: 1 });
     await locks.withLock(stock.key, async (lock) => {
       await host.withTransaction(async () => {
@@ -543,7 +546,7 @@ describe('time-outs in the database', () => {
 });
 
 describe('a COMMIT that was not answered', () => {
-  it('keeps the key until its lease has run out, renewed and passed on to nobody', async () => {
+  it('keeps the key until its lease has run out, renewed and passed on to nobody [R52]', async () => {
     await createSlowCommitTable(postgres);
     const { host, locks } = await start();
     const key = stock.key;
@@ -558,12 +561,12 @@ describe('a COMMIT that was not answered', () => {
     await sleep(300);
     const next = locks.withLock(key, options, async () => performance.now() - startedAt);
     await Promise.all([expect(sale).rejects.toThrow(), killCommits(postgres)]);
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    const toldAfterMs = performance.now() - startedAt;
     expect(await isHeld(key)).toBe(true);
-    expect(await next).toBeGreaterThan(1_400);
+    expect(await next).toBeGreaterThan(Math.max(toldAfterMs, 1_400));
   });
 
-  it('is not in doubt if the database refused it', async () => {
+  it('is not in doubt if the database refused it [R52]', async () => {
     await postgres.query('CREATE TABLE strict (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
     const { host, locks } = await start();
     const key = stock.key;

@@ -131,7 +131,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
     });
 
     it.each(['repeatable read', 'serializable'] as const)(
-      'begins anew at %s if another claim came in between',
+      'begins anew at %s if another claim came in between [D85]',
       async (isolation: Isolation) => {
         const { locks } = await start({ fence: {} });
         const rival = await openRival();
@@ -165,7 +165,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('lets no transaction begin after it was lost', async () => {
+    it('lets no transaction begin after it was lost [R51]', async () => {
       const { locks } = await start({ fence: {} });
       let ran = false;
       const sale = locks.withLock(stock.key, async (lock) => {
@@ -192,7 +192,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 100]);
     });
 
-    it('is released at once if the COMMIT was refused', async () => {
+    it('is released at once if the COMMIT was refused [D84]', async () => {
       const { locks } = await start({ fence: {} });
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -204,7 +204,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 100]);
     });
 
-    it('is kept if the COMMIT was not answered, until its lease has run out', async () => {
+    it('is kept if the COMMIT was not answered, until its lease has run out [D90]', async () => {
       const { locks } = await start({ fence: {} });
       const sale = locks.withLock(stock.key, { leaseMs: 3_000 }, () =>
         transaction(async (tx) => {
@@ -380,7 +380,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 92]);
     });
 
-    it('lets no statement of the run that was given up through', async () => {
+    it('lets no statement of the run that was given up through [D93]', async () => {
       const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
       const again = makeGate();
       const late: Promise<string>[] = [];
@@ -427,7 +427,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   });
 
   describe('a transaction that is ended by the time-outs of its lock', () => {
-    it('says so, if it was idle, and the process lives on', async () => {
+    it('says so, if it was idle, and the process lives on [D91]', async () => {
       const { locks } = await start({ fence: {}, transactionTimeouts: { idleMs: 150 } });
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -476,13 +476,13 @@ function unansweredRollbacks({ open }: OrmUnderTest): void {
   it.each(['under a lock', 'without one'])(
     'never returns to the pool: no later transaction commits the failed work (%s)',
     async (where) => {
-      const orm = await open(`${postgres.url}?query_timeout=400`);
+      const orm = await open(`${postgres.url}?query_timeout=1000`);
       afterTest(() => orm.close());
       const { locks } = await startLocks(redis.url);
       const sell = (): Promise<void> =>
         orm.transaction(async (tx) => {
           await stock.takeOne(tx);
-          await tx.query('SELECT pg_sleep(2)', []);
+          await tx.query('SELECT pg_sleep(3)', []);
         });
       const sale = where === 'under a lock' ? locks.withLock(stock.key, sell) : sell();
       const failure = await sale.then(
@@ -491,7 +491,7 @@ function unansweredRollbacks({ open }: OrmUnderTest): void {
       );
       expect(inspect(failure)).toMatch(/timeout/i);
       expect(await isHeld(redis.url, stock.key)).toBe(false);
-      await sleep(2_000); // until the server has done with the statement
+      await sleep(3_000); // until the server has done with the statement
       expect([await leftInside(orm, postgres), await stock.quantity()]).toEqual([0, 100]);
     },
   );

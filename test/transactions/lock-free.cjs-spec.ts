@@ -88,6 +88,21 @@ const PROGRAMS: Record<string, (shop: Shop) => Promise<unknown>> = {
         return Promise.all(audits);
       });
   },
+  'a transaction begins while the one around it is rolled back': async (shop) => {
+    let audit: Promise<unknown> = Promise.resolve();
+    const sale = shop.in(P('REQUIRED'), async () => {
+      await shop.write('sale');
+      audit = new Promise((resolve, reject) => {
+        // The ROLLBACK is sent before that, and answered after it.
+        setImmediate(() => {
+          shop.in(P('REQUIRES_NEW'), () => shop.write('audit')).then(resolve, reject);
+        });
+      });
+      await fail();
+    });
+    await sale.catch(() => {});
+    return audit.then(() => 'written');
+  },
   'a branch goes on after its transaction has failed': async (shop) => {
     let branch: Promise<unknown> = Promise.resolve();
     const sale = shop.in(P('REQUIRED'), async () => {

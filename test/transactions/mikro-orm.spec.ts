@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { type EntityManager, EntitySchema, IsolationLevel, MikroORM } from '@mikro-orm/postgresql';
-import { LockLostError } from 'nestjs-locked';
+import {
+  type EntityManager,
+  EntitySchema,
+  type EventSubscriber,
+  IsolationLevel,
+  MikroORM,
+} from '@mikro-orm/postgresql';
+import { LockInTransactionError, LockLostError } from 'nestjs-locked';
 import type pg from 'pg';
 import { createRequire } from 'node:module';
 import { afterTest } from '../support/after-test.js';
@@ -164,5 +170,50 @@ describe('em.commit() of MikroORM in the body under a lock', () => {
     expect(await stock.quantity()).toBe(100);
     await inTransaction(takeOne); // would wait for a connection for ever
     expect(await stock.quantity()).toBe(99);
+  });
+});
+
+describe('a hook of MikroORM', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  /** @param hooks what it calls on the transaction that sells one under the lock */
+  const sell = async (hooks: (orm: MikroORM) => EventSubscriber) => {
+    const orm = await open(postgres.url);
+    afterTest(() => void orm.close(true));
+    const inTransaction = await transactionsOf(orm);
+    const { locks } = await startLocks(redis.url, { fence: true });
+    orm.em.getEventManager().registerSubscriber(hooks(orm));
+    return locks.withLock(stock.key, () =>
+      inTransaction((em) =>
+        stock.takeOne({
+          query: (sql, params: unknown[]) => em.execute(sql.replace(/\$\d/g, '?'), params),
+        }),
+      ),
+    );
+  };
+
+  it('that rolls back before the COMMIT: the call fails', async () => {
+    const sale = sell(() => ({
+      beforeTransactionCommit: async ({ em, transaction }) =>
+        void (await em.getDriver().getConnection().execute('ROLLBACK', [], 'run', transaction)),
+    }));
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('after the rollback commits the next transaction of the connection', async () => {
+    let calls = 0;
+    const sale = sell((orm) => ({
+      beforeTransactionCommit: () =>
+        calls++ === 0 ? Promise.reject(new Error('no money')) : Promise.resolve(),
+      afterTransactionRollback: () =>
+        orm.em.fork().transactional(async (em) => {
+          await em.execute('UPDATE stock SET quantity = 110 WHERE id = ?', [stock.product]);
+        }),
+    }));
+    await expect(sale).rejects.toThrow('no money');
+    expect(await stock.quantity()).toBe(110);
   });
 });

@@ -301,7 +301,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('turns a swallowed deadlock into an error', async () => {
+  it('turns a swallowed deadlock into an error [D79]', async () => {
     const app = await start();
     const other = uniqueKey('product');
     await database.query('INSERT INTO stock VALUES (?, 100)', [other]);
@@ -332,7 +332,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('does not take a transaction for whole that a statement has committed in between', async () => {
+  it('does not take a transaction for whole that a statement has committed in between [D79]', async () => {
     const app = await start();
     const sale = app.locks.withLock(stock.key, () =>
       app.host.withTransaction(async () => {

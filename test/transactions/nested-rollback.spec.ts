@@ -201,3 +201,27 @@ describe.each(WHERE)(
     });
   },
 );
+
+describe('a hook that commits a nested transaction before its rollback', () => {
+  /** TypeORM rolls back the transaction then: nothing else is open any more. */
+  it('leaves nothing for which the next transaction of the runner has to wait', async () => {
+    let calls = 0;
+    const { dataSource, run } = await start({
+      beforeTransactionRollback: async ({ queryRunner }) => {
+        if (calls++ === 0) await queryRunner.commitTransaction();
+      },
+    });
+    const runner = dataSource.createQueryRunner();
+    await run('under a lock', async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.startTransaction();
+      await runner.rollbackTransaction();
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.commitTransaction();
+      await runner.release();
+    });
+    expect(await stock.quantity()).toBe(99);
+  });
+});

@@ -214,6 +214,7 @@ describe('the client of a transaction on node-postgres', () => {
             await client.query('BEGIN');
             await wrap(client, takeOne);
             const failing = client.query('SELECT 1 / 0').catch(() => {}); // is not awaited
+            Object.assign(client, { getTransactionStatus: () => null }); // or it would be refused
             await client.query(commit);
             await failing;
           } finally {

@@ -54,7 +54,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       orm.start(redis.url, postgres, { insideTransaction: 'restart', ...options });
 
     it.each([{}, { fence: {} }])(
-      'write what is acknowledged, and nothing else: %j',
+      'write what is acknowledged, and nothing else: %j [R58, D63]',
       async (fenced) => {
         const started = await start(fenced);
         const outcomes = await Promise.allSettled(
@@ -70,7 +70,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       },
     );
 
-    it('are waited for before the rollback, if they are locked', async () => {
+    it('are waited for before the rollback, if they are locked [R59, D63]', async () => {
       const { locks, transaction } = await start();
       const busy = await locks.acquire(other);
       const events: string[] = [];
@@ -98,7 +98,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect(events).toEqual(['run', 'locked branch ended', 'run', 'locked branch ended']);
     });
 
-    it('send nothing any more once it was decided, locked or not', async () => {
+    it('send nothing any more once it was decided, locked or not [D63]', async () => {
       const { locks, transaction } = await start();
       let runs = 0;
       const errors: unknown[] = [];
@@ -122,7 +122,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect(errors).toHaveLength(orm.name.startsWith('Knex') ? 1 : 2);
     });
 
-    it('find no way into the database when the next run has begun, or ended', async () => {
+    it('find no way into the database when the next run has begun, or ended [R58]', async () => {
       const { locks, transaction } = await start();
       let runs = 0;
       const [second, over] = [makeGate(), makeGate()];
@@ -191,7 +191,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect([await sales(), await isHeld(redis.url, stock.key)]).toEqual([0, false]);
     });
 
-    it('find no way into the database when it was rolled back', async () => {
+    it('find no way into the database when it was rolled back [D65]', async () => {
       const { locks, transaction } = await start();
       const over = makeGate();
       const late: Promise<unknown>[] = [];
@@ -212,7 +212,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect(await sales()).toBe(1);
     });
 
-    it('are not committed by half: a locked call that nobody awaits forbids the commit', async () => {
+    it('are not committed by half: a locked call that nobody awaits forbids the commit [R59, D64]', async () => {
       const { locks, transaction } = await start();
       const forgetful = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -233,7 +233,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
 );
 
 describe('a transaction that nobody guards: the control', () => {
-  it('what a branch sends after the rollback is committed by itself', async () => {
+  it('what a branch sends after the rollback is committed by itself [D63]', async () => {
     const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
     afterTest(() => pool.end());
     const client = await pool.connect();
@@ -252,33 +252,36 @@ describe('a locked branch that does not end', () => {
   it.each([
     ['is not restarted', 'restart'],
     ['fails', 'fail'],
-  ] as const)('beside it the transaction %s, after 5 s, and writes nothing', async (_, how) => {
-    const [typeorm] = RESTARTING_ORMS;
-    const { locks, transaction } = await typeorm!.start(redis.url, postgres, {
-      insideTransaction: 'restart',
-    });
-    const never = makeGate();
-    let runs = 0;
-    let late: Promise<unknown> | undefined;
-    const startedAt = performance.now();
-    const failing = locks.withLock(stock.key, () =>
-      transaction(async (tx) => {
-        runs++;
-        const endless = locks.withLock(stock.key, async () => {
-          await never.opened;
-          await note(tx());
-        });
-        late = errorOf(endless);
-        await sleep(10);
-        if (how === 'fail') throw new Error('over');
-        await locks.withLock(other, () => note(tx()));
-      }),
-    );
-    await expect(failing).rejects.toBeInstanceOf(LockInTransactionError);
-    await expect(failing).rejects.toThrow(/has not ended in 5000 ms/);
-    expect(performance.now() - startedAt).toBeLessThan(9_000);
-    never.open();
-    expect(await late).toBeDefined();
-    expect([runs, await sales()]).toEqual([1, 0]);
-  });
+  ] as const)(
+    'beside it the transaction %s, after 5 s, and writes nothing [D64]',
+    async (_, how) => {
+      const [typeorm] = RESTARTING_ORMS;
+      const { locks, transaction } = await typeorm!.start(redis.url, postgres, {
+        insideTransaction: 'restart',
+      });
+      const never = makeGate();
+      let runs = 0;
+      let late: Promise<unknown> | undefined;
+      const startedAt = performance.now();
+      const failing = locks.withLock(stock.key, () =>
+        transaction(async (tx) => {
+          runs++;
+          const endless = locks.withLock(stock.key, async () => {
+            await never.opened;
+            await note(tx());
+          });
+          late = errorOf(endless);
+          await sleep(10);
+          if (how === 'fail') throw new Error('over');
+          await locks.withLock(other, () => note(tx()));
+        }),
+      );
+      await expect(failing).rejects.toBeInstanceOf(LockInTransactionError);
+      await expect(failing).rejects.toThrow(/has not ended in 5000 ms/);
+      expect(performance.now() - startedAt).toBeLessThan(9_000);
+      never.open();
+      expect(await late).toBeDefined();
+      expect([runs, await sales()]).toEqual([1, 0]);
+    },
+  );
 });

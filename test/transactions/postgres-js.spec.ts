@@ -66,13 +66,27 @@ describe('a body of postgres.js that ends its transaction', () => {
     ['prepare()', (tx: TransactionSql) => tx.prepare('mine')],
   ])('writes nothing: %s', async (_, end) => {
     const { locks } = await startLocks(redis.url);
+    const refused: unknown[] = [];
     const sale = locks.withLock(stock.key, () =>
       inTransaction(openSql(), async (tx) => {
         await takeOne(tx);
-        await (async () => end(tx))().catch(() => {}); // swallowed
+        await (async () => end(tx))().catch((error: unknown) => refused.push(error)); // swallowed
         await takeOne(tx);
       }),
     );
+    await expect(sale).rejects.toThrow(/It would end the transaction/);
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    expect(refused).toEqual([expect.any(LockInTransactionError)]);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('writes nothing if it asks for a lock after prepare()', async () => {
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
+    const sale = inTransaction(openSql(), async (tx) => {
+      await takeOne(tx);
+      await tx.prepare('mine');
+      await locks.withLock(stock.key, () => takeOne(tx));
+    });
     await expect(sale).rejects.toThrow(/It would end the transaction/);
     await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
     expect(await stock.quantity()).toBe(100);

@@ -39,7 +39,7 @@ function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase)
     return rows.map(({ lock_key }) => lock_key.toString());
   };
 
-  it('deletes what is older than a week, and nothing else', async () => {
+  it('deletes what is older than a week, and nothing else [D81]', async () => {
     await insert([
       ['a', daysAgo(8)],
       ['b', daysAgo(6)],
@@ -77,7 +77,7 @@ function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase)
     await expect(prune({ table: 'a; DROP TABLE b' })).rejects.toThrow(/Invalid option/);
   });
 
-  it('passes over a row that is being claimed, and lets nobody wait for it', async () => {
+  it('passes over a row that is being claimed, and lets nobody wait for it [D81]', async () => {
     await insert([
       ['claimed', daysAgo(30)],
       ['fresh', daysAgo(0)],

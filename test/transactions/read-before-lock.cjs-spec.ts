@@ -21,7 +21,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
   'what was read at READ COMMITTED before a lock was asked for, with %s',
   (_, orm) => {
     it.each([{}, { fence: {} }])(
-      'is read again under it, even if it is free: %j',
+      'is read again under it, even if it is free: %j [R57, D66]',
       async (fenced) => {
         const { locks, transaction } = await orm.start(redis.url, postgres, {
           insideTransaction: 'restart',
@@ -40,7 +40,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       },
     );
 
-    it('is not if the lock is taken inside, where a sale is lost: the control', async () => {
+    it('is not if the lock is taken inside, where a sale is lost: the control [D66]', async () => {
       const { locks, transaction } = await orm.start(redis.url, postgres, {
         insideTransaction: 'join',
       });
@@ -52,7 +52,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       expect(await stock.quantity()).toBe(99); // two were sold
     });
 
-    it('may be old under join, which protects what is read under the lock', async () => {
+    it('may be old under join, which protects what is read under the lock [D66]', async () => {
       const { locks, transaction } = await orm.start(redis.url, postgres, {
         insideTransaction: 'join',
       });

@@ -51,7 +51,7 @@ describe('a restart for keys of two lock services', () => {
   };
 
   it.each(['lock:', 'billing:'])(
-    'takes them in one order: all succeed that ask in opposite orders, with prefixes lock: and %s',
+    'takes them in one order: all succeed that ask in opposite orders, with prefixes lock: and %s [D68]',
     async (keyPrefix) => {
       const dataSource = await openAware();
       const processes = await Promise.all([
@@ -80,7 +80,7 @@ describe('a restart for keys of two lock services', () => {
 });
 
 describe('a restart for several keys', () => {
-  it('holds each of them as the call that asked for it wants it', async () => {
+  it('holds each of them as the call that asked for it wants it [R57, D69]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const [short, long] = [uniqueKey('short'), uniqueKey('long')];
@@ -95,7 +95,7 @@ describe('a restart for several keys', () => {
     expect(lengths[1]).toBeLessThan(701);
   });
 
-  it('waits for each as long as the call that asked for it', async () => {
+  it('waits for each as long as the call that asked for it [D69]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const [patient, single] = [uniqueKey('patient'), uniqueKey('single')];
@@ -189,7 +189,7 @@ describe('a restart for several keys', () => {
 
 describe('a new transaction before a lock inside the one around, with the fence on', () => {
   it.each(['free', 'held by somebody else'])(
-    'is refused in the run that has the lock from its beginning, if the lock is %s',
+    'is refused in the run that has the lock from its beginning, if the lock is %s [D70]',
     async (state) => {
       const dataSource = await openAware();
       const { locks } = await startLocks(redis.url, { ...RESTART, fence: {} });
@@ -210,7 +210,7 @@ describe('a new transaction before a lock inside the one around, with the fence 
 });
 
 describe('acquire() around a transaction, with the fence on', () => {
-  it('is refused before the transaction is opened, with the way out', async () => {
+  it('is refused before the transaction is opened, with the way out [D71]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, { fence: {} });
     const lock = await locks.acquire(stock.key);
@@ -227,7 +227,7 @@ describe('acquire() around a transaction, with the fence on', () => {
     await tried?.release();
   });
 
-  it('is refused for a query runner that is driven by hand, too', async () => {
+  it('is refused for a query runner that is driven by hand, too [D71]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, { fence: {} });
     await using lock = await locks.acquire(stock.key);

@@ -191,6 +191,18 @@ describe('a query runner that is used for a second transaction', () => {
     expect(await stock.quantity()).toBe(97);
   });
 
+  it.each(['with', 'without'])('may nest callbacks in a hook after it, %s a lock', async (how) => {
+    const nest = (): Promise<void> =>
+      runner.manager.transaction((outer) =>
+        outer.transaction((inner) => stock.takeOne(inner)).then(() => stock.takeOne(outer)),
+      );
+    const { locks, runner } = await start({ afterTransactionCommit: once(nest) });
+    const sell = (): Promise<void> => sellOn(runner);
+    await (how === 'with' ? locks.withLock(stock.key, sell) : sell());
+    await runner.release();
+    expect(await stock.quantity()).toBe(97);
+  });
+
   it('takes nothing during its end from a branch that a hook of the first has left behind', async () => {
     let late: Promise<unknown> | undefined;
     const { opened: goesOn, open: goOn } = makeGate();
@@ -233,6 +245,22 @@ describe('a query runner that is used for a second transaction', () => {
       expect(await stock.quantity()).toBe(99);
     },
   );
+});
+
+it('a query runner under a lock without the fence is active as soon as it is asked for', async () => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const { locks } = await startLocks(redis.url);
+  const runner = dataSource.createQueryRunner();
+  /** As TypeORM does it: whoever finds none active begins and commits. */
+  const work = async (): Promise<void> => {
+    const isOwn = !runner.isTransactionActive;
+    if (isOwn) await runner.startTransaction();
+    await add(runner);
+    if (isOwn) await runner.commitTransaction();
+  };
+  await locks.withLock(stock.key, () => Promise.all([work(), work()]));
+  await runner.release();
+  expect(await stock.quantity()).toBe(2_100);
 });
 
 it('a rollback that a branch asks for after the COMMIT opens the runner for nothing', async () => {

@@ -48,6 +48,37 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
     goOn();
     return later;
   },
+  'nested callbacks go on after one whose hook has failed': async (runner) => {
+    let starts = 0;
+    runner.connection.subscribers.push({
+      beforeTransactionStart: () => {
+        if (++starts === 2) throw new Error('hook');
+      },
+    });
+    const insert = (line: string): Promise<unknown> =>
+      runner.query('INSERT INTO lines (line) VALUES ($1)', [line]);
+    const fail = async (): Promise<void> => {
+      await insert('failed');
+      throw new Error('planned');
+    };
+    return runner.manager.transaction(async (manager) => {
+      const nested = (work: () => Promise<unknown>): Promise<unknown> =>
+        manager.transaction(work).catch((error: Error) => error.message);
+      const told = [await nested(() => insert('a')), await nested(fail)];
+      await nested(() => insert('b'));
+      throw new Error(told.join());
+    });
+  },
+  'a hook gives its connection back before its COMMIT': async (runner) => {
+    runner.connection.subscribers.push({
+      beforeQuery: async ({ query }) => {
+        if (query === 'COMMIT') await runner.release();
+      },
+    });
+    await runner.startTransaction();
+    await save(runner, 'a');
+    await runner.commitTransaction();
+  },
   'a nested callback ends the transaction around it': async (runner) => {
     await runner.startTransaction();
     await save(runner, 'a');

@@ -61,7 +61,7 @@ export function describeSecondTransactions(
       return { locks, transaction: (body) => opened.transaction(body) };
     };
 
-    it('is refused before it asks for a connection, and the first one goes on', async () => {
+    it('is refused before it asks for a connection, and the first one goes on [R56]', async () => {
       const { locks, transaction } = await start(1);
       let ran = false;
       let refused: unknown;

@@ -1,4 +1,5 @@
 import type { TestDatabase } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
 
 /** Makes a table in PostgreSQL: a transaction that has written into it needs two seconds for its COMMIT. */
 export async function createSlowCommitTable(postgres: TestDatabase): Promise<void> {
@@ -13,11 +14,13 @@ export async function createSlowCommitTable(postgres: TestDatabase): Promise<voi
   );
 }
 
-/** Ends every connection of this database that commits right now. */
+/** Ends every connection of this database that commits, as soon as there is one. */
 export async function killCommits(postgres: TestDatabase): Promise<void> {
-  const killed = await postgres.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-     WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
-  );
-  if (killed.length === 0) throw new Error('Nobody commits');
+  await eventually(async () => {
+    const killed = await postgres.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
+    );
+    if (killed.length === 0) throw new Error('Nobody commits');
+  });
 }

@@ -74,7 +74,7 @@ describe('limits that a role or session has by itself', () => {
   it.each([
     ['with the fence', { fence: {} }],
     ['without it', { transactionTimeouts: true }],
-  ])('stay if they are stricter, %s', async (_, options) => {
+  ])('stay if they are stricter, %s [D72]', async (_, options) => {
     const strict = [
       ...['-c idle_in_transaction_session_timeout=600ms', '-c statement_timeout=500'],
       ...['-c lock_timeout=3s', '-c transaction_timeout=1min'],

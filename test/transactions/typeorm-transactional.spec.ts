@@ -200,7 +200,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     expect([await held(), await stock.quantity()]).toEqual([false, 94]);
   });
 
-  it('lets the hooks of a run that was rolled back not fire as those of the commit', async () => {
+  it('lets the hooks of a run that was rolled back not fire as those of the commit [R58, D67]', async () => {
     const { locks } = await start({ insideTransaction: 'restart' });
     let runs = 0;
     const hooks: string[] = [];
@@ -220,7 +220,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     ]);
   });
 
-  it('would let them fire if the run had none of its own: the control', async () => {
+  it('would let them fire if the run had none of its own: the control [D67]', async () => {
     const hooks: string[] = [];
     await runInTransaction(async () => {
       const run = (n: number): Promise<void> =>
@@ -273,7 +273,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     expect([runs, await stock.quantity()]).toEqual([2, 99]);
   });
 
-  it('leaves nothing that goes on in a transaction that has failed a way into the database', async () => {
+  it('leaves nothing that goes on in a transaction that has failed a way into the database [D65]', async () => {
     const { locks } = await start();
     const over = makeGate();
     let late: Promise<unknown> | undefined;
@@ -292,7 +292,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('lets the hooks of a rollback write, and whoever catches what it was for', async () => {
+  it('lets the hooks of a rollback write, and whoever catches what it was for [D65]', async () => {
     await start();
     let hooked: Promise<unknown> | undefined;
     await runInTransaction(async () => {
@@ -315,7 +315,7 @@ describe.each(['before', 'after'] as const)('lockAware %s addTransactionalDataSo
 });
 
 describe('lockAware without the hooks of typeorm-transactional', () => {
-  it('refuses to restart its transactions: hooks of the first run would fire', async () => {
+  it('refuses to restart its transactions: hooks of the first run would fire [D67]', async () => {
     const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
     addTransactionalDataSource(dataSource);
     afterTest(() => deleteDataSourceByName('default'));

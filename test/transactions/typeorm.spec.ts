@@ -309,6 +309,17 @@ describe('a lock asked for inside a transaction', () => {
     await expect(joining).rejects.toThrow(/inside a savepoint/);
   });
 
+  it('may be asked for again without a limit, whatever else the transaction keeps', async () => {
+    const { dataSource, locks } = await start({ insideTransaction: 'join' });
+    const [first, later] = [uniqueKey('a'), uniqueKey('b')];
+    const done = dataSource.transaction(async () => {
+      await locks.withLock(first, () => {});
+      await locks.withLock(later, () => {});
+      return locks.withLock(first, { waitMs: Infinity }, () => 'done');
+    });
+    expect(await done).toBe('done');
+  });
+
   it('is an ordinary lock for work that the transaction did not wait for', async () => {
     const { dataSource, locks } = await start();
     let late: Promise<string> | undefined;

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -13,7 +14,8 @@ const CALLERS = 20;
 const POOL_SIZE = 5;
 const PROBE_EVERY_MS = 20;
 /** A pool that is eaten up keeps everybody waiting until somebody gives up. */
-const WORST_WAIT_MS = 1_500;
+const WAIT_MS = 60_000;
+const WORST_WAIT_MS = 20_000;
 
 /** Asks the pool for a connection again and again. @returns ends it, and tells the longest wait for an answer */
 function probe(dataSource: DataSource): () => Promise<number> {
@@ -22,6 +24,7 @@ function probe(dataSource: DataSource): () => Promise<number> {
     const askedAt = performance.now();
     waits.push(dataSource.query('SELECT 1').then(() => performance.now() - askedAt));
   }, PROBE_EVERY_MS);
+  afterTest(() => clearInterval(timer)); // also if it failed
   return async () => {
     clearInterval(timer);
     return Math.max(...(await Promise.all(waits)));
@@ -41,7 +44,10 @@ function wrongNesting(type: 'postgres' | 'mysql', useDatabase: () => TestDatabas
     ['REPEATABLE READ', { fence: {} }],
   ] as const)('at %s, %j: all succeed, and the pool stays usable', async (isolation, options) => {
     const dataSource = lockAware(await openDataSource(type, database.settings, POOL_SIZE));
-    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', ...options });
+    const { locks } = await startLocks(redis.url, {
+      ...{ insideTransaction: 'restart', waitMs: WAIT_MS },
+      ...options,
+    });
     const endProbe = probe(dataSource);
     const sales = Array.from({ length: CALLERS }, () =>
       dataSource.transaction(isolation, async (manager) => {

@@ -64,6 +64,16 @@ export class RedisSentinel {
     await this.process.end();
   }
 
+  /** Freezes the process: it accepts connections and answers nothing (SIGSTOP). */
+  pause(): void {
+    this.process.signal('SIGSTOP');
+  }
+
+  /** Ends a pause (SIGCONT). */
+  resume(): void {
+    this.process.signal('SIGCONT');
+  }
+
   /**
    * Kills the sentinel if it runs, and starts it on the same port, with what it has found out.
    *

@@ -10,7 +10,7 @@ import { uniqueKey } from '../../support/unique-key.js';
 const server = useRedisServer();
 
 describe.each(versions)('the client of the user, %s', (_version, connect) => {
-  it('is left as it was: open, with its options, members and listeners', async () => {
+  it('is left as it was: open, with its options, members and listeners [D143]', async () => {
     const client = connectTo(connect, server.url);
     await client.ping();
     const look = () => ({
@@ -35,7 +35,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     );
   });
 
-  it('may have a key prefix: keys have it, channels have not', async () => {
+  it('may have a key prefix: keys have it, channels have not [R6]', async () => {
     const prefix = `${uniqueKey('app')}:`;
     const a = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }));
     const b = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }), a);
@@ -81,7 +81,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     expect(await b.events.next()).toMatchObject({ kind: 'grant', key: 'x', token: waiting });
   });
 
-  it('may use another database', async () => {
+  it('may use another database [D142]', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url, { db: 3 }));
     const token = peer.token();
 

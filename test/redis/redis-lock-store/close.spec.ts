@@ -8,7 +8,7 @@ import { TcpProxy } from '../../support/tcp-proxy.js';
 const server = useRedisServer();
 
 describe('a connection that breaks while the store is closed', () => {
-  it('leaves neither a timer nor a word of this process behind', async () => {
+  it('leaves neither a timer nor a word of this process behind [D45]', async () => {
     const proxy = await TcpProxy.start(server.port);
     const peer = await openRedisStore(connectTo(ioredis6, proxy.url));
     const unanswered = proxy.silenceAt('del');

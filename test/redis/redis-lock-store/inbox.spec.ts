@@ -86,7 +86,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
   it.each([
     ['its connection', {}],
     ['a connection whose socket ioredis does not watch (before 5.4)', { socketTimeout: undefined }],
-  ])('notices that %s has fallen silent', async (_, override) => {
+  ])('notices that %s has fallen silent [R13]', async (_, override) => {
     const proxy = await TcpProxy.start(server.port);
     const client = connectTo(connect, proxy.url);
     const duplicate = client.duplicate.bind(client) as RedisClient['duplicate'];
@@ -142,7 +142,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     await eventually(() => expect(peer.clock.timers).toBe(timers));
   });
 
-  it('ignores what is not a message of ours', async () => {
+  it('ignores what is not a message of ours [R33]', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url));
     for (const text of [
       '',

@@ -60,7 +60,7 @@ describe('many keys', () => {
     expect(await taken()).toBe(0);
   });
 
-  it('are renewed and taken back although the user may not use one of them any more', async () => {
+  it('are renewed and taken back although the user may not use one of them any more [D49]', async () => {
     const { renew, takeBack, taken, allowOnly } = await holding(THREE);
     await allowOnly(['a', 'c']);
     const refused = { kind: 'unknown', cause: { message: expect.stringContaining('NOPERM') } };
@@ -101,7 +101,7 @@ describe('an answer with another number of entries than there were keys', () => 
     ['half an entry', [renewed, [0]]],
     ['no list', 'OK'],
     ['nothing', null],
-  ])('renews none of them, and loses none: %s', (_, reply) => {
+  ])('renews none of them, and loses none: %s [D49]', (_, reply) => {
     expect(read(reply)).toMatchObject({
       kind: 'unknown',
       cause: {

@@ -88,7 +88,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(error.message).toMatch(reason);
   });
 
-  it('rejects with LockConfigError that names the rule when the user has no channels', async () => {
+  it('rejects with LockConfigError that names the rule when the user has no channels [R6]', async () => {
     const error = await failToOpen(await userWith('~*', '+@all', 'resetchannels'));
 
     expect(error).toBeInstanceOf(LockConfigError);
@@ -142,7 +142,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   it.each([
     ['5.0.14', /^Redis 5\.0 is too old: nestjs-locked needs 6\.2 or newer$/],
     ['6.0.20', /^Redis 6\.0 is too old: nestjs-locked needs 6\.2 or newer$/],
-  ])('rejects with LockConfigError for Redis %s', async (version, message) => {
+  ])('rejects with LockConfigError for Redis %s [R36]', async (version, message) => {
     const error = await failToOpen(saying(`redis_version:${version}\r\n`));
 
     expect(error).toBeInstanceOf(LockConfigError);
@@ -150,7 +150,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   });
 
   it.each(['redis_version:6.2.0', 'redis_version:10.0.0', 'server_name:other', ''])(
-    'accepts a server that says %j',
+    'accepts a server that says %j [R36]',
     async (info) => {
       await openRedisStore(saying(info));
     },

@@ -8,7 +8,7 @@ import { uniqueKey } from '../../support/unique-key.js';
 const server = useRedisServer();
 
 describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
-  it('gives every reply as a union, and every message as it was meant', async () => {
+  it('gives every reply as a union, and every message as it was meant [R33]', async () => {
     const key = 'stock 42: größe';
     const keyPrefix = `${uniqueKey('store')}:`;
     const [a, b] = await Promise.all([

@@ -57,7 +57,7 @@ describe('acquire-together', () => {
   });
 
   it.each([0, 1, 2])(
-    'takes none when number %i is held, says which, and asks its holder for it',
+    'takes none when number %i is held, says which, and asks its holder for it [R24]',
     async (index) => {
       const { all, ask, states } = several(3);
       const { holder, token } = await hold(all[index]!);
@@ -78,24 +78,27 @@ describe('acquire-together', () => {
     },
   );
 
-  it.each([0, 1, 2])('takes none when somebody waits for number %i, who gets it', async (index) => {
-    const { all, ask } = several(3);
-    const waiter = await all[index]!.peer();
-    const waiting = waiter.token();
-    await all[index]!.enqueue(all[index]!.deadToken(), waiting);
+  it.each([0, 1, 2])(
+    'takes none when somebody waits for number %i, who gets it [R24]',
+    async (index) => {
+      const { all, ask } = several(3);
+      const waiter = await all[index]!.peer();
+      const waiting = waiter.token();
+      await all[index]!.enqueue(all[index]!.deadToken(), waiting);
 
-    const [kind, ...replies] = await ask().again();
+      const [kind, ...replies] = await ask().again();
 
-    expect(kind).toBe('busy');
-    const [pttl, foreign] = replies.splice(index, 1)[0] as [number, number];
-    expectLife(pttl, ACCEPT_MS);
-    expect(foreign).toBe(0);
-    expect(replies).toEqual([[], []]);
-    for (const [i, bench] of all.entries()) {
-      expect((await bench.state()).lock).toBe(i === index ? waiting : null);
-    }
-    expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
-  });
+      expect(kind).toBe('busy');
+      const [pttl, foreign] = replies.splice(index, 1)[0] as [number, number];
+      expectLife(pttl, ACCEPT_MS);
+      expect(foreign).toBe(0);
+      expect(replies).toEqual([[], []]);
+      for (const [i, bench] of all.entries()) {
+        expect((await bench.state()).lock).toBe(i === index ? waiting : null);
+      }
+      expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+    },
+  );
 
   it('tells about every key that is taken: by us, by others, without an end', async () => {
     const { all, ask } = several(4);
@@ -113,7 +116,7 @@ describe('acquire-together', () => {
     expect((await all[3]!.state()).lock).toBeNull();
   });
 
-  it('takes all when only dead ones stand in the queues', async () => {
+  it('takes all when only dead ones stand in the queues [R24]', async () => {
     const { all, ask, states } = several(3);
     for (const bench of all) await bench.enqueue(...bench.deadTokens(5));
     const { tokens, again } = ask();

@@ -22,7 +22,7 @@ describe('acquire', () => {
     expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + FENCE_KEEP_MS);
   });
 
-  it('repeated by the holder never shortens its lease', async () => {
+  it('repeated by the holder never shortens its lease [R10]', async () => {
     const { bench, token } = await heldBench();
 
     granted(await bench.acquire(token, { leaseMs: 1_000 }), token);
@@ -30,7 +30,7 @@ describe('acquire', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated by the holder is a grant of the same token with numbers above the block', async () => {
+  it('repeated by the holder is a grant of the same token with numbers above the block [D105]', async () => {
     const { bench, token, fence } = await heldBench();
 
     const again = granted(await bench.acquire(token), token);
@@ -75,7 +75,7 @@ describe('acquire', () => {
     expect(await holder.heard()).toEqual([`w ${token} stock:42`]);
   });
 
-  it('stands behind everybody, even when the clock of the server has gone back', async () => {
+  it('stands behind everybody, even when the clock of the server has gone back [R30]', async () => {
     const { bench } = await heldBench();
     const future = (await serverMicros()) + 3_600_000_000;
     await bench.enqueue(bench.deadToken());
@@ -129,7 +129,7 @@ describe('acquire', () => {
     expect(await bench.state()).toMatchObject({ lock: value });
   });
 
-  it('gives -1 as the life of a foreign lock without an end', async () => {
+  it('gives -1 as the life of a foreign lock without an end [R19]', async () => {
     const bench = newBench();
     await bench.setEndless(bench.lock, 'somebody');
     const token = bench.deadToken();
@@ -185,7 +185,7 @@ describe('acquire', () => {
     expect(await head.heard()).toEqual([`w ${first} stock:42`]);
   });
 
-  it('takes a free lock with the full lease when all who stood before are dead', async () => {
+  it('takes a free lock with the full lease when all who stood before are dead [R16]', async () => {
     const bench = newBench();
     await bench.enqueue(bench.deadToken(), bench.deadToken());
     const token = bench.deadToken();
@@ -231,7 +231,7 @@ describe('acquire', () => {
 });
 
 describe('acquire with nowait', () => {
-  it('takes a free lock when all who stand in its queue are dead', async () => {
+  it('takes a free lock when all who stand in its queue are dead [R21]', async () => {
     const bench = newBench();
     await bench.enqueue(...bench.deadTokens(3));
     const token = bench.deadToken();
@@ -251,7 +251,7 @@ describe('acquire with nowait', () => {
     expect(await bench.state()).toMatchObject({ lock: token, queue: [] });
   });
 
-  it('is busy for a held lock: joins no queue, but asks for the lock', async () => {
+  it('is busy for a held lock: joins no queue, but asks for the lock [R21]', async () => {
     const { bench, holder, token } = await heldBench();
     const tried = bench.deadToken();
     const before = await bench.state();
@@ -273,7 +273,7 @@ describe('acquire with nowait', () => {
     expect(await bench.acquire(bench.deadToken(), { nowait: true })).toEqual(['busy', -1, 1]);
   });
 
-  it('gives a free lock to the head of its queue, and is busy', async () => {
+  it('gives a free lock to the head of its queue, and is busy [R21]', async () => {
     const bench = newBench();
     const head = await bench.peer();
     const first = head.token();

@@ -42,7 +42,7 @@ describe('more dead waiters than one call drops', () => {
       ['queued', 'f'.repeat(32) + ':1', expect.anything(), expect.anything(), 0],
     ],
   ] as const)(
-    '%s keeps the lock until it has found the live one among them, and then gives it to that one',
+    '%s keeps the lock until it has found the live one among them, and then gives it to that one [R28]',
     async (_how, send, expected) => {
       const { bench, token, live, waiting } = await crowded();
 

@@ -6,7 +6,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { newBench, heldBench, contendedBench } = useScripts();
 
 describe('leave', () => {
-  it('removes both tokens from the queue', async () => {
+  it('removes both tokens from the queue [R20]', async () => {
     const { bench, token, waiting } = await contendedBench();
     const [other, stays] = [bench.deadToken(), bench.deadToken()];
     await bench.acquire(other);

@@ -11,7 +11,7 @@ describe('without the right to publish', () => {
   /** A connection of a user who may do everything but publish. */
   const muted = (): Promise<Redis> => connectAs('+@all', 'resetchannels');
 
-  it('release undoes its grant, and the waiter keeps its place', async () => {
+  it('release undoes its grant, and the waiter keeps its place [R6]', async () => {
     const { bench, token, fence, waiter, waiting, score } = await contendedBench();
     const mute = bench.as(await muted());
 
@@ -63,7 +63,7 @@ describe('without the right to publish', () => {
     expect(await holder.heard()).toEqual([]);
   });
 
-  it('leave undoes its grant, and the waiter keeps its place', async () => {
+  it('leave undoes its grant, and the waiter keeps its place [R6]', async () => {
     const { bench, token, waiting, score } = await contendedBench();
     const mute = bench.as(await muted());
 

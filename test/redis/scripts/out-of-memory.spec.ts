@@ -5,7 +5,7 @@ import { BLOCK, granted } from '../../support/script-replies.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 
 describe('out of memory', () => {
-  it('acquire is refused and writes nothing; held locks are renewed, handed over and released', async () => {
+  it('acquire is refused and writes nothing; held locks are renewed, handed over and released [R27]', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [free, held] = [new ScriptBench(full), new ScriptBench(full)];
     const [token, waiter] = [held.deadToken(), await held.peer()];
@@ -27,7 +27,7 @@ describe('out of memory', () => {
     expect(await held.state()).toMatchObject({ lock: null, queue: [] });
   });
 
-  it('held locks are kept for a while, taken away, found again, and handed on among the dead', async () => {
+  it('held locks are kept for a while, taken away, found again, and handed on among the dead [R27]', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [kept, revoked, found, crowd] = Array.from(
       { length: 4 },

@@ -6,7 +6,7 @@ const { newBench, heldBench, connectAs } = useScripts();
 
 describe('a lock whose other keys were overwritten', () => {
   it.each(['queue', 'fence'] as const)(
-    'cannot be taken, nor asked for together (%s)',
+    'cannot be taken, nor asked for together (%s) [R6]',
     async (which) => {
       const bench = newBench();
       await bench.redis.hset(bench[which], 'x', '1');
@@ -22,7 +22,7 @@ describe('a lock whose other keys were overwritten', () => {
   );
 
   it.each(['release', 'release for a while', 'requeue', 'leave', 'revoke'])(
-    'can be released: %s',
+    'can be released: %s [R6]',
     async (how) => {
       for (const which of ['queue', 'fence'] as const) {
         const { bench, token, fence } = await heldBench();
@@ -66,7 +66,7 @@ describe('a lock whose other keys were overwritten', () => {
     expect(await bench.redis.type(bench.lock)).toBe('hash');
   });
 
-  it('is unknown, not lost, when the server does not say', async () => {
+  it('is unknown, not lost, when the server does not say [R6]', async () => {
     const { bench, token, fence } = await heldBench();
     const blind = bench.as(await connectAs('&*', '+@all', '-get'));
 

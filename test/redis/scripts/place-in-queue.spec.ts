@@ -16,7 +16,7 @@ async function lapsedBench() {
 }
 
 describe('a place in the queue', () => {
-  it('is not claimed back while a lapsed lease is remembered: who left it may have had its turn', async () => {
+  it('is not claimed back while a lapsed lease is remembered: who left it may have had its turn [R14]', async () => {
     const { bench, waiting, score } = await contendedBench();
     const next = await bench.peer();
     const second = next.token();

@@ -6,7 +6,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { contendedBench } = useScripts();
 
 describe('recheck', () => {
-  it('puts the new token in the place of the old one, and asks again', async () => {
+  it('puts the new token in the place of the old one, and asks again [R2]', async () => {
     const { bench, holder, token, waiter, waiting, score } = await contendedBench();
     const behind = bench.deadToken();
     await bench.acquire(behind);
@@ -23,7 +23,7 @@ describe('recheck', () => {
     }
   });
 
-  it('puts a dropped waiter back at its old place', async () => {
+  it('puts a dropped waiter back at its old place [R14]', async () => {
     const { bench, waiting, score } = await contendedBench();
     const behind = bench.deadToken();
     await bench.acquire(behind);
@@ -42,7 +42,7 @@ describe('recheck', () => {
     expect(queued(await bench.recheck(waiting, fresh, 1), fresh).score).toBe(score);
   });
 
-  it('renews the life of the queue', async () => {
+  it('renews the life of the queue [R31]', async () => {
     const { bench, waiting, score } = await contendedBench();
     await bench.redis.pexpire(bench.queue, 30_000);
 

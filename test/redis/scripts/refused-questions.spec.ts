@@ -28,7 +28,7 @@ describe('without the right to ask who listens', () => {
     expect(await bench.state()).toMatchObject({ lock: waiting });
   });
 
-  it('a waiter that has died counts as living: it has the lock for its acceptance lease, once', async () => {
+  it('a waiter that has died counts as living: it has the lock for its acceptance lease, once [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     const dead = bench.deadToken();
     queued(await bench.acquire(dead), dead);

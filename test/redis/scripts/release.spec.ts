@@ -6,7 +6,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { heldBench, contendedBench, connect } = useScripts();
 
 describe('release', () => {
-  it('deletes a lock that nobody waits for, and gives the unused numbers back', async () => {
+  it('deletes a lock that nobody waits for, and gives the unused numbers back [R5]', async () => {
     const { bench, token, fence } = await heldBench();
 
     expect(await bench.release(token, fence + 3)).toEqual(['released']);
@@ -15,7 +15,7 @@ describe('release', () => {
     expectLife(await bench.redis.pttl(bench.fence), FENCE_KEEP_MS);
   });
 
-  it('repeated is lost, and changes nothing', async () => {
+  it('repeated is lost, and changes nothing [R49]', async () => {
     const { bench, token, fence } = await heldBench();
     await bench.release(token, fence);
     const before = await bench.state();
@@ -31,6 +31,14 @@ describe('release', () => {
     expect(await bench.release(token, 0)).toEqual(['released']);
 
     expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
+  });
+
+  it('gives back the whole of a block of which no number was used', async () => {
+    const { bench, token, fence } = await heldBench();
+
+    expect(await bench.release(token, fence - 1)).toEqual(['released']);
+
+    expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence - 1) });
   });
 
   it('without a number to report hands the lock to the first waiter', async () => {
@@ -51,7 +59,7 @@ describe('release', () => {
     expect(await bench.release(token, 0)).toEqual(['lost']);
   });
 
-  it('by somebody else is lost and takes nothing but his own place in the queue', async () => {
+  it('by somebody else is lost and takes nothing but his own place in the queue [R11]', async () => {
     const { bench, token, fence, waiting } = await contendedBench();
 
     expect(await bench.release(waiting, 1)).toEqual(['lost']);
@@ -60,7 +68,7 @@ describe('release', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('hands the lock to the first waiter for acceptMs, and tells him and the next one', async () => {
+  it('hands the lock to the first waiter for acceptMs, and tells him and the next one [R12]', async () => {
     const { bench, token, fence, waiter, waiting } = await contendedBench('a b  c');
     const next = await bench.peer();
     const second = next.token();
@@ -91,7 +99,7 @@ describe('release', () => {
     expect(await waiter.heard()).toEqual([]);
   });
 
-  it('skips waiters nobody listens for before anything is published', async () => {
+  it('skips waiters nobody listens for before anything is published [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     const [dead, alsoDead] = [bench.deadToken(), bench.deadToken()];
     const live = await bench.peer();
@@ -109,7 +117,7 @@ describe('release', () => {
     expect(new Set(channels)).toEqual(new Set([live.channel]));
   });
 
-  it('deletes the lock when only the dead wait, although a monitor listens to every channel', async () => {
+  it('deletes the lock when only the dead wait, although a monitor listens to every channel [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     await bench.acquire(bench.deadToken());
     const monitor = connect();
@@ -120,7 +128,7 @@ describe('release', () => {
     expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence) });
   });
 
-  it('serves the live waiter behind hundreds of dead ones in the same call', async () => {
+  it('serves the live waiter behind hundreds of dead ones in the same call [R28]', async () => {
     const { bench, token, fence } = await heldBench();
     const [live, next] = [await bench.peer(), await bench.peer()];
     const [waiting, second] = [live.token(), next.token()];
@@ -136,7 +144,7 @@ describe('release', () => {
     expect(await next.heard()).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
   });
 
-  it('tells the first live waiter how long the lock is kept, dead ones aside', async () => {
+  it('tells the first live waiter how long the lock is kept, dead ones aside [R12]', async () => {
     const { bench, token, fence } = await heldBench();
     const live = await bench.peer();
     const waiting = live.token();
@@ -150,7 +158,7 @@ describe('release', () => {
 });
 
 describe('release with a new token', () => {
-  it('takes the lock again with the full lease when nobody waits', async () => {
+  it('takes the lock again with the full lease when nobody waits [R16]', async () => {
     const { bench, holder, token, fence } = await heldBench();
     const fresh = holder.token();
 
@@ -164,7 +172,7 @@ describe('release with a new token', () => {
     expect(await bench.state()).toEqual({ lock: fresh, queue: [], fence: String(again.blockEnd) });
   });
 
-  it('takes the lock again when only the dead wait', async () => {
+  it('takes the lock again when only the dead wait [R16]', async () => {
     const { bench, holder, token, fence } = await heldBench();
     await bench.acquire(bench.deadToken());
     const fresh = holder.token();

@@ -27,7 +27,7 @@ describe('renew', () => {
     }
   });
 
-  it('reserves above what was used, not above what is stored', async () => {
+  it('reserves above what was used, not above what is stored [R5]', async () => {
     const { bench, token, fence } = await heldBench();
     const used = fence + 3_600_000_000; // somebody has seen such a number
 
@@ -72,7 +72,7 @@ describe('renew', () => {
     expect(await bench.renew(token, fence, LEASE_MS, false)).toEqual([String(fence + BLOCK), 0]);
   });
 
-  it('never shortens a lease', async () => {
+  it('never shortens a lease [R10]', async () => {
     const { bench, token, fence } = await heldBench();
 
     await bench.renew(token, fence, 1_000);
@@ -90,7 +90,7 @@ describe('renew', () => {
     ['a free lock', null],
     ['a lock of another token', `${'b'.repeat(32)}:1`],
     ['a foreign lock', 'somebody'],
-  ])('answers {} for %s, and creates nothing', async (_what, value) => {
+  ])('answers {} for %s, and creates nothing [R11, D115]', async (_what, value) => {
     const bench = newBench();
     if (value !== null) await bench.redis.set(bench.lock, value, 'PX', 100_000);
 

@@ -1,4 +1,5 @@
 import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
+import type { Disturbances } from './disturbances.js';
 import type { Facts } from './facts.js';
 import { type Interval, overlaps } from './intervals.js';
 import { occupations } from './occupation.js';
@@ -13,6 +14,8 @@ const ABORT_MS = 250;
 const FAIL_FAST_MS = 2_000;
 /** Calls within this time left, or were sent away, at about the same time. */
 const AT_ONCE_MS = 150;
+/** What the message says if a process gets leases too late, and the reason may be its own. */
+const STOOD_STILL = 'or this process stood still';
 
 /** How and when a call ended: it must end in time, and with an error that the history explains. */
 export function answerViolations(facts: Facts): string[] {
@@ -70,7 +73,11 @@ function wrongRefusal(
       }
       return `${what} was aborted although neither its signal nor its application ended it`;
     case 'LOCK_STORE_FAILED': {
-      // That the process itself stood still explains nothing: the answer has come meanwhile.
+      const recently = { from: at - FAIL_FAST_MS, until: at };
+      const stalledMs = disturbances.stalledMs(call.process, recently);
+      // A process that is hardly given a processor gets each lease too late, and says so.
+      if (message.includes(STOOD_STILL) && stalledMs > call.leaseMs / 2) return undefined;
+      // Otherwise, that it stood still explains nothing: the answer has come meanwhile.
       const isExplained = disturbances.wasRedisUnwell(
         call.process,
         { from: at - AT_ONCE_MS, until: at },
@@ -79,9 +86,8 @@ function wrongRefusal(
       if (!isExplained) return `${what} failed although Redis was well: ${message}`;
       if (at - call.askedAt >= call.waitMs - 1) return undefined;
       if (disturbances.wasAwayFor(call.process, FAIL_FAST_MS, at, call.keys)) return undefined;
-      // A process that is hardly given a processor reaches no server either.
-      const recently = { from: at - FAIL_FAST_MS, until: at };
-      if (disturbances.stalledMs(call.process, recently) > FAIL_FAST_MS / 2) return undefined;
+      // Nor does it reach a server.
+      if (stalledMs > FAIL_FAST_MS / 2) return undefined;
       return `${what} failed after ${(at - call.askedAt).toFixed(0)} ms of its waitMs ${call.waitMs}: ${message}`;
     }
     case 'LOCK_LOST':
@@ -108,7 +114,7 @@ function isOccupied(
     if (disturbances.isKeyDisturbed(key, call.askedAt)) return true;
     for (const other of calls.values()) {
       if (other === call || !other.keys.includes(key)) continue;
-      if (overlaps(mayOccupy(other, call), tried)) return true;
+      if (overlaps(mayOccupy(other, call, disturbances), tried)) return true;
     }
     return false;
   });
@@ -117,7 +123,7 @@ function isOccupied(
 const NEVER: Interval = { from: Infinity, until: -Infinity };
 
 /** The times at which a call may keep others from a key, apart from its own hold. */
-function mayOccupy(call: Call, tried: Call): Interval {
+function mayOccupy(call: Call, tried: Call, disturbances: Disturbances): Interval {
   const from = call.askedAt;
   const { released, refused, killedAt } = call;
   if (released !== undefined) {
@@ -132,7 +138,10 @@ function mayOccupy(call: Call, tried: Call): Interval {
       return { from, until: refused.at };
     case 'LOCK_STORE_FAILED': // what it may have acquired is taken back, or runs out
       return { from, until: refused.at + leaseLengthMs(call) };
-    default:
-      return { from, until: refused.at };
+    default: {
+      // What it had got of several keys is given back when its process goes on.
+      const soon = { from: refused.at, until: refused.at + AT_ONCE_MS };
+      return { from, until: refused.at + disturbances.stalledMs(call.process, soon) };
+    }
   }
 }

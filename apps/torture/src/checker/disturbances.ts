@@ -22,6 +22,9 @@ const ACCEPTANCE_MS = 1_500;
 /** Nobody hears what the proxy, which runs in this process, does not pass on. */
 export const MAIN_PROCESS = 'main';
 
+/** A process that works may write nothing for this long. */
+const QUIET_MS = 750;
+
 const CLOSING = 'an application closed';
 
 /** Redis took long to answer, because of a fault or because of the machine. */
@@ -65,16 +68,15 @@ export class Disturbances {
     );
     for (const fault of this.faults) this.#addFault(fault);
     const byProcess = groupByProcess(calls);
-    for (const entry of history) {
-      if (entry.kind === 'stalled') this.#addStall(entry.process, entry.since, entry.at);
+    for (const { process, since, at } of stallsIn(history)) {
+      this.#addStall(process, since, at);
+      const healingMs = at - since >= ACCEPTANCE_MS / 3 ? ACCEPTANCE_MS : HICCUP_MS;
+      const own = byProcess.get(process) ?? [];
+      this.#addKeys('a worker stood still', own, since, at, () => healingMs);
     }
     for (const entry of history) {
       const own = 'process' in entry ? (byProcess.get(entry.process) ?? []) : [];
-      if (entry.kind === 'stalled') {
-        const isLong = entry.at - entry.since >= ACCEPTANCE_MS / 3;
-        const healingMs = isLong ? ACCEPTANCE_MS : HICCUP_MS;
-        this.#addKeys('a worker stood still', own, entry.since, entry.at, () => healingMs);
-      } else if (entry.kind === 'killed' || entry.kind === 'exited') {
+      if (entry.kind === 'killed' || entry.kind === 'exited') {
         const healingMs = ({ leaseMs }: Call): number => leaseMs + ACCEPTANCE_MS;
         this.#addKeys('a worker ended', own, entry.at, entry.at, healingMs);
       } else if (entry.kind === 'closing') {
@@ -105,14 +107,19 @@ export class Disturbances {
     );
   }
 
-  /** Whether, for this long without a break, the process cannot have reached the server of one of the keys. */
+  /**
+   * Whether, for this long without a break, the process cannot have reached the server of one of the keys. Between two
+   * troubles it may have had no time to connect again.
+   */
   wasAwayFor(process: string, ms: number, at: number, keys: readonly string[]): boolean {
-    return this.#redis.some(
-      (trouble) =>
-        concerns(trouble, keys) &&
-        trouble.from <= at - ms &&
-        this.#ranMs(process, trouble.until, at) <= RECONNECT_MS,
-    );
+    let since = at;
+    for (;;) {
+      const before = this.#redis
+        .filter((trouble) => concerns(trouble, keys) && trouble.from < since)
+        .filter(({ until }) => this.#ranMs(process, until, since) <= RECONNECT_MS);
+      if (before.length === 0) return since <= at - ms;
+      since = Math.min(...before.map(({ from }) => from));
+    }
   }
 
   /** How long, in the interval, the server of one of the keys was in trouble or the process did nothing. */
@@ -128,6 +135,12 @@ export class Disturbances {
 
   stoodStillAt(process: string, at: number): boolean {
     return this.#stallsOf(process).some(({ from, until }) => from <= at && at <= until);
+  }
+
+  /** For how long the process had stood still at that time. */
+  stoodStillForMs(process: string, at: number): number {
+    const stalls = this.#stallsOf(process).filter(({ from, until }) => from <= at && at <= until);
+    return Math.max(0, ...stalls.map(({ from }) => at - from));
   }
 
   /** How long, in the interval, the process was suspended, so that its own clock stood still. */
@@ -268,6 +281,35 @@ export class Disturbances {
 function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: 'all' | readonly string[]): boolean {
   if (keys === 'all' || wanted === 'all') return true;
   return wanted.some((key) => keys.has(key));
+}
+
+interface Stall {
+  readonly process: string;
+  readonly since: number;
+  readonly at: number;
+}
+
+/**
+ * A process writes down how long it stood still when that is over. One that was killed meanwhile could not: it may have
+ * stood still since its latest entry.
+ */
+function stallsIn(history: readonly Entry[]): Stall[] {
+  const latest = new Map<string, number>();
+  const processes = new Map<string, string>();
+  const stalls: Stall[] = [];
+  for (const entry of history) {
+    if (entry.kind === 'asked') processes.set(entry.call, entry.process);
+    const process =
+      'process' in entry ? entry.process : 'call' in entry && processes.get(entry.call);
+    if (!process) continue;
+    if (entry.kind === 'stalled') stalls.push(entry);
+    const since = latest.get(process);
+    if (entry.kind === 'killed' && since !== undefined && entry.at - since > QUIET_MS) {
+      stalls.push({ process, since, at: entry.at });
+    }
+    latest.set(process, entry.at);
+  }
+  return stalls;
 }
 
 function groupByProcess(calls: Iterable<Call>): Map<string, Call[]> {

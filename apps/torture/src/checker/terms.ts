@@ -114,7 +114,9 @@ function lengthViolations(hold: readonly OwnSection[], { disturbances }: Facts):
     call.maxHoldMs,
     wasSlow ? call.leaseMs / 2 : call.leaseMs - marginMs - SLACK_MS,
   );
-  if (call.held.remainingMs > 0 && call.held.remainingMs < least - SLACK_MS) {
+  // It may have stood still between the decision and the moment in which the call was told.
+  const lateMs = SLACK_MS + disturbances.stoodStillForMs(process, from);
+  if (call.held.remainingMs > 0 && call.held.remainingMs < least - lateMs) {
     violations.push(
       `${id} asked for a fixed lease of ${call.leaseMs} ms of ${named(call)} and got ${call.held.remainingMs.toFixed(0)}`,
     );

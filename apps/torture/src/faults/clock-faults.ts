@@ -3,6 +3,7 @@ import { LONE_KEYS } from '../keys.js';
 import { LONG_LEASE_MS } from '../worker/repertoire.js';
 import type { WorkerProcess } from '../worker/worker-process.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { standStill } from './standstill.js';
 import { someWorker } from './worker-faults.js';
 
 /** Time for an order to be read. */
@@ -47,8 +48,8 @@ async function suspend(scene: Scene, victim: WorkerProcess, ms: number): Promise
   const forgets = { process: victim.name };
   const effects = { disturbs: 'nothing', forgets, notice: 'waking' } as const;
   await noted(scene, 'machine suspended', effects, async () => {
-    victim.pause();
+    const goOn = standStill(victim);
     await sleep(ms);
-    victim.resume();
+    goOn();
   });
 }

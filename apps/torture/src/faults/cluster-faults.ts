@@ -3,6 +3,7 @@ import { HOT_KEYS, LONG_KEYS, WARM_KEYS } from '../keys.js';
 import type { ClusterStage } from '../servers/cluster-stage.js';
 import { type Master, masterOf, serverOf } from '../servers/stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { standStill } from './standstill.js';
 
 /**
  * What can happen to the masters of a cluster. What a replica did not know when it took its master's place is written
@@ -26,12 +27,13 @@ export const CLUSTER_FAULTS = {
   /** When it goes on, it has commands on its way, and does not know that there is another master. */
   'master stopped': (scene) =>
     whole(scene, async (stage, master) => {
+      let goOn = (): void => {};
       await noted(scene, 'master stopped', { disturbs: awayOf(stage, master) }, async () => {
-        master.server.pause();
+        goOn = standStill(master.server);
         await stage.replaced(master);
       });
       await sleep(scene.random.between(0, 1_500));
-      master.server.resume();
+      goOn();
     }),
   /** Calls may have to wait for it, but no lease may be lost. */
   'slot moved': (scene) =>

@@ -5,6 +5,7 @@ import { serverOf } from '../servers/stage.js';
 import type { GivesUp } from '../worker/crowd.js';
 import { SLOW_ANSWERS } from './connection-faults.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { standStill } from './standstill.js';
 import { someWorker } from './worker-faults.js';
 
 const AFTER_MS = 1_500;
@@ -22,13 +23,13 @@ export const CROWDS = {
     const { server, keys } = scene.random.pick(scene.stage.masters);
     const disturbs = serverOf(keys);
     await noted(scene, 'crowd gives up on a silent server', { disturbs }, async () => {
-      server.pause();
+      const goOn = standStill(server);
       sendCrowd(
         scene,
         CROWD_KEYS.filter((key) => keys === 'all' || keys.includes(key)),
       );
       await sleep(scene.random.between(700, 1_800)); // shorter than the others need to replace it
-      server.resume();
+      goOn();
     });
   },
 } satisfies Record<string, Fault>;

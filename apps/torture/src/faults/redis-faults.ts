@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SingleStage } from '../servers/single-stage.js';
 import { type Master, serverOf } from '../servers/stage.js';
 import { type Effects, type Fault, noted, type Scene } from './fault.js';
+import { standStill } from './standstill.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 
@@ -54,9 +55,9 @@ export function onMaster(
 
 function paused(name: string, low: number, high: number): Fault {
   return onMaster(name, async ({ server }, random) => {
-    server.pause();
+    const goOn = standStill(server);
     await sleep(random.between(low, high));
-    server.resume();
+    goOn();
   });
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SentinelStage } from '../servers/sentinel-stage.js';
 import { type Fault, noted, type Scene } from './fault.js';
+import { standStill } from './standstill.js';
 
 const TROUBLE = { disturbs: 'all' } as const;
 
@@ -28,12 +29,13 @@ export const SENTINEL_FAULTS = {
   'master stopped': (scene) =>
     failOver(scene, async ({ set }) => {
       const master = await set.master();
+      let goOn = (): void => {};
       await noted(scene, 'master stopped', TROUBLE, async () => {
-        master.pause();
+        goOn = standStill(master);
         await set.successorOf(master);
       });
       await sleep(scene.random.between(0, 2_000));
-      master.resume();
+      goOn();
     }),
   /** The other two are enough, and nothing at all may be noticed of it. */
   'sentinel killed': (scene) =>

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkerProcess } from '../worker/worker-process.js';
 import type { Fault, Scene } from './fault.js';
+import { standStill } from './standstill.js';
 
 /** What can happen to processes. They write down themselves how long they stood still. */
 export const WORKER_FAULTS = {
@@ -12,9 +13,9 @@ export const WORKER_FAULTS = {
   'worker paused': async (scene) => {
     const { random } = scene;
     const victim = someWorker(scene);
-    victim?.pause();
+    const goOn = victim && standStill(victim);
     await sleep(random.chance(0.5) ? random.between(50, 400) : random.between(400, 2_500));
-    victim?.resume();
+    goOn?.();
   },
   /** Shorter or longer than the pause between two renewals, and longer than the lease. */
   'worker blocked': async (scene) => {

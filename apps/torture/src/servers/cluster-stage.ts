@@ -84,15 +84,20 @@ export class ClusterStage implements Stage {
     await this.cluster.failover(replica);
   }
 
-  /** Resolves when the master has lost its keys to its replica, and all others know it. */
+  /**
+   * Resolves when the master has lost its keys to its replica, and all others know it.
+   * @throws Error if that takes too long
+   */
   async replaced({ server, keys }: Master): Promise<void> {
-    for (;;) {
+    const until = monotonicMs() + SETTLED_LIMIT_MS;
+    while (monotonicMs() < until) {
       const next = this.masters.find((master) => keys.includes(master.keys[0] ?? ''));
       if (next !== undefined && next.server !== server) {
         return this.#isNamed(this.#memberOf(next.server));
       }
       await sleep(POLL_MS);
     }
+    throw new Error(`Nobody has taken the place of master ${server.port}`);
   }
 
   /** Moves the slot of a key to another master. In the pauses between the steps, calls meet what is half done. */

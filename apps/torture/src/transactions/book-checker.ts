@@ -29,8 +29,11 @@ const BUSY_CALLS = 10;
 /** A COMMIT without an answer is given up at the end of the lease. */
 const COMMIT_LIMIT_MS = LEASE_MS + 3_000;
 
-/** A share of all calls. Some wait for as long as they are willing to behind others that do. */
-const MOST_IN_VAIN = 0.1;
+/**
+ * Calls may wait for as long as they are willing to behind others that do: this share of all, or this many. A machine
+ * with other work makes so few calls that one key kept by a fault concerns a tenth of them, through others that wait.
+ */
+const IN_VAIN = { share: 0.1, calls: 20 };
 
 /**
  * Compares what was acknowledged with what was written. An acknowledged call has all its rows, from its last run and
@@ -76,7 +79,7 @@ export function checkBooks(history: readonly SaleEntry[], books: Books): BookVer
   }
   const isKept = isKeptFrom(history);
   const inVain = history.filter((entry) => isInVain(entry) && !isKept(entry.call)).length;
-  if (inVain > asked.size * MOST_IN_VAIN) {
+  if (inVain > Math.max(asked.size * IN_VAIN.share, IN_VAIN.calls)) {
     violations.push(`${inVain} of ${asked.size} calls have waited for their locks in vain`);
   }
   const happened = countBy(history.filter(isCounted), nameOf(ends, styles));

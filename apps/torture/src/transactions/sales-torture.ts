@@ -9,7 +9,7 @@ import { COMMIT_FAULTS, type CommitFault, DatabaseProxy } from './database-proxy
 import type { SaleFeature } from './sale-plan.js';
 import { SalesDatabase } from './sales-database.js';
 import type { SaleEntry } from './sales-history.js';
-import { readSalesOptions, type SalesOptions } from './sales-options.js';
+import type { SalesOptions } from './sales-options.js';
 import { SalesProcess } from './sales-process.js';
 import { LEASE_MS, type SalesTask } from './sales-task.js';
 
@@ -38,8 +38,7 @@ interface Servers {
  *
  * @returns the exit code
  */
-export async function tortureTransactions(args: string[]): Promise<number> {
-  const options = readSalesOptions(args);
+export async function tortureTransactions(options: SalesOptions): Promise<number> {
   const isBroken = options.broken.length > 0;
   const random = new SeededRandom(options.seed);
   const folder = mkdtempSync(join(tmpdir(), 'torture-'));

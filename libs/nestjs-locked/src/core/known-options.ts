@@ -29,8 +29,8 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   servicename: 'name',
 };
 
-/** The names that there are. A record, so that the compiler can ask for all of them. */
-export type KnownOptions = Readonly<Record<string, true>>;
+/** The names that there are, such as those of a table of options. */
+export type KnownOptions = Readonly<Record<string, unknown>>;
 
 /** Edits that still count as a slip of the finger. */
 const MOST_EDITS = 2;

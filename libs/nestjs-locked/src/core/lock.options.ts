@@ -11,8 +11,8 @@ export interface LockOptions {
   /**
    * How long the lock outlives a crash, in milliseconds, at least 500. It is renewed while the work runs, so the work
    * may take longer. A shorter lease frees a dead holder's key sooner; with a longer one, a slow Redis does less harm.
-   * A lock that another process has handed over lasts for a tenth of the module's `leaseMs` in any case, and at least a
-   * second.
+   * A lock that another process has handed over lasts for a tenth of the module's `leaseMs` at least, and never less
+   * than a second.
    * @default 30_000
    */
   readonly leaseMs?: number;

@@ -1,12 +1,16 @@
 import { assertKnownOptions, type KnownOptions } from './known-options.js';
-import { invalidOption } from './lock.errors.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import { assertOptions, withDefaults } from './option.js';
 import {
-  assertInsideTransaction,
+  CALL_OPTIONS,
+  ENGINE_OPTIONS,
+  type EngineOptions,
+  SERVICE_OPTIONS,
+} from './option-tables.js';
+import {
   type InsideTransaction,
   type ResolvedTransactionOptions,
   resolveTransactionOptions,
-  type TransactionOptions,
 } from './transaction.options.js';
 
 /** The options of one call, checked and complete. */
@@ -28,82 +32,16 @@ export interface ResolvedLockOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export interface ResolvedServiceOptions extends Required<
-  Omit<LockServiceOptions, keyof TransactionOptions>
-> {
+export interface ResolvedServiceOptions extends Required<EngineOptions> {
   readonly transactions: ResolvedTransactionOptions;
 }
 
-export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = Object.freeze({
-  waitMs: 10_000,
-  leaseMs: 30_000,
-  maxHoldMs: 600_000,
-  localHandovers: 32,
-  lingerMs: 0,
-  awaitRelease: true,
-  failFastAfterMs: 2_000,
-  transactions: resolveTransactionOptions({}),
-});
-
-/** Below this the time limits of commands and the drift margin leave no room to renew. */
-export const MIN_LEASE_MS = 500;
-
-const MAX_LABEL_CHARACTERS = 200;
-
-interface Rule {
-  readonly min: number;
-  readonly infinity: boolean;
-  readonly unit: string;
-}
-
-const RULES = {
-  waitMs: { min: 0, infinity: true, unit: 'milliseconds; 0 = one try, Infinity = no limit' },
-  leaseMs: { min: MIN_LEASE_MS, infinity: false, unit: 'milliseconds' },
-  maxHoldMs: { min: 1, infinity: true, unit: 'milliseconds; Infinity = no limit' },
-  holdAtLeastMs: { min: 0, infinity: false, unit: 'milliseconds' },
-  localHandovers: { min: 0, infinity: true, unit: 'a count' },
-  lingerMs: { min: 0, infinity: false, unit: 'milliseconds' },
-  failFastAfterMs: { min: 0, infinity: true, unit: 'milliseconds; Infinity = never' },
-} as const satisfies Record<string, Rule>;
-
-const SERVICE_NUMBERS = [
-  ...(['waitMs', 'leaseMs', 'maxHoldMs', 'localHandovers'] as const),
-  ...(['lingerMs', 'failFastAfterMs'] as const),
-] as const;
-const CALL_NUMBERS = ['waitMs', 'leaseMs', 'maxHoldMs', 'holdAtLeastMs'] as const;
-const CALL_SWITCHES = ['renew', 'reentrant'] as const;
-
-/** Complete, because the compiler asks for every name. */
-const KNOWN_TO_CALLS: Readonly<Record<keyof WithLockOptions, true>> = {
-  waitMs: true,
-  leaseMs: true,
-  maxHoldMs: true,
-  renew: true,
-  holdAtLeastMs: true,
-  label: true,
-  reentrant: true,
-  insideTransaction: true,
-  signal: true,
-  onBusy: true,
-};
-const KNOWN_TO_SERVICES: Readonly<Record<keyof LockServiceOptions, true>> = {
-  waitMs: true,
-  leaseMs: true,
-  maxHoldMs: true,
-  localHandovers: true,
-  lingerMs: true,
-  awaitRelease: true,
-  failFastAfterMs: true,
-  insideTransaction: true,
-  fence: true,
-  transactionTimeouts: true,
-};
 const NOT_FOR_CALLS = {
-  ...advice(KNOWN_TO_SERVICES, 'it is an option of the module, not of a call'),
+  ...advice(SERVICE_OPTIONS, 'it is an option of the module, not of a call'),
   service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
   returns: 'it is an option of @Locked',
 };
-const NOT_FOR_SERVICES = advice(KNOWN_TO_CALLS, 'it is an option of a call, not of the module');
+const NOT_FOR_SERVICES = advice(CALL_OPTIONS, 'it is an option of a call, not of the module');
 
 function advice(options: object, text: string): Record<string, string> {
   return Object.fromEntries(Object.keys(options).map((name) => [name, text]));
@@ -121,36 +59,23 @@ export function resolveServiceOptions(
   alsoKnown: KnownOptions = {},
   elsewhere: Readonly<Record<string, string>> = {},
 ): ResolvedServiceOptions {
-  const known = { ...KNOWN_TO_SERVICES, ...alsoKnown };
+  const known = { ...SERVICE_OPTIONS, ...alsoKnown };
   assertKnownOptions(options, known, { ...NOT_FOR_SERVICES, ...elsewhere });
-  const resolved = {
-    ...DEFAULT_SERVICE_OPTIONS,
+  assertOptions(SERVICE_OPTIONS, options);
+  return Object.freeze({
+    ...withDefaults(ENGINE_OPTIONS, options),
     transactions: resolveTransactionOptions(options),
-  };
-  for (const name of SERVICE_NUMBERS) {
-    const value = options[name];
-    if (value !== undefined) resolved[name] = checkedNumber(name, value);
-  }
-  if (options.awaitRelease !== undefined) {
-    resolved.awaitRelease = checkedSwitch('awaitRelease', options.awaitRelease);
-  }
-  return Object.freeze(resolved);
+  });
 }
 
+export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOptions({});
+
+/** Made once: the options of each call are read against them. */
+const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
+
 function assertLockOptions(options: WithLockOptions): void {
-  assertKnownOptions(options, KNOWN_TO_CALLS, NOT_FOR_CALLS);
-  for (const name of CALL_NUMBERS) {
-    const value = options[name];
-    if (value !== undefined) checkedNumber(name, value);
-  }
-  for (const name of CALL_SWITCHES) {
-    const value = options[name];
-    if (value !== undefined) checkedSwitch(name, value);
-  }
-  assertInsideTransaction(options.insideTransaction);
-  assertLabel(options.label);
-  assertSignal(options.signal);
-  assertOnBusy(options.onBusy);
+  assertKnownOptions(options, CALL_OPTIONS, NOT_FOR_CALLS);
+  assertOptions(CALL_OPTIONS, options);
 }
 
 /** Options that were checked. They are frozen, so that they stay what they were. */
@@ -182,7 +107,15 @@ export function resolveLockOptions(
   defaults: ResolvedServiceOptions,
 ): ResolvedLockOptions {
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
-  const { waitMs, leaseMs, maxHoldMs, renew = true, holdAtLeastMs = 0, onBusy } = options ?? {};
+  const {
+    waitMs,
+    leaseMs,
+    maxHoldMs,
+    renew = CALL_DEFAULTS.renew,
+    holdAtLeastMs = CALL_DEFAULTS.holdAtLeastMs,
+    reentrant = CALL_DEFAULTS.reentrant,
+    onBusy,
+  } = options ?? {};
   return {
     waitMs: waitMs ?? defaults.waitMs,
     leaseMs: leaseMs ?? defaults.leaseMs,
@@ -192,41 +125,9 @@ export function resolveLockOptions(
     // A job that runs once must not be skipped because a replica merely keeps the key in case it needs it again.
     linger: holdAtLeastMs === 0 && onBusy === undefined,
     label: options?.label,
-    reentrant: options?.reentrant ?? true,
+    reentrant,
     insideTransaction: options?.insideTransaction ?? defaults.transactions.insideTransaction,
-    isBusyFatal: (onBusy ?? 'throw') === 'throw' && waitMs !== 0,
+    isBusyFatal: (onBusy ?? CALL_DEFAULTS.onBusy) === 'throw' && waitMs !== 0,
     signal: options?.signal,
   };
-}
-
-function checkedNumber(name: keyof typeof RULES, value: unknown): number {
-  const { min, infinity, unit } = RULES[name];
-  const whole =
-    typeof value === 'number' && (Number.isSafeInteger(value) || (infinity && value === Infinity));
-  if (!whole || value < min) {
-    throw invalidOption(name, value, `must be a whole number of at least ${min} (${unit})`);
-  }
-  return value;
-}
-
-function checkedSwitch(name: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw invalidOption(name, value, 'must be true or false');
-  return value;
-}
-
-function assertLabel(label: unknown): void {
-  if (label === undefined) return;
-  if (typeof label === 'string' && label !== '' && label.length <= MAX_LABEL_CHARACTERS) return;
-  throw invalidOption('label', label, `must be a text of 1 to ${MAX_LABEL_CHARACTERS} characters`);
-}
-
-function assertSignal(signal: unknown): void {
-  if (signal === undefined || signal instanceof AbortSignal) return;
-  throw invalidOption('signal', signal, 'must be an AbortSignal; pass controller.signal');
-}
-
-function assertOnBusy(onBusy: unknown): void {
-  if (onBusy === undefined || onBusy === 'throw' || onBusy === 'skip') return;
-  if (typeof onBusy === 'function') return;
-  throw invalidOption('onBusy', onBusy, "must be 'throw', 'skip' or a function");
 }

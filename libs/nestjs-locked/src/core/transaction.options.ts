@@ -1,5 +1,6 @@
 import { assertKnownOptions } from './known-options.js';
 import { invalidOption } from './lock.errors.js';
+import { assertOptions, type Check, must, type OptionTable, withDefaults } from './option.js';
 
 /**
  * What to do with a call that asks for a lock inside an open transaction:
@@ -61,75 +62,95 @@ export interface ResolvedTransactionOptions {
   readonly timeouts: TransactionTimeouts | undefined;
 }
 
-const INSIDE_TRANSACTION: readonly unknown[] = ['reject', 'restart', 'join'];
-const DEFAULT_TABLE = 'lock_fence';
 const TABLE_NAME = /^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?$/;
-const FENCE_OPTIONS: Record<keyof FenceOptions, true> = { table: true, connections: true };
-const TIMEOUTS: Record<keyof TransactionTimeouts, true> = {
-  idleMs: true,
-  statementMs: true,
-  lockMs: true,
-  totalMs: true,
+const limit = must(
+  'whole milliseconds; 0 = as the database has it',
+  (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+);
+
+const FENCE_OPTIONS: OptionTable<FenceOptions> = {
+  table: {
+    default: 'lock_fence',
+    check: must(
+      'the plain name of a table, with or without a schema',
+      (value) => typeof value === 'string' && TABLE_NAME.test(value),
+    ),
+    text: 'The table, with its schema if need be',
+  },
+  connections: {
+    shownDefault: 'all',
+    check: must(
+      'a list of connection names',
+      (value) => Array.isArray(value) && value.every((name) => typeof name === 'string'),
+    ),
+    text: 'The names of the connections whose database has the table',
+  },
 };
 
-/** @throws LockConfigError naming option, value and what is allowed */
+const TIMEOUTS: OptionTable<TransactionTimeouts> = {
+  idleMs: { shownDefault: 'from the lease', check: limit, text: 'Between two statements' },
+  statementMs: { shownDefault: 'from the lease', check: limit, text: 'One statement' },
+  lockMs: { shownDefault: 'as long as a statement', check: limit, text: 'One wait for a lock' },
+  totalMs: { shownDefault: 'from `maxHoldMs`', check: limit, text: 'The whole transaction' },
+};
+
+/** A switch, or options of its own. */
+const switchOr =
+  <Options>(table: OptionTable<Options>, example: string): Check =>
+  (name, value) => {
+    if (typeof value === 'boolean') return;
+    if (typeof value !== 'object' || value === null) {
+      throw invalidOption(name, value, `must be true, false or ${example}`);
+    }
+    assertKnownOptions(value, table);
+    assertOptions(table, value as Partial<Options>, `${name}.`);
+  };
+
+export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
+  insideTransaction: {
+    default: 'reject',
+    check: must("'reject', 'restart' or 'join'", (value) =>
+      (['reject', 'restart', 'join'] as readonly unknown[]).includes(value),
+    ),
+    text: "What happens when a lock is asked for inside an open transaction: `'reject'`, `'restart'` or `'join'`",
+  },
+  fence: {
+    default: undefined,
+    shownDefault: 'off',
+    check: switchOr(FENCE_OPTIONS, "{ table: 'lock_fence' }"),
+    text: '`true`, or `{ table, connections }`: the database refuses a holder that was paused past its lease',
+  },
+  transactionTimeouts: {
+    default: undefined,
+    shownDefault: 'with a fence',
+    check: switchOr(TIMEOUTS, 'an object'),
+    text: '`true` or values: PostgreSQL ends the transaction of a paused holder before its lease ends',
+  },
+};
+
+/** The options have been checked. */
 export function resolveTransactionOptions(options: TransactionOptions): ResolvedTransactionOptions {
-  assertInsideTransaction(options.insideTransaction);
-  const fence = resolveFence(options.fence);
+  const {
+    insideTransaction,
+    fence: wanted,
+    transactionTimeouts,
+  } = withDefaults(TRANSACTION_OPTIONS, options);
+  const fence = resolveFence(wanted);
+  const timeouts = transactionTimeouts ?? fence !== undefined;
   return Object.freeze({
-    insideTransaction: options.insideTransaction ?? 'reject',
+    insideTransaction,
     fence,
-    timeouts: resolveTimeouts(options.transactionTimeouts ?? fence !== undefined),
+    timeouts: timeouts === true ? {} : timeouts === false ? undefined : { ...timeouts },
   });
 }
 
-/** @throws LockConfigError */
-export function assertInsideTransaction(value: unknown): void {
-  if (value === undefined || INSIDE_TRANSACTION.includes(value)) return;
-  throw invalidOption('insideTransaction', value, "must be 'reject', 'restart' or 'join'");
+function resolveFence(fence: boolean | FenceOptions = false): ResolvedTransactionOptions['fence'] {
+  if (fence === false) return undefined;
+  const { table, connections } = withDefaults(FENCE_OPTIONS, fence === true ? {} : fence);
+  return { table, connections };
 }
 
 /** @throws LockConfigError */
 export function assertTableName(table: unknown): asserts table is string {
-  if (typeof table === 'string' && TABLE_NAME.test(table)) return;
-  throw invalidOption(
-    'fence.table',
-    table,
-    'must be the plain name of a table, with or without a schema',
-  );
-}
-
-function resolveFence(fence: unknown): ResolvedTransactionOptions['fence'] {
-  if (fence === undefined || fence === false) return undefined;
-  if (fence === true) return { table: DEFAULT_TABLE };
-  if (typeof fence !== 'object' || fence === null) {
-    throw invalidOption('fence', fence, "must be true, false or { table: 'lock_fence' }");
-  }
-  assertKnownOptions(fence, FENCE_OPTIONS);
-  const { table = DEFAULT_TABLE, connections } = fence as FenceOptions;
-  assertTableName(table);
-  if (connections === undefined) return { table };
-  if (!Array.isArray(connections) || connections.some((name) => typeof name !== 'string')) {
-    throw invalidOption('fence.connections', connections, 'must be a list of connection names');
-  }
-  return { table, connections };
-}
-
-function resolveTimeouts(timeouts: unknown): TransactionTimeouts | undefined {
-  if (timeouts === false) return undefined;
-  if (timeouts === true) return {};
-  if (typeof timeouts !== 'object' || timeouts === null) {
-    throw invalidOption('transactionTimeouts', timeouts, 'must be true, false or an object');
-  }
-  assertKnownOptions(timeouts, TIMEOUTS);
-  for (const [name, value] of Object.entries(timeouts as TransactionTimeouts)) {
-    if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) {
-      throw invalidOption(
-        `transactionTimeouts.${name}`,
-        value,
-        'must be whole milliseconds; 0 = as the database has it',
-      );
-    }
-  }
-  return { ...timeouts };
+  FENCE_OPTIONS.table.check?.('fence.table', table);
 }

@@ -8,21 +8,34 @@ import {
   Optional,
   type Type,
 } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
-import { defaultIfEmpty, finalize, from, isObservable, mergeMap, Observable, of } from 'rxjs';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import {
+  defaultIfEmpty,
+  defer,
+  finalize,
+  from,
+  isObservable,
+  mergeMap,
+  Observable,
+  of,
+} from 'rxjs';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { withSignal } from '../core/resolved.options.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 import { isObservableHandler } from './decorator/observable-handler.js';
+import { hasWaitingPipes } from './decorator/waiting-pipes.js';
 import type { LockService } from './lock.service.js';
 import { answersLateErrors, isEventStream } from './requests/event-stream.js';
+import { whenResponseIsOver } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
+import type { WhenTooLateToRead } from './result/manual-hold.js';
 import { relayObservable } from './result/relay-observable.js';
 
 /**
@@ -74,6 +87,7 @@ export function LockInterceptor(
     constructor(
       @Inject(lockServiceToken(service)) private readonly locks: LockService,
       @Optional() @Inject(ModulesContainer) modules?: ModulesContainer,
+      @Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig,
     ) {
       if (modules === undefined) return;
       for (const route of routesUnder(KeyedLockInterceptor, modules)) {
@@ -84,22 +98,26 @@ export function LockInterceptor(
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const keys = requestKey.keysOf(context, route);
+      const here = AsyncLocalStorage.snapshot(); // whoever subscribes may do so in another context
       const call: LockedCall = {
         label: route,
-        enter: (work, signal) =>
-          this.locks[LOCK_RUNNER].withLock(
-            keys,
-            signal === undefined ? ofCalls : withSignal(ofCalls, signal),
-            work,
-            route,
-          ),
+        enter: (work, signal) => {
+          const options = signal === undefined ? ofCalls : withSignal(ofCalls, signal);
+          return here(() => this.locks[LOCK_RUNNER].withLock(keys, options, work, route));
+        },
         run: () => next.handle(),
       };
       const isStream = isEventStream(context);
-      if (!isStream && !['rpc', 'ws'].includes(context.getType())) return resultUnderLock(call);
+      if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
+        return resultUnderLock({ ...call, whenTooLateToRead: tooLateToReadOf(context) });
+      }
       const values = valuesUnderLock({
         ...call,
-        staysUntilFirstValue: !(isObservableHandler(context) && isInnermost(context)),
+        staysUntilFirstValue: !(
+          isObservableHandler(context) &&
+          isInnermost(context) &&
+          !hasWaitingPipes(context, this.application)
+        ),
       });
       if (isStream) return answersLateErrors(values, context);
       // A call over gRPC that is skipped would never be answered without a value.
@@ -119,21 +137,32 @@ function valuesUnderLock(call: LockedCall): Observable<unknown> {
 
 /**
  * For handlers that have one result. Nest waits for the end of the Observable before it uses the result, so if that is
- * a stream, the Observable has to end before the stream is read, and the lock after it. Who leaves it, as Nest 12 does
- * with the Observable of a handler when the client has left, ends the wait for the lock.
+ * a stream, the Observable has to end before the stream is read, and the lock after it. Who leaves it, such as a
+ * `timeout()` around it, ends the wait for the lock. Nest 12 leaves it for a client that has left, but only if the
+ * handler has given its Observable before. Nothing is asked for before somebody subscribes: an interceptor around, such
+ * as one that answers from a cache, may have left by then.
  */
-function resultUnderLock({ label, enter, run }: LockedCall): Observable<unknown> {
-  const left = new AbortController();
-  const result = LOCKED_RESULT.promise({
-    label,
-    enter: (work) => enter(work, left.signal),
-    run: () => lastValueOf(run() as Observable<unknown>, left.signal),
-  });
-  return from(result as Promise<unknown>).pipe(
+function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable<unknown> {
+  return defer(() => {
+    const left = new AbortController();
+    const result = LOCKED_RESULT.promise({
+      ...call,
+      label,
+      enter: (work) => enter(work, left.signal),
+      run: () => lastValueOf(run() as Observable<unknown>, left.signal),
+    });
+    return from(result as Promise<unknown>).pipe(finalize(() => left.abort()));
+  }).pipe(
     mergeMap((value) => (isObservable(value) ? value : of(value))), // what `onBusy` gave
     defaultIfEmpty(undefined),
-    finalize(() => left.abort()),
   );
+}
+
+/** An interceptor outside of this one may fail, or answer with something else than the stream of the handler. */
+function tooLateToReadOf(context: ExecutionContext): WhenTooLateToRead {
+  if (context.getType() !== 'http') return () => {};
+  const response = context.switchToHttp().getResponse<object>();
+  return (leave) => whenResponseIsOver(response, leave);
 }
 
 /** Leaves the source after its first value at the earliest: before, nobody can tell whether the handler works. */
@@ -145,6 +174,8 @@ function lastValueOf(source: Observable<unknown>, left: AbortSignal): Promise<un
     }).subscribe((value) => {
       last = value;
     });
-    left.addEventListener('abort', () => reading.unsubscribe());
+    // What is inside of this interceptor may have made one around it leave, before there was anything to be left.
+    if (left.aborted) reading.unsubscribe();
+    else left.addEventListener('abort', () => reading.unsubscribe());
   });
 }

@@ -50,6 +50,8 @@ import {
   readTogetherReply,
 } from './scripts/script-replies.js';
 
+export { FENCE_KEEP_MS };
+
 export interface RedisLockStoreOptions {
   /** The client whose options our own connections are made from. */
   readonly client: RedisClient | RedisCluster;
@@ -69,7 +71,7 @@ export interface RedisLockStoreOptions {
 }
 
 /** How long the start of the application waits for Redis. */
-const START_MS = 10_000;
+export const START_MS = 10_000;
 
 /** A script with more keys would keep the server from everything else for too long. */
 const KEYS_PER_SCRIPT = 100;
@@ -332,8 +334,8 @@ export class RedisLockStore implements LockStore {
   }
 
   /**
-   * Commands for many keys: so many to a script, each portion on its own. If Redis refuses the user one of the keys, it
-   * refuses the whole script, and each key gets a command of its own. In a cluster each has that from the start: few
+   * Commands for many keys, in portions of KEYS_PER_SCRIPT, each on its own. If Redis refuses the user one of the keys,
+   * it refuses the whole script, and each key gets a command of its own. In a cluster each has that from the start: few
    * keys share a slot, and each may need what can be done while its slot is moving.
    */
   #inPortions<Command, Reply>(

@@ -1,8 +1,34 @@
-/** Translates a pattern as Redis' MATCH takes it: `*`, `?`, `[ab]`. */
-export function globPattern(glob: string): RegExp {
-  const source = glob
-    .replace(/[.+^${}()|\\]/g, '\\$&')
-    .replace(/\*/g, '.*')
-    .replace(/\?/g, '.');
-  return new RegExp(`^${source}$`, 's');
+/** An escaped character, a class, which may lack its end, or any other character. */
+const PARTS = /\\.|\[(\^?)((?:\\.|[^\]]-.|[^\]])*)\]?|./gs;
+/** Within a class: an escaped character, a range, or any other character. */
+const MEMBERS = /\\.|.-.|./gs;
+
+/**
+ * Whether a text fits a pattern of Redis' MATCH, by the rules of its `stringmatchlen`: `*`, `?`, `[ab]`, `[^a]`,
+ * `[a-z]`, also written from the end to the beginning, and `\` before a character that stands for itself. No pattern is
+ * refused: a class that is not closed ends with the pattern. Redis counts in bytes, so that `?` is only half of an 'é'.
+ */
+export function globPattern(glob: string): (text: string) => boolean {
+  const source = bytes(glob).replace(PARTS, (part, not: string, members?: string) => {
+    if (members !== undefined) return `[${not}${members.replace(MEMBERS, member)}]`;
+    if (part === '*') return '.*';
+    return part === '?' ? '.' : literal(part.at(-1) as string);
+  });
+  const pattern = new RegExp(`^${source}$`, 's');
+  return (text) => pattern.test(bytes(text));
+}
+
+function member(part: string): string {
+  if (part.length < 3) return literal(part.at(-1) as string);
+  const [from, to] = [part[0] as string, part[2] as string].sort() as [string, string];
+  return `${literal(from)}-${literal(to)}`;
+}
+
+function literal(byte: string): string {
+  return byte.replace(/\W/, '\\$&');
+}
+
+/** One character for each byte. */
+function bytes(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }

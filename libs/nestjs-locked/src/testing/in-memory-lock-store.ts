@@ -180,9 +180,10 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   }
 
   async *list(pattern: string): AsyncIterable<string> {
-    const matches = globPattern(pattern);
+    // Redis has a key in braces, and what a pattern leaves open reaches into the second one.
+    const matches = globPattern(`{${pattern}}`);
     for (const key of this.#locks.keys()) {
-      if (matches.test(key) && this.#locks.entry(key).lock !== undefined) yield key;
+      if (matches(`{${key}}`) && this.#locks.entry(key).lock !== undefined) yield key;
     }
   }
 
@@ -301,7 +302,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     return tokens.find((token) => token !== undefined && token === entry.lock?.token);
   }
 
-  /** The next live waiter gets the lock, or nobody for so long. */
+  /** The next live waiter gets the lock, or nobody until `keepMs` are over. */
   #giveUp(key: string, entry: Entry, token: string, used: number, keepMs: number): void {
     this.#free(entry, used);
     if (keepMs === 0) return this.#pass(key, entry);

@@ -144,6 +144,28 @@ class Party {
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
+/** Patterns, and what they find. What is left open reaches into the brace in which Redis has a key. */
+const PATTERNS: Readonly<Record<string, readonly string[]>> = {
+  '[^2]': ['1', 'b', '^', ']', '-', '\\', '$'],
+  '[12^]': ['1', '2', '^'],
+  '[2-1]': ['1', '2'],
+  '[1-]': [''],
+  '[]': [],
+  '[^]': ['1', '2', 'b', '^', ']', '-', '\\', '$'],
+  '[]]': [],
+  '\\[1\\]': ['[1]'],
+  '[\\]\\^]': [']', '^'],
+  '[\\\\]': ['\\'],
+  '\\\\': ['\\'],
+  '\\1': ['1'],
+  $: ['$'],
+  '?': ['1', '2', 'b', '^', ']', '-', '\\', '$'],
+  '??': ['12', 'é'],
+  '1*': ['1', '12'],
+  '[12': [''],
+  '\\': [''],
+};
+
 /** It is one file because it is one list: the author of a store reads every rule in it. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
@@ -569,6 +591,16 @@ const RULES: Readonly<Record<string, Rule>> = {
     const found: string[] = [];
     for await (const other of b.store.directory.list(`${key.slice(0, 8)}*`)) found.push(other);
     ok(found.includes(key));
+  },
+  'list() understands patterns as Redis does, and refuses none': async ({ a, b, key }) => {
+    const names = ['1', '2', '12', 'b', '[1]', '^', ']', '-', '\\', '$', '', 'é'];
+    await Promise.all(names.map((name) => a.at(`${key}:${name}`).acquired(LONG_MS)));
+    for (const [pattern, expected] of Object.entries(PATTERNS)) {
+      const found: string[] = [];
+      for await (const other of b.store.directory.list(`${key}:${pattern}`)) found.push(other);
+      const fits = found.map((other) => other.slice(key.length + 1));
+      deepEqual([pattern, ...fits.sort()], [pattern, ...expected.toSorted()]);
+    }
   },
 };
 

@@ -1,3 +1,5 @@
+import { inspect, type InspectOptions } from 'node:util';
+import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
 import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/redis-engine.js';
 import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
@@ -41,8 +43,11 @@ export function overrideLocks(
   builder: OverridableProviders,
   { locks = new TestLocks(), options }: OverrideLocksOptions = {},
 ): TestLocks {
-  const engineInMemory: EngineFactory = ({ connection, keyPrefix = '' }, supplies, Engine) =>
-    makeEngine(locks, { supplies, Engine, place: `${serverName(connection)} ${keyPrefix}` });
+  const engineInMemory: EngineFactory = (
+    { connection, keyPrefix = DEFAULT_KEY_PREFIX },
+    supplies,
+    Engine,
+  ) => makeEngine(locks, { supplies, Engine, place: `${serverName(connection)} ${keyPrefix}` });
   builder.overrideProvider(ENGINE_FACTORY).useValue(engineInMemory);
   if (options !== undefined) {
     builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...options });
@@ -50,11 +55,27 @@ export function overrideLocks(
   return locks;
 }
 
-const servers: unknown[] = [];
+const clients = new WeakMap<object, string>();
+let known = 0;
 
-/** The same text for the same URL or object: services exclude each other if they would do so in Redis. */
+/** The same text for the same URL, equal options or the same client; two clients count as two servers. */
 function serverName(connection: unknown): string {
-  if (typeof connection === 'string') return connection;
-  if (!servers.includes(connection)) servers.push(connection);
-  return `#${servers.indexOf(connection)}`;
+  if (!isClient(connection)) return inspect(connection, WHOLE);
+  const name = clients.get(connection) ?? `#${++known}`;
+  clients.set(connection, name);
+  return name;
 }
+
+/** Not options, which a factory may make anew each time: they are the same if they say the same. */
+function isClient(connection: unknown): connection is object {
+  if (typeof connection !== 'object' || connection === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(connection);
+  return prototype !== null && Object.getPrototypeOf(prototype) !== null;
+}
+
+const WHOLE: InspectOptions = {
+  depth: Infinity,
+  maxArrayLength: Infinity,
+  maxStringLength: Infinity,
+  sorted: true,
+};

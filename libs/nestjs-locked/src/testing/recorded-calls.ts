@@ -22,7 +22,7 @@ export type LockOutcome =
 
 /** One call that asked for a lock. A plain object, to be compared as a whole. */
 export interface LockCall {
-  /** Who asked: `StockService.take`, `LockInterceptor('stock:<params.id>')`, `withLock`, `acquire` or `tryAcquire`. */
+  /** Who asked: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire` or `tryAcquire`. */
   readonly by: string;
   /** What it asked for, in its own order. */
   readonly keys: readonly string[];
@@ -49,12 +49,18 @@ export class RecordedCall {
   readonly #answered: () => void;
   #lock: Lock | undefined;
   #unlocked: LockOutcome | undefined;
+  #isBusy = false;
 
   constructor(by: string, keys: Keys, service: string | undefined, answered: () => void) {
     this.#by = by;
     this.#keys = [keys].flat();
     this.#service = service;
     this.#answered = answered;
+  }
+
+  /** Its `onBusy` is called, which may throw anything. */
+  busy(): void {
+    this.#isBusy = true;
   }
 
   locked(lock: Lock): void {
@@ -69,7 +75,8 @@ export class RecordedCall {
       this.#unlocked = 'busy'; // unless it has locked: it has skipped its work, or given something instead
       return value;
     } catch (error) {
-      this.#unlocked = (error instanceof LockError && FAILURES[error.code]) || 'refused';
+      const failure = error instanceof LockError ? FAILURES[error.code] : undefined;
+      this.#unlocked = this.#isBusy ? 'busy' : (failure ?? 'refused');
       throw error;
     } finally {
       this.#answered();
@@ -78,6 +85,11 @@ export class RecordedCall {
 
   is(outcome: LockOutcome, key: string, service: string | undefined): boolean {
     return this.#service === service && this.#keys.includes(key) && this.#outcome === outcome;
+  }
+
+  /** Whether it waits for its lock or holds it. */
+  get goesOn(): boolean {
+    return ['waiting', 'held'].includes(this.#outcome);
   }
 
   get #outcome(): LockOutcome {
@@ -102,6 +114,7 @@ function outcomeOf(lock: Lock): LockOutcome {
 /** The calls of all lock services that belong together, in the order in which they asked. */
 export class RecordedCalls {
   #calls: RecordedCall[] = [];
+  #forgotten: readonly RecordedCall[] = [];
   /** Whether calls are kept after their end. */
   keeps = true;
   readonly #waiting = new Set<RecordedCall>();
@@ -125,7 +138,9 @@ export class RecordedCalls {
     return call;
   }
 
+  /** They are told no more. Those that go on are still found. */
   forget(): void {
+    this.#forgotten = [...this.#forgotten, ...this.#calls].filter((call) => call.goesOn);
     this.#calls = [];
   }
 
@@ -134,7 +149,9 @@ export class RecordedCalls {
   }
 
   find(outcome: LockOutcome, key: string, service: string | undefined): LockCall | undefined {
-    return this.#calls.find((call) => call.is(outcome, key, service))?.snapshot();
+    return [...this.#forgotten, ...this.#calls]
+      .find((call) => call.is(outcome, key, service))
+      ?.snapshot();
   }
 
   /** @throws Error if it takes too long, with the calls that came instead */

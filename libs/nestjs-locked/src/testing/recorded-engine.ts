@@ -28,7 +28,7 @@ export function recordedEngine(
         call.locked(lock);
         return work(lock);
       };
-      return call.until(super.withLock(keys, given, recorded, callSite));
+      return call.until(super.withLock(keys, tellingBusy(call, given), recorded, callSite));
     }
 
     override acquire(keys: Keys, given?: LockOptions): Promise<HeldLock> {
@@ -42,6 +42,19 @@ export function recordedEngine(
     }
   }
   return new RecordedEngine(options);
+}
+
+/** The same options; the call is told before its `onBusy`. */
+function tellingBusy(call: RecordedCall, given: WithLockOptions): WithLockOptions {
+  const { onBusy } = given;
+  if (typeof onBusy !== 'function') return given;
+  return {
+    ...given,
+    onBusy: (busy) => {
+      call.busy();
+      return onBusy(busy);
+    },
+  };
 }
 
 async function lockedBy<T extends Lock | null>(

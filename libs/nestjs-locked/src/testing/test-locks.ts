@@ -6,10 +6,11 @@ import { shownValue } from '../core/runtime/shown-value.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
-import { InMemoryLocks } from './in-memory-locks.js';
+import type { InMemoryLocks } from './in-memory-locks.js';
 import { InterruptibleStore, StoreLine } from './interruptible-store.js';
 import { type LockCall, RecordedCalls } from './recorded-calls.js';
 import { recordedEngine } from './recorded-engine.js';
+import { ServicePlaces } from './service-places.js';
 import { settled } from './settled.js';
 import { TestClock } from './test-clock.js';
 
@@ -38,8 +39,6 @@ export interface OtherHolder extends Disposable {
   /** Gives the key back; the call that has waited longest gets it. Doing so twice, or too late, does nothing. */
   release(): void;
 }
-
-const HERE = '';
 
 interface WantedEngine {
   readonly supplies: Omit<LockEngineOptions, 'store' | 'clock'>;
@@ -73,8 +72,7 @@ export class TestLocks {
   readonly #line = new StoreLine();
   readonly #calls = new RecordedCalls((isWaiting) => (this.#clock.isWaitedFor = isWaiting));
   readonly #services = new Map<string | undefined, LockService>();
-  readonly #places = new Map<string | undefined, string>();
-  readonly #locksAt = new Map<string, InMemoryLocks>();
+  readonly #places = new ServicePlaces(this.#clock);
   readonly #processes = new Set<string>();
   readonly #others = new Set<OtherHolder>();
 
@@ -233,7 +231,7 @@ export class TestLocks {
     opensDown = false,
   }: WantedEngine): LockEngine {
     const { name } = supplies;
-    this.#places.set(name, place ?? this.#places.get(name) ?? HERE);
+    this.#places.add(name, place);
     const memory = new InMemoryLockStore(() => this.#locksOf(name), supplies.options.leaseMs);
     this.#processes.add(memory.processId);
     const store = new InterruptibleStore(memory, this.#line, opensDown);
@@ -242,32 +240,16 @@ export class TestLocks {
 
   /** Asked for when a key is used, because the service without a name may be made after the others. */
   #locksOf(service: string | undefined): InMemoryLocks {
-    const place = this.#placeOf(service);
-    let locks = this.#locksAt.get(place);
-    if (locks === undefined) {
-      locks = new InMemoryLocks(this.#clock);
-      this.#locksAt.set(place, locks);
-    }
-    return locks;
-  }
-
-  /** The service without a name is always here, so that a test can hold its keys before the application is made. */
-  #placeOf(service: string | undefined): string {
-    if (service === undefined) return HERE;
-    const place = this.#places.get(service);
-    if (place === undefined) {
-      throw new LockConfigError(
-        `Cannot find the lock service '${service}': no lock module of this test has that name, or the module is not compiled yet`,
-      );
-    }
-    return place === this.#places.get(undefined) ? HERE : place;
+    const locks = this.#places.locksOf(service);
+    if (locks !== undefined) return locks;
+    throw new LockConfigError(
+      `Cannot find the lock service '${service}': no lock module of this test has that name, or the module is not compiled yet`,
+    );
   }
 
   /** A call that holds the key, of this service or of another that has its keys in the same place. */
   #holderOf(key: string, service: string | undefined): LockCall | undefined {
-    const place = this.#placeOf(service);
-    return [service, undefined, ...this.#places.keys()]
-      .filter((other) => this.#placeOf(other) === place)
+    return [service, ...this.#places.servicesWith(this.#locksOf(service))]
       .map((other) => this.#calls.find('held', key, other))
       .find((call) => call !== undefined);
   }

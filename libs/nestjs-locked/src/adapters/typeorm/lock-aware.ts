@@ -6,8 +6,13 @@ import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { openedHere, opening } from '../../transactions/orm/delayed-begin.js';
+import { rollingBackFailedStarts } from '../../transactions/orm/failed-start.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
-import { knownDepth, watchLaterStarts } from '../../transactions/orm/known-depth.js';
+import {
+  isConnectedRunner,
+  knownDepth,
+  watchLaterStarts,
+} from '../../transactions/orm/known-depth.js';
 import { knownPgClient, stateOfClient } from '../../transactions/orm/pg-client.js';
 import { runTransaction } from '../../transactions/orm/run-transaction.js';
 import { seesCommit } from '../../transactions/orm/seen-commits.js';
@@ -45,15 +50,8 @@ const TRANSACTIONAL_NAME = '@transactional/data-source';
 
 /** TypeORM's names of the drivers with one query runner for all: parallel transactions are savepoints of each other. */
 const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
-  'better-sqlite3',
-  'capacitor',
-  'cordova',
-  'expo',
-  'mongodb',
-  'nativescript',
-  'react-native',
-  'sqlite',
-  'sqljs',
+  ...['better-sqlite3', 'capacitor', 'cordova', 'expo', 'mongodb'],
+  ...['nativescript', 'react-native', 'sqlite', 'sqljs'],
 ]);
 
 /** Marks data sources that are lock-aware already. */
@@ -128,22 +126,21 @@ class LockAwareDataSource {
       }
       const isolation = typeof first === 'string' ? first : undefined;
       const given = isolation === undefined ? [] : [isolation];
-      const guarded = (
-        inner: EntityManager,
-        enter: EnterTransaction<unknown>,
-      ): Promise<unknown> => {
+      const guarded = (inner: EntityManager, enter: EnterTransaction<unknown>) => {
         openedHere()?.isOn(knownPgClient(inner));
         this.#guard(inner);
         return enter(inner, () => body(inner));
       };
       const obstacle = this.#hooksObstacle();
       const delaysBegin = delayBeginsOf(this.#dataSource);
-      return runTransaction({ ...this.#describe(isolation, obstacle), delaysBegin }, (enter) =>
-        this.#withNewHooks(() =>
-          this.#openingWithCallback(manager, () =>
-            original(...given, (inner: EntityManager) => guarded(inner, enter)),
+      return runTransaction(
+        { ...this.#describe(isolation, obstacle, runner), delaysBegin },
+        (enter) =>
+          this.#withNewHooks(() =>
+            this.#openingWithCallback(manager, () =>
+              original(...given, (inner: EntityManager) => guarded(inner, enter)),
+            ),
           ),
-        ),
       );
     };
     manager.transaction = transaction;
@@ -210,7 +207,7 @@ class LockAwareDataSource {
       // All code that has no runner yet gets one here, even typeorm-transactional's repositories after their
       // transaction.
       this.#assertGoesOn();
-      const runner = original(...args);
+      const runner = rollingBackFailedStarts(original(...args));
       if (this.#opensWithCallback !== undefined && this.#opensWithCallback.runner === undefined) {
         this.#opensWithCallback.runner = runner;
         watchLaterStarts(runner, () => this.#coordinator.noteStatement(this.#connection));
@@ -235,7 +232,7 @@ class LockAwareDataSource {
     const begin = new BeginWatch();
     const client = (): unknown => knownPgClient(runner.manager);
     begin.on(client()); // it may have been connected before
-    const description = this.#describe(isolation, 'by-hand');
+    const description = this.#describe(isolation, 'by-hand', runner);
     const session = (tx: object): DatabaseSession | undefined => {
       const made = description.session(tx);
       const close = (): Promise<void> => closeConnectionOf(tx);
@@ -263,6 +260,7 @@ class LockAwareDataSource {
   #describe(
     isolation: Isolation,
     notRestartable: TransactionDescription['notRestartable'],
+    runner: QueryRunner | undefined,
   ): TransactionDescription {
     const { options } = this.#dataSource;
     const level = isolation ?? ('isolationLevel' in options ? options.isolationLevel : undefined);
@@ -271,6 +269,7 @@ class LockAwareDataSource {
     return {
       connection: this.#connection,
       isNew: true,
+      isConnected: isConnectedRunner(runner),
       ...(typeof level === 'string' ? { isolation: level } : {}),
       ...(notRestartable === undefined ? {} : { notRestartable }),
       isAmbient: (tx) => {
@@ -291,9 +290,7 @@ class LockAwareDataSource {
     };
   }
 
-  /**
-   * typeorm-transactional makes `manager` depend on the context, where that of a suspended transaction is not found.
-   */
+  /** typeorm-transactional makes `manager` depend on the context, where a suspended transaction is not found. */
   #contextualRunner(): QueryRunner | undefined {
     return this.#dataSource.manager.queryRunner;
   }

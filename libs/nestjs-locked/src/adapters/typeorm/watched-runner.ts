@@ -2,27 +2,37 @@ import type { QueryRunner } from 'typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
-import { ClientWatch, isWatchable } from '../../transactions/orm/client-watch.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
 import { endingOn, guardStatements, isEndingHere } from '../../transactions/orm/guarded-runner.js';
+import {
+  depthOf,
+  hasEndedOn,
+  isGoneFrom,
+  isInSavepoint,
+  isOpenOn,
+  isOutermostOn,
+} from '../../transactions/orm/known-depth.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
-import { knownPgClient } from '../../transactions/orm/pg-client.js';
 import {
   endForSure,
   isForgottenBy,
   rollBackAndRelease,
   rollBackForSure,
 } from '../../transactions/orm/sure-rollback.js';
+import { watchDisposal } from '../../transactions/orm/watched-disposal.js';
 import { watchHooks } from '../../transactions/orm/watched-hooks.js';
 import {
   assertStillHere,
   type GuardingHold,
   holdsHere,
 } from '../../transactions/scope/guarding-hold.js';
-import type { TransactionOutcome } from '../../transactions/scope/transaction-outcome.js';
+import { outcomeAt } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
+import { transactionGone } from '../../transactions/sql/transaction-gone.js';
+import { endUncommitted, watchClient } from './watched-client.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
+type Holds = readonly GuardingHold[];
 
 export interface RunnerWatch {
   /** Whether something else follows the transaction that begins now. */
@@ -83,7 +93,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const nested: OpenNested = async (opened) => {
     openNested++;
-    const around = { scope: scope?.isOpen === true ? scope : undefined };
+    const around = { scope };
     try {
       return await NESTED_IN.run(around, opened);
     } finally {
@@ -95,7 +105,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
    * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
    * the innermost of them. Under a lock, one that could not be rolled back counts; without, it may be tried once more.
    *
-   * @throws LockInTransactionError if it is a nested one whose transaction ends, or has ended, under a lock
+   * @throws LockInTransactionError if it is a nested one whose transaction ends, has ended, or would end with it, under
+   * a lock
    */
   const outlivesNested = (): boolean => {
     const around = NESTED_IN.getStore()?.scope;
@@ -107,6 +118,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (isLocked && (isRollingBack || around !== scope || !scope.isOpen)) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
     }
+    if (isLocked && isOutermostOn(runner)) throw around.endedByNested();
     return false;
   };
 
@@ -115,16 +127,15 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (scope === which) depth = 0;
   };
 
-  const begin = async (
-    isolation: Isolation,
-    askedUnder: readonly GuardingHold[],
-  ): Promise<void> => {
+  const begin = async (isolation: Isolation, askedUnder: Holds): Promise<void> => {
     const before = leftOpenOn(runner);
     if (before !== undefined && holdsHere().length > 0) {
       await closeConnectionOf(runner.manager);
       throw before.refusal('begun-inside', { callSite: 'A transaction', keys: [] });
     }
-    const isOthers = isSeen() || (depth === 0 && isOpenOn(runner));
+    // The next one, of a hook after the end: what it sends is not for the scope of the one before.
+    if (isSeen() && hasEndedOn(runner)) [depth, scope] = [0, undefined];
+    const isOthers = isSeen() || (depth === 0 && (isOpenOn(runner) || isForgottenBy(runner)));
     // In a hook after its COMMIT or ROLLBACK, it is a transaction of its own.
     const isNested = depth > 0 && !hasEndedOn(runner);
     if (isOthers || isNested) {
@@ -138,24 +149,26 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (!isOthers) depth++;
       return;
     }
-    try {
-      scope = await open(isolation, () => start(isolation));
-    } catch (error) {
+    const earlier = scope;
+    const begun = await open(isolation, () => start(isolation)).catch(async (error: unknown) => {
       // A hook after the start has failed. Nobody would claim for that transaction, nor guard its commit.
       if (askedUnder.length > 0 && isOpenOn(runner)) await endForSure(runner, query);
       throw error;
+    });
+    const isOfHook = scope !== earlier && scope?.isOpen === true;
+    // Not every driver tells the session, and not every database has one.
+    if (isOfHook || isGoneFrom(runner)) {
+      await begun.end('rolled-back'); // a hook at its start has ended it, or has begun another one
+      if (askedUnder.length === 0) return;
+      if (isOfHook) await runner.rollbackTransaction().catch(() => {});
+      throw transactionGone();
     }
-    depth = 1;
+    [depth, scope] = [1, begun];
     watchCommit(runner.manager);
-    const own = knownPgClient(runner.manager);
-    if (isWatchable(own)) {
-      const client = new ClientWatch(own); // only there can be seen that a COMMIT was answered with ROLLBACK
-      client.opened(runner.manager);
-      scope.atEnd(() => client.stop());
-    }
+    watchClient(runner.manager, begun);
     try {
       assertStillHere(askedUnder);
-      await scope.begin();
+      await begun.begin();
     } catch (error) {
       await runner.rollbackTransaction().catch(() => {});
       throw error;
@@ -183,12 +196,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       return told;
     }
     if (failed.commit.progress === 'answered') ended(failed);
+    if (failed.commit.progress === 'sent' && failed.isLocked) await endUncommitted(runner, query);
     // The answer is what counts. A rollback that follows finds that the scope has ended.
     await failed.end(outcome, told);
     return told;
   };
 
   const commitWhole = async (committed: TransactionScope): Promise<void> => {
+    committed.assertNotEnded();
     try {
       await committed.beforeCommit();
     } catch (error) {
@@ -199,6 +214,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     try {
       await commitInTime(committed);
       committed.assertNoneNested(committed.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
+      committed.commit.succeeded(); // a hook may have swallowed that it was refused
     } catch (error) {
       throw await endFailed(committed, error);
     } finally {
@@ -209,9 +225,13 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     await committed.end('committed');
   };
 
+  const isDisposing = watchDisposal(runner);
   runner.commitTransaction = async () => {
-    const isWhole = outlivesNested();
+    // `await using` commits the transaction itself, whatever is nested in it.
+    const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
+    const isWhole = isDisposed || outlivesNested();
     scope?.assertNoneNested(isWhole);
+    if (isDisposed) depth = 1;
     if (depth !== 1 || scope === undefined) {
       const before = depthOf(runner);
       try {
@@ -233,15 +253,19 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isRollingBack ||= isWhole;
     const rolledBack = scope;
     const stays = !isWhole && (isInSavepoint(runner) || isForgottenBy(runner));
+    // Under a lock, a savepoint that a hook before it opens does not save the transaction either.
+    const isSure = isWhole || (!stays && depth > 0 && scope?.isLocked === true);
     const rollBack = (): Promise<void> =>
-      rollBackForSure(runner, isWhole ? 'whole' : 'innermost', rollback, query);
+      rollBackForSure(runner, isSure ? 'whole' : 'innermost', rollback, query);
     try {
       if (depth > 0 && !stays) scope?.beforeRollback();
       await (depth > 0 && !stays ? end('failing', rollBack) : rollBack());
     } finally {
       if (isWhole) isRollingBack = false;
       const isLatest = scope === rolledBack;
-      if (isLatest) depth = stays ? Math.max(Math.min(1, depth), depth - 1) : 0;
+      // If a hook before it has ended the nested one, TypeORM has rolled back the transaction.
+      const staysOpen = stays && !hasEndedOn(runner);
+      if (isLatest) depth = staysOpen ? Math.max(Math.min(1, depth), depth - 1) : 0;
       if (!isLatest || depth === 0) await rolledBack?.end('rolled-back');
     }
   };
@@ -250,9 +274,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   // pool would hand out a connection that is still in a transaction.
   const releaseNow = async (): Promise<void> => {
     const isOpen = scope?.isOpen === true;
-    const outcome = isCommitting ? outcomeSoFar(scope) : 'rolled-back';
+    // A hook before the COMMIT gives it back. Without a lock, TypeORM sends the COMMIT all the same.
+    const isLeftAlone = isCommitting && scope?.isLocked === false;
+    const outcome = isCommitting ? outcomeAt(scope?.commit.progress) : 'rolled-back';
     try {
-      if (isOpen && outcome === 'rolled-back') {
+      if (isOpen && outcome === 'rolled-back' && !isLeftAlone) {
         await rollBackAndRelease(runner, query, release);
         return;
       }
@@ -269,31 +295,4 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       releasing = undefined;
     }));
   return nested;
-}
-
-/** Whether TypeORM would end a savepoint on it. */
-function isInSavepoint(runner: QueryRunner): boolean {
-  return depthOf(runner) > 1;
-}
-
-function depthOf(runner: QueryRunner): number {
-  return (runner as { readonly transactionDepth?: number }).transactionDepth ?? 0;
-}
-
-/** Whether TypeORM knows that none is open on it: hooks after the end run then. */
-function hasEndedOn(runner: QueryRunner): boolean {
-  return (runner as { readonly transactionDepth?: number }).transactionDepth === 0;
-}
-
-/** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */
-function isOpenOn(runner: QueryRunner): boolean {
-  const { transactionDepth } = runner as { readonly transactionDepth?: number };
-  return runner.isTransactionActive && transactionDepth !== 0;
-}
-
-/** What becomes of a transaction whose connection is given back while it is being committed, with its hooks. */
-function outcomeSoFar(scope: TransactionScope | undefined): TransactionOutcome {
-  const progress = scope?.commit.progress;
-  if (progress === 'not-sent') return 'rolled-back';
-  return progress === 'answered' ? 'committed' : 'unknown';
 }

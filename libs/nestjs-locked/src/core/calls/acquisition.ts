@@ -98,8 +98,7 @@ export class Acquisition {
         if (joined === undefined) others.push(key);
         else this.#sections.push(joined);
       }
-      const asked = this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
-      if (asked !== undefined) await asked; // otherwise the command is sent in this very turn
+      await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
       for (const key of others) this.#assertNotClosing(key);
       if (others.length > 0) {
         this.#time.asksAgain();
@@ -121,7 +120,8 @@ export class Acquisition {
 
   /**
    * Takes the missing keys in order, until all of them are held. If a hold was lost while a later key was waited for,
-   * the holds of all later keys are released, and the loop goes on from the lost one.
+   * the holds of all later keys are released, and the loop goes on from the lost one. At the end of the wait, the loss
+   * of an own hold is the end; one that was only joined, as a branch does, leaves a single try for an own one.
    */
   async #takeInTurn(): Promise<void> {
     for (;;) {
@@ -136,7 +136,9 @@ export class Acquisition {
       if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
       const lost = this.#firstLost;
       if (lost === -1) return;
-      if (this.#time.leftMs === 0) this.#sections[lost]?.hold.assertHeld();
+      const { hold, isRoot } = this.#sections[lost] as Section;
+      if (isRoot && this.#time.leftMs === 0) hold.assertHeld();
+      this.#parts.scheduler.catchUp(); // its lease may not have been told yet, and would be in our way
       this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
     }
   }

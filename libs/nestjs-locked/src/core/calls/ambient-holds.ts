@@ -1,54 +1,25 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
+import type { HeldHere } from './held-here.js';
+import { innermostLevel, type Level, levelsInside, withoutReleased } from './levels.js';
 import type { Section } from './section.js';
 
-/** A lock that may be the current one of a context. */
-export interface CurrentLock extends Lock {
-  /** Whether it is known to be held no longer. */
-  readonly isOver: boolean;
-}
-
 interface Scope {
-  readonly depth: number;
-  /** By key. */
-  readonly held: ReadonlyMap<string, HeldHere>;
-  readonly innermost: HeldHere;
-}
-
-/**
- * What a call was given, as its async context keeps it. Whatever was begun there, such as a timer, may keep it for
- * ever, and the next call as well, so it is emptied when the lock is released.
- */
-export class HeldHere {
-  #lock: CurrentLock | undefined;
-  /** By key. */
-  readonly #sections: Map<string, Section>;
-
-  constructor(lock: CurrentLock, sections: readonly Section[]) {
-    this.#lock = lock;
-    this.#sections = new Map(sections.map((section) => [section.hold.key, section]));
-  }
-
-  /** What the call was given that holds the keys. */
-  get lock(): CurrentLock | undefined {
-    return this.#lock;
-  }
-
-  get sections(): ReadonlyMap<string, Section> {
-    return this.#sections;
-  }
-
-  released(): void {
-    this.#lock = undefined;
-    this.#sections.clear();
-  }
+  /** Of the call inside of which this is, and of those around. */
+  readonly innermost: Level;
+  /** One of them: `run()` may make the lock of an outer call the current one. */
+  readonly current: HeldHere;
 }
 
 const NONE: readonly string[] = [];
 
 function isUsable(section: Section): boolean {
   return section.isOpen && !section.hold.isOver;
+}
+
+function isNotReleased({ lock }: HeldHere): boolean {
+  return lock?.isReleased === false;
 }
 
 /** Which holds the present async context has. It inherits them along the await chain; `acquire()` adds none. */
@@ -61,11 +32,15 @@ export class AmbientHolds {
     this.#kept = kept;
   }
 
-  /** The section that a call in this context may join; undefined if the context does not hold the key (any more). */
+  /**
+   * The section that a call in this context may join; undefined if the context does not hold the key (any more). Code
+   * that a nested call has left behind is still inside of the calls around that one.
+   */
   sectionOf(key: string): Section | undefined {
-    const own = this.#storage.getStore()?.held.get(key)?.sections.get(key);
-    if (own !== undefined && isUsable(own)) return own;
-    return this.#kept().find((section) => section.hold.key === key && isUsable(section));
+    return (
+      this.#innermostOf(key, isUsable) ??
+      this.#kept().find((section) => section.hold.key === key && isUsable(section))
+    );
   }
 
   /** The keys that this context holds, or that its transaction keeps. */
@@ -77,10 +52,11 @@ export class AmbientHolds {
 
   /** The keys that this branch of the context has got since it entered this section. */
   heldSince(section: Section): string[] {
-    const since = this.#ownSections().filter(
-      ({ depth }) => section.depth === undefined || (depth ?? Infinity) > section.depth,
-    );
-    const kept = section.depth === undefined ? [] : this.#kept().filter(isUsable);
+    const { key } = section.hold;
+    const isPlace = ({ sections }: HeldHere): boolean => sections.get(key) === section;
+    const since = innermost(levelsInside(this.#level, isPlace), isUsable);
+    const isHere = innermostLevel(this.#level, isPlace) !== undefined;
+    const kept = isHere ? this.#kept().filter(isUsable) : []; // or a transaction keeps this one as well
     return [...since, ...kept].map(({ hold }) => hold.key);
   }
 
@@ -91,51 +67,70 @@ export class AmbientHolds {
 
   /** The holds of the calls in this context that have not ended, even if they were lost meanwhile. */
   openHolds(): Hold[] {
-    return this.#sections()
-      .filter(({ isOpen }) => isOpen)
-      .map(({ hold }) => hold);
+    return innermost(levelsInside(this.#level), ({ isOpen }) => isOpen).map(({ hold }) => hold);
+  }
+
+  get #level(): Level | undefined {
+    return this.#storage.getStore()?.innermost;
   }
 
   #ownSections(): Section[] {
-    return this.#sections().filter(isUsable);
+    return innermost(levelsInside(this.#level), isUsable);
   }
 
-  #sections(): Section[] {
-    const sections: Section[] = [];
-    for (const [key, { sections: here }] of this.#storage.getStore()?.held ?? []) {
-      const section = here.get(key);
-      if (section !== undefined) sections.push(section);
-    }
-    return sections;
+  #innermostOf(key: string, isWanted: (section: Section) => boolean): Section | undefined {
+    return innermostLevel(this.#level, ({ sections }) => {
+      const section = sections.get(key);
+      return section !== undefined && isWanted(section);
+    })?.sections.get(key);
+  }
+
+  /** Whether the code that runs here was begun in the work of this call, or in its `run()`. */
+  isInside(here: HeldHere | undefined): boolean {
+    return here !== undefined && innermostLevel(this.#level, (it) => it === here) !== undefined;
   }
 
   /** Whether the code that runs here belongs to a call that joined one of these sections and has not ended. */
   isInsideCallThatJoined(sections: readonly Section[]): boolean {
-    const here = this.#storage.getStore()?.held;
-    if (here === undefined) return false;
     return sections.some((section) => {
-      const { key } = section.hold;
-      const innermost = here.get(key)?.sections.get(key);
-      return innermost !== section && innermost?.hold === section.hold && innermost.isOpen;
+      const { hold } = section;
+      const inside = this.#innermostOf(hold.key, (other) => other.isOpen || other === section);
+      return inside !== section && inside?.hold === hold;
     });
   }
 
-  /** The innermost lock of this context, or the one that has this key; undefined when it is not held any more. */
+  /**
+   * The innermost lock of this context, or the innermost that has this key and is held; undefined when it is not held
+   * any more. Code that a nested call has left behind finds that of the call around it.
+   */
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();
-    const lock = (key === undefined ? scope?.innermost : scope?.held.get(key))?.lock;
+    if (scope === undefined) return undefined;
+    if (key !== undefined) {
+      return innermostLevel(
+        scope.innermost,
+        ({ lock, sections }) => lock?.isOver === false && sections.has(key),
+      )?.lock;
+    }
+    // If the innermost one was lost, the work must learn of it: one around that is no substitute.
+    const { innermost: level, current } = scope;
+    const lock = (isNotReleased(current) ? current : innermostLevel(level, isNotReleased))?.lock;
     return lock?.isOver === false ? lock : undefined;
   }
 
   run<T>(here: HeldHere, work: () => T): T {
-    const outer = this.#storage.getStore();
-    const depth = (outer?.depth ?? 0) + 1;
-    // Without those that were released: a call may begin the next one, without an end.
-    const held = new Map([...(outer?.held ?? [])].filter(([, { lock }]) => lock !== undefined));
-    for (const [key, section] of here.sections) {
-      section.depth ??= depth;
-      held.set(key, here);
-    }
-    return this.#storage.run({ depth, held, innermost: here }, work);
+    const around = withoutReleased(this.#level);
+    const isAround = innermostLevel(around, (it) => it === here) !== undefined;
+    const level = around !== undefined && isAround ? around : { here, around };
+    return this.#storage.run({ innermost: level, current: here }, work);
   }
+}
+
+/** Of each key. */
+function innermost(held: readonly HeldHere[], isWanted: (section: Section) => boolean): Section[] {
+  const byKey = new Map<string, Section>();
+  for (const { sections } of held) {
+    for (const [key, section] of sections) if (isWanted(section)) byKey.set(key, section);
+  }
+  return [...byKey.values()];
 }

@@ -1,6 +1,8 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
+import { atNextTurn } from '../runtime/arrived-messages.js';
+import { inNeutralContext } from '../runtime/neutral-context.js';
 import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
@@ -72,10 +74,18 @@ export class HandedOutLocks {
   };
 
   async #leave(lock: HeldLock): Promise<void> {
-    const { report, options, outages } = this.#parts;
+    const { options, outages } = this.#parts;
     const settled = lock.settle();
-    if (lock.isOutlived) report({ type: 'outlived', key: lock.key });
+    if (lock.isOutlived) this.#reportIfOutlived(lock);
     else if (options.awaitRelease && !outages.concern(lock.keys)) await settled;
+  }
+
+  /** A call inside that ends in this turn of the event loop, too, as a nested Observable may, was not left behind. */
+  #reportIfOutlived(lock: HeldLock): void {
+    const tell = (): void => {
+      if (lock.isKept) this.#parts.report({ type: 'outlived', key: lock.key });
+    };
+    inNeutralContext(() => void atNextTurn(tell));
   }
 
   /** Waits until no lock is left, for `limitMs` at most. */

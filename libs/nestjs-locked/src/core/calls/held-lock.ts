@@ -4,9 +4,10 @@ import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
-import { type AmbientHolds, HeldHere } from './ambient-holds.js';
+import type { AmbientHolds } from './ambient-holds.js';
+import { HeldHere } from './held-here.js';
 import type { Section } from './section.js';
-import { isGuardedHere } from './transaction-registry.js';
+import { isGuardedAnywhere, isGuardedHere } from './transaction-registry.js';
 
 /** Runs the work in the open transaction of the context, if there is one. */
 export type RunInTransaction = <T>(
@@ -126,7 +127,16 @@ export class HeldLock implements Lock {
 
   /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */
   get isOutlived(): boolean {
-    return this.#sections.some(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
+    return this.#outlived.length > 0;
+  }
+
+  /** Whether they keep it: one that was lost is kept by nobody. */
+  get isKept(): boolean {
+    return this.#outlived.some(({ hold }) => !hold.isOver);
+  }
+
+  get #outlived(): readonly Section[] {
+    return this.#sections.filter(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
   }
 
   release(): Promise<boolean> {
@@ -147,10 +157,10 @@ export class HeldLock implements Lock {
 
   /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */
   get #isKeptByThisCode(): boolean {
-    return (
-      this.#ambient.isInsideCallThatJoined(this.#sections) ||
-      this.#sections.some(({ hold }) => isGuardedHere(hold))
-    );
+    if (this.#ambient.isInsideCallThatJoined(this.#sections)) return true;
+    // Its own work may be about to end a transaction, or be a hook of one: only a body is known by its context.
+    const isGuarded = this.#ambient.isInside(this.#here) ? isGuardedAnywhere : isGuardedHere;
+    return this.#sections.some(({ hold }) => isGuarded(hold));
   }
 
   async #release(): Promise<boolean> {

@@ -63,6 +63,8 @@ export interface TransactionCoordinator {
   kept(locks: TransactionalLocks): readonly Section[];
   /** Whether an open transaction of this context keeps the hold until its end. */
   guards(hold: Hold): boolean;
+  /** Whether any open transaction does. */
+  guardsAnywhere(hold: Hold): boolean;
   /**
    * The work of a call has ended that was not run in a transaction.
    * @param holds what the call has acquired itself

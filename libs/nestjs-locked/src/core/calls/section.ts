@@ -7,22 +7,20 @@ import { Turns } from './turns.js';
  */
 export class Section {
   readonly hold: Hold;
-  /** How deep in its async context it became the current one; undefined if a transaction keeps it. */
-  depth: number | undefined;
   #turns: Turns | undefined;
-  /** The section that this one joined. */
-  readonly #parent: Section | undefined;
+  /** The turns of the section that this one joined: it has one of them. */
+  readonly #around: Turns | undefined;
   #closed: Promise<boolean> | undefined;
 
   constructor(hold: Hold, parent?: Section) {
     this.hold = hold;
-    this.#parent = parent;
+    this.#around = parent?.turns;
     if (parent !== undefined) hold.join();
   }
 
   /** Whether this is the call that acquired the hold. */
   get isRoot(): boolean {
-    return this.#parent === undefined;
+    return this.#around === undefined;
   }
 
   /** The branches of this section that ask for the key again take turns. */
@@ -42,12 +40,11 @@ export class Section {
   }
 
   #close(): Promise<boolean> {
-    if (this.#parent === undefined) return this.hold.drop();
+    if (this.#around === undefined) return this.hold.drop();
     const isHeld = !this.hold.isOver;
+    this.hold.leave(); // before anything that could fail: nobody else would do it
     // Branches of this section that it has not awaited may still work under the key: the next sibling waits for them.
-    const { turns } = this.#parent;
-    this.turns.whenFree(() => turns.leave());
-    this.hold.leave();
+    this.turns.endInside(this.#around);
     return Promise.resolve(isHeld);
   }
 }

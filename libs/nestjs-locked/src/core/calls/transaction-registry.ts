@@ -39,6 +39,11 @@ export function isGuardedHere(hold: Hold): boolean {
   return registry.coordinator?.guards(hold) ?? false;
 }
 
+/** Whether the hold lasts until the end of a transaction that is open, wherever that is. */
+export function isGuardedAnywhere(hold: Hold): boolean {
+  return registry.coordinator?.guardsAnywhere(hold) ?? false;
+}
+
 /** @param holds what a call has acquired itself, whose work was not run in a transaction and has ended */
 export function workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
   registry.coordinator?.workEnded(locks, holds);

@@ -9,7 +9,8 @@ import type { Clock } from '../time/clock.js';
 export class Turns {
   readonly #waiting = new Set<() => void>();
   #taken = false;
-  #onFree: () => void = () => {};
+  /** The turns around of which the call has one whose branches take turns here, once it has ended. */
+  #around: Turns | undefined;
 
   /**
    * @param waitMs how long to wait for the turn; 0 = only if it is free now
@@ -41,15 +42,33 @@ export class Turns {
     });
   }
 
+  /** A loop, because any number of calls may have ended one inside of the other, the innermost one last. */
   leave(): void {
-    for (const next of this.#waiting) return next();
-    this.#taken = false;
-    this.#onFree();
+    let left: Turns | undefined = this.#leaveHere();
+    while (left !== undefined) left = left.#leaveHere();
   }
 
-  /** Calls back once, when nobody has the turn or waits for it any more: perhaps at once. */
-  whenFree(callback: () => void): void {
-    if (this.#taken) this.#onFree = callback;
-    else callback();
+  /**
+   * No further branch comes: the call whose branches take turns here has ended. It has a turn itself, left once
+   * nobody has one here or waits for it any more; perhaps at once.
+   */
+  endInside(around: Turns): void {
+    if (this.#taken) this.#around = around.#present;
+    else around.leave();
+  }
+
+  /** @returns the turns of which one is left with this one */
+  #leaveHere(): Turns | undefined {
+    for (const next of this.#waiting) {
+      next();
+      return undefined;
+    }
+    this.#taken = false;
+    return this.#around;
+  }
+
+  /** Those that have ended are passed over: calls that begin one another without an end would all stay in memory. */
+  get #present(): Turns {
+    return (this.#waiting.size === 0 ? this.#around : undefined) ?? this;
   }
 }

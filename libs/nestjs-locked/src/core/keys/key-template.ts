@@ -62,7 +62,7 @@ export class KeyTemplate {
     return this.#elements(values).map((_, element) => this.#fill(values, element));
   }
 
-  /** The elements of the list, or one stand-in where there is no list. */
+  /** The elements of the list, holes included, or one stand-in where there is no list. */
   #elements(values: readonly unknown[]): readonly unknown[] {
     const index = this.placeholders.findIndex(({ each }) => each !== undefined);
     const [list, placeholder] = [values[index], this.placeholders[index]];
@@ -75,7 +75,7 @@ export class KeyTemplate {
         `${placeholder.text} has no elements: nothing would be locked; return before the call`,
       );
     }
-    return list;
+    return Array.from(list as readonly unknown[]);
   }
 
   #fill(values: readonly unknown[], element: number): string {

@@ -1,6 +1,6 @@
 import type { Clock } from '../time/clock.js';
 
-/** So long, a process may keep the key in any case: long next to a hand-over between processes, and not noticed. */
+/** A process may always keep a key this long: many times a hand-over between processes, and not noticed. */
 const SHORT_TURN_MS = 20;
 
 /**

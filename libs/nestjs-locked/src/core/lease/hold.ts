@@ -245,7 +245,7 @@ export class Hold {
     return this.#doubt;
   }
 
-  /** A COMMIT is not answered for so long that it may never be: until it is, the lease is not renewed. */
+  /** A COMMIT may never be answered, after this silence: until it is, the lease is not renewed. */
   commitIsLate(): void {
     this.#lateCommits++;
     this.#lease.setRenewing(this, false);

@@ -7,7 +7,7 @@ const ENOUGH = 3;
 /**
  * How long the store took for the latest answers about one lease. A lease counts from the sending of its command, and
  * a call gets it only if half of it is left. So a round trip above that half leaves nothing to hand out, however often
- * the lease is renewed. The same holds for a process that keeps standing still for so long before it reads an answer.
+ * the lease is renewed. The same holds for a process that stands still for as long before it reads an answer.
  */
 export class LatestAnswers {
   #tookMs: number[] = [];
@@ -31,7 +31,7 @@ export class LatestAnswers {
       Math.min(...this.#tookMs.filter((tookMs) => tookMs > longestMs(leaseMs))),
     );
     return new LockStoreError(
-      `a round trip to Redis took ${ms} ms, or this process stood still for so long, which is more than half of the lease of ${leaseMs} ms; set leaseMs to several times that`,
+      `a round trip to Redis took ${ms} ms, or this process stood still for that time, which is more than half of the lease of ${leaseMs} ms; set leaseMs to several times that`,
       key,
     );
   }

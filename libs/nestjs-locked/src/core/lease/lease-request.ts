@@ -147,7 +147,7 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
       if (reply.kind === 'granted' && reply.token !== sent.token) {
         this.#parts.tokens.forget(sent.token);
       } else {
-        this.#takeBack([sent.token], sent.at);
+        this.#takeBack([sent.token]);
       }
       return;
     }
@@ -278,14 +278,14 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
   /** No call here waits any more. If a grant crosses this command, the store hands the key on to the next waiter. */
   leave(): void {
     if (this.#state !== 'waiting') return; // the reply on its way will find the queue empty, and a grant is released
-    this.#takeBack(this.#tokens(), this.#asked.at);
+    this.#takeBack(this.#tokens());
     this.#end();
     this.#user.over(this);
   }
 
   /** The store did not answer: we may have the lease, or a place in the queue, or nothing. Either is taken back. */
   #abandon(unknown: Unknown): void {
-    this.#takeBack(this.#tokens(), this.#asked.at);
+    this.#takeBack(this.#tokens());
     this.#end();
     this.#user.storeFailed(this, unknown, this.#score);
   }
@@ -295,8 +295,14 @@ export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
     return this.#pending === undefined ? [token] : [token, this.#pending.token];
   }
 
-  #takeBack(tokens: readonly [string, string?], introducedAt: number): void {
-    this.#parts.cleanUp.leave(this.#key, tokens, introducedAt + this.leaseMs, () => {
+  /**
+   * Only a lease ends on its own. A place in the queue does not, and neither does a command that the store has not read
+   * yet: it may carry it out when it is back, however late that is.
+   */
+  #takeBack(tokens: readonly [string, string?]): void {
+    const isAnswered = this.#state === 'asking' && !this.#parts.outages.concern([this.#key]);
+    const until = isAnswered ? this.#asked.at + this.leaseMs : Infinity;
+    this.#parts.cleanUp.leave(this.#key, tokens, until, () => {
       for (const token of tokens) if (token !== undefined) this.#parts.tokens.forget(token);
     });
   }

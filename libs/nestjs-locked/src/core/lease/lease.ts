@@ -427,7 +427,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   #reportFailure(cause: LockStoreError): void {
     if (this.#renewalFailed) return;
     this.#renewalFailed = true;
-    const remainingMs = this.leftMs(); // so long it is tried again
+    const remainingMs = this.leftMs(); // until then it is tried again
     this.#parts.outages.tellOf(this.key); // said once, it need not be logged for every lock
     this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause });
   }

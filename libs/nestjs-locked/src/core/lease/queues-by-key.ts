@@ -53,23 +53,15 @@ export class QueuesByKey {
    * Waits for the answer to a command for one of the keys that is on its way although its calls have gone. Only that
    * tells whether the key is free.
    * @param until when it must have come, on the monotonic clock
-   * @returns undefined if there is none
    * @throws LockAbortedError if the signal aborts meanwhile
    */
-  awaitAnswers(
+  async awaitAnswers(
     keys: readonly string[],
     until: number,
     signal: AbortSignal | undefined,
-  ): Promise<void> | undefined {
-    const asking = keys.filter((key) => this.#queues.get(key)?.isAskingForNobody);
-    return asking.length === 0 ? undefined : this.#awaitAnswers(asking, until, signal);
-  }
-
-  async #awaitAnswers(
-    asking: readonly string[],
-    until: number,
-    signal: AbortSignal | undefined,
   ): Promise<void> {
+    const asking = keys.filter((key) => this.#queues.get(key)?.isAskingForNobody);
+    if (asking.length === 0) return;
     const answers = asking.map((key) => this.#queueOf(key).whenAnswered());
     await awaitAnswer(Promise.all(answers), this.#parts.clock, until, signal);
     if (signal?.aborted === true) throw abortedError(asking[0] as string, signal);

@@ -35,9 +35,9 @@ interface DebtsOfKey extends Scheduled {
 
 /**
  * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
- * check the owner and are harmless to repeat, so each is repeated until it is answered, or until the lease in question
- * must have ended. A key that is to stay taken for longer than that is kept as soon as the store answers, if it is free
- * then.
+ * check the owner and are harmless to repeat, so each is repeated until it is answered, or until nothing can be left
+ * any more: a lease ends on its own, a place in the queue does not. A key that is to stay taken for longer than that is
+ * kept as soon as the store answers, if it is free then.
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
  * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again

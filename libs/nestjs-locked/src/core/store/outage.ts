@@ -53,7 +53,7 @@ export class Outage {
   /** The reason that was reported last, without its numbers. */
   #reported: string | undefined;
   #cancelReport: () => void = () => {};
-  /** It has lasted for so long that calls are refused. */
+  /** It has lasted long enough for calls to be refused. */
   #isLong = false;
   #cancelLong: () => void = () => {};
   #cause: LockStoreError | undefined;

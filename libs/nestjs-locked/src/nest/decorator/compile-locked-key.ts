@@ -40,7 +40,7 @@ function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
     try {
       const result = key(...args);
       const keys: unknown[] = Array.isArray(result) ? result : [result];
-      keys.forEach(assertLockKey);
+      for (const it of keys) assertLockKey(it); // holes included
       if (keys.length === 0)
         throw new LockKeyError('it gave an empty list: nothing would be locked');
       return keys as string[];

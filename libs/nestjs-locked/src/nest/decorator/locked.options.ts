@@ -1,5 +1,6 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
+import type { OptionTable } from '../../core/option.js';
 import { checkedOnce } from '../../core/resolved.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import { describeValue } from '../../core/runtime/shown-value.js';
@@ -25,6 +26,18 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends Omit<
    */
   readonly returns?: ResultKind;
 }
+
+/** What `@Locked` reads besides the options of every call. It checks them where they stand. */
+export const DECORATOR_OPTIONS: OptionTable<Pick<LockedOptions, 'service' | 'returns'>> = {
+  service: {
+    shownDefault: 'none',
+    text: 'Only for `@Locked` and `LockInterceptor`: the `name` of the module to use',
+  },
+  returns: {
+    shownDefault: 'declared',
+    text: "Only for `@Locked`: `'observable'` or `'iterable'`, if the return type is not declared",
+  },
+};
 
 /** The checked options of a decorator, with those that apply to each call set apart. */
 export interface CheckedLockedOptions {

@@ -1,8 +1,10 @@
 import type { LockEngine, LockEngineOptions } from '../../core/engine/lock-engine.js';
+import { withDefaults } from '../../core/option.js';
 import { systemClock } from '../../core/time/clock.js';
 import { openRedis } from '../../redis/connection/open-redis.js';
 import { requiredReplicas } from '../../redis/connection/required-replicas.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';
+import { MODULE_OPTIONS } from './module-option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 /** Makes the engine of a lock module, without connecting to anything yet. The options have been checked. */
@@ -19,20 +21,21 @@ export type EngineFactory = (
  */
 export const ENGINE_FACTORY = Symbol.for('nestjs-locked/EngineFactory');
 
-export const DEFAULT_KEY_PREFIX = 'lock:';
-
 /** The engine whose leases are in Redis. */
 export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
-  const { connection, keyPrefix = DEFAULT_KEY_PREFIX, startMs, fenceKeepMs } = moduleOptions;
+  const { connection, keyPrefix, startMs, fenceKeepMs, waitReplicas } = withDefaults(
+    MODULE_OPTIONS,
+    moduleOptions,
+  );
   const redis = openRedis(connection);
   const store = new RedisLockStore({
     client: redis.client,
     clock: systemClock,
     keyPrefix,
     leaseMs: supplies.options.leaseMs,
-    ...(startMs === undefined ? {} : { startMs }),
-    ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
-    replicas: requiredReplicas(moduleOptions.waitReplicas ?? 0),
+    startMs,
+    fenceKeepMs,
+    replicas: requiredReplicas(waitReplicas),
     closeClient: () => redis.close(),
   });
   return new Engine({ ...supplies, store });

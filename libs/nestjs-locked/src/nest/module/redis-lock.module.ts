@@ -1,7 +1,7 @@
 import { type ConfigurableModuleAsyncOptions, type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { OF_FOR_ROOT_ASYNC } from './known-module-options.js';
+import { OF_FOR_ROOT_ASYNC } from './module-option-table.js';
 import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 

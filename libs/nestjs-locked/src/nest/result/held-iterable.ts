@@ -11,14 +11,22 @@ export function heldIterable(
   const readers = new ResultReaders(hold, label);
   const iterate = (): AsyncGenerator<unknown, unknown, unknown> =>
     heldIterator(() => source[Symbol.asyncIterator](), readers);
-  return 'next' in source ? iterate() : withIteration(source, iterate);
+  return 'next' in source ? iterate() : withIteration(source, iterate, readers);
 }
 
 /**
  * This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay. A Proxy has
  * to give what is fixed in its target as it is, so the iteration must not be.
  */
-function withIteration(source: AsyncIterable<unknown>, iterate: () => unknown): object {
+function withIteration(
+  source: AsyncIterable<unknown>,
+  iterate: () => unknown,
+  readers: ResultReaders,
+): object {
+  let isUsed = false; // a method may still work
+  readers.whenTooLateToRead(() => {
+    if (!isUsed) readers.leaveUnread();
+  });
   const isFixed = isFixedMember(source, Symbol.asyncIterator);
   const methods = new WeakMap<object, object>(); // who takes a method twice gets the same
   const proxy: object = new Proxy(isFixed ? looseCopy(source) : source, {
@@ -27,7 +35,7 @@ function withIteration(source: AsyncIterable<unknown>, iterate: () => unknown): 
       const value: unknown = Reflect.get(source, property, source);
       if (typeof value !== 'function' || property === 'constructor') return value;
       if (isFixedMember(target, property)) return value;
-      const method = methods.get(value) ?? methodOf(source, value, proxy);
+      const method = methods.get(value) ?? methodOf(source, value, proxy, () => (isUsed = true));
       methods.set(value, method);
       return method;
     },
@@ -41,10 +49,11 @@ function withIteration(source: AsyncIterable<unknown>, iterate: () => unknown): 
 }
 
 /** The method, called on the source. If it gives the source, as a fluent one does, the caller gets the proxy. */
-function methodOf(source: object, method: object, proxy: object): object {
+function methodOf(source: object, method: object, proxy: object, onCall: () => void): object {
   const guarded = (result: unknown): unknown => (result === source ? proxy : result);
   return new Proxy(method as (...args: unknown[]) => unknown, {
     apply(call, _, args) {
+      onCall();
       const result = Reflect.apply(call, source, args);
       return isPlainPromise(result) ? result.then(guarded) : guarded(result);
     },

@@ -4,14 +4,15 @@ import type { ResultReaders } from './result-readers.js';
 type Result = IteratorResult<unknown, unknown>;
 
 /** What an iteration needs of its readers. */
-interface Readers extends Pick<ResultReaders, 'begin' | 'end'> {
+interface Readers extends Pick<ResultReaders, 'begin' | 'end' | 'whenTooLateToRead'> {
   readonly run: <R>(move: () => R) => R;
 }
 
 /**
  * Passes an iteration on, which counts as a reader until it ends: when it is done, has failed, or is left by its reader
  * (`break`, `return()`, `throw()`), even while a value is awaited. It does not end while the source still works on a
- * value, unless the source can be left and was. What ends the last reader is answered after the lock was released.
+ * value, unless the source can be left and was, nor before the source has ended what it does when it is left. What ends
+ * the last reader is answered after the lock was released.
  * @throws LockConfigError if the lock was released before
  */
 export function heldIterator(
@@ -20,21 +21,26 @@ export function heldIterator(
 ): AsyncGenerator<unknown, unknown, unknown> {
   readers.begin();
   let ended: Promise<void> | undefined;
+  let unread: (() => Error) | undefined; // once it is too late to read
   const end = async (failure?: Failure): Promise<void> => {
     if (ended !== undefined) {
       await ended.catch(() => {}); // the call that ended it learns of this
       return;
     }
-    ended = readers.end(failure);
+    ended = readers.end(failure, unread !== undefined);
     await ended;
   };
   const source = opened(open, end);
+  let hasBegun = false;
   let awaited = 0; // how many values the source works on
+  let leaving = 0; // how many calls that leave it the source works on; awaited values may be settled before
   let isDone = false;
   let isLeft = false;
   let failure: Failure | undefined;
   const next = async (value: [] | [unknown]): Promise<Result> => {
+    if (unread) throw unread(); // an end would look as if nothing had been missed
     if (isDone) return { done: true, value: undefined };
+    hasBegun = true;
     isLeft = false;
     if (ended !== undefined) {
       readers.begin(); // it was left, and goes on
@@ -51,25 +57,41 @@ export function heldIterator(
       throw error;
     } finally {
       awaited -= 1;
-      if ((isDone || isLeft) && awaited === 0) await end(failure);
+      if (isOver()) await end(failure);
     }
   };
-  const left = async (reason?: Failure): Promise<void> => {
-    isLeft = true;
-    failure ??= reason;
-    if (source.return !== undefined || awaited === 0) await end(failure);
+  const isOver = (): boolean => {
+    if (leaving > 0) return false;
+    return awaited === 0 ? isDone || isLeft : isLeft && source.return !== undefined;
   };
-  const leave = async (move: () => Promise<Result>): Promise<Result> => {
-    let result;
+  const leaveUnread = async (): Promise<void> => {
     try {
-      result = await readers.run(move);
+      await readers.run(() => source.return?.());
+    } finally {
+      await end();
+    }
+  };
+  readers.whenTooLateToRead((error) => {
+    if (hasBegun) return;
+    unread = error;
+    leaveUnread().catch(() => {}); // nobody is there to learn of it
+  });
+  const leave = async (move: () => Promise<Result>): Promise<Result> => {
+    hasBegun = true;
+    leaving += 1;
+    try {
+      const result = await readers.run(move);
+      isLeft ||= result.done === true;
+      return result;
     } catch (error) {
       isDone = true;
-      await left({ error });
+      isLeft = true;
+      failure ??= { error };
       throw error;
+    } finally {
+      leaving -= 1;
+      if (isOver()) await end(failure);
     }
-    if (result.done === true) await left();
-    return result;
   };
   return {
     next: (...value) => next(value),

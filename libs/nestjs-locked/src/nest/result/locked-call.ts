@@ -1,4 +1,4 @@
-import type { Enter } from './manual-hold.js';
+import type { Enter, WhenTooLateToRead } from './manual-hold.js';
 
 /** One call of a locked method. */
 export interface LockedCall {
@@ -12,4 +12,6 @@ export interface LockedCall {
    * can tell before whether the method still works. @default false
    */
   readonly staysUntilFirstValue?: boolean;
+  /** Calls back when nobody begins to read what a Promise has given any more. @default never */
+  readonly whenTooLateToRead?: WhenTooLateToRead;
 }

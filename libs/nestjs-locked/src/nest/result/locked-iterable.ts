@@ -108,6 +108,7 @@ function substitute(instead: unknown): Iteration {
   const source = isAsyncIterable(instead) ? instead : onlyValue(instead);
   return heldIterator(() => source[Symbol.asyncIterator](), {
     run: (move) => move(),
+    whenTooLateToRead: () => {},
     begin: () => {},
     end: () => Promise.resolve(),
   });

@@ -26,14 +26,14 @@ export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = 
  * settles with the stream, while the one of the work inside `enter` stays pending until the stream has ended. Only then
  * is the lock released.
  */
-function lockedPromise({ enter, run, label }: LockedCall): Promise<unknown> {
+function lockedPromise({ enter, run, label, whenTooLateToRead }: LockedCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const released = enter(async () => {
       const result = await run();
       const carry = streamedResult(result, label);
       if (carry === undefined) return result;
       await new Promise<void>((leave, fail) => {
-        resolve(carry(new ManualHold(leave, fail, () => released)));
+        resolve(carry(new ManualHold(leave, fail, () => released, whenTooLateToRead)));
       });
       return undefined;
     });

@@ -3,6 +3,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 /** Takes the lock, runs the work and releases the lock. The signal ends the wait. */
 export type Enter = (work: () => unknown, signal?: AbortSignal) => Promise<unknown>;
 
+/** Calls back when nobody begins to read a result any more, such as when the response was sent without it. */
+export type WhenTooLateToRead = (leave: () => void) => void;
+
 /** Why a hold ended early; an object, because anything can be thrown. */
 export interface Failure {
   readonly error: unknown;
@@ -15,6 +18,7 @@ export interface Failure {
 export class ManualHold {
   /** Runs a function in the async context in which the lock was taken, so that it sees the hold as its own. */
   readonly run = AsyncLocalStorage.snapshot();
+  readonly whenTooLateToRead: WhenTooLateToRead;
   readonly #leave: () => void;
   readonly #fail: (error: Error) => void;
   readonly #released: () => Promise<unknown>;
@@ -25,7 +29,13 @@ export class ManualHold {
    * @param fail ends the work with an error
    * @param released settles when the lock was released
    */
-  constructor(leave: () => void, fail: (error: Error) => void, released: () => Promise<unknown>) {
+  constructor(
+    leave: () => void,
+    fail: (error: Error) => void,
+    released: () => Promise<unknown>,
+    whenTooLateToRead: WhenTooLateToRead = () => {},
+  ) {
+    this.whenTooLateToRead = whenTooLateToRead;
     this.#leave = leave;
     this.#fail = fail;
     this.#released = released;

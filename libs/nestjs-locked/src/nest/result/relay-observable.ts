@@ -1,12 +1,4 @@
-import {
-  finalize,
-  from,
-  type ObservableInput,
-  Subject,
-  type Subscriber,
-  takeUntil,
-  tap,
-} from 'rxjs';
+import { from, type ObservableInput, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
 
 /**
  * Passes values on to a subscriber, but not the end, because the lock is released first. Settles when the source has
@@ -23,27 +15,21 @@ export function relayObservable(
   return new Promise((resolve, reject) => {
     let mayWorkUnseen = staysUntilFirstValue || isPromiseLike(source);
     // `subscriber.add(subscription)` would not do: a source that emits at once must end as soon as enough was taken,
-    // and its subscription is not known by then.
-    const left = new Subject<void>();
+    // and its subscription is not known by then. Whoever left before, while the source was made, has left as well.
+    const left = new ReplaySubject<void>(1);
     subscriber.add(() => {
       if (!mayWorkUnseen) left.next();
     });
     from(source)
-      .pipe(
-        // It also makes a subscription of its own for the source, which is left before the end is told: a locked call
-        // inside ends before this one, whose hold it may have joined.
-        tap(() => {
-          mayWorkUnseen = false;
-        }),
-        takeUntil(left),
-        finalize(resolve),
-      )
+      .pipe(takeUntil(left))
       .subscribe({
         next: (value) => {
+          mayWorkUnseen = false;
           if (subscriber.closed) left.next();
           else subscriber.next(value);
         },
         error: reject,
+        complete: resolve,
       });
   });
 }

@@ -7,6 +7,8 @@ export class ResultReaders {
   readonly #hold: ManualHold;
   readonly #label: string;
   #open = 0;
+  /** Whether the last reader has ended with the request, before it has begun to read. */
+  #wasUnread = false;
 
   constructor(hold: ManualHold, label: string) {
     this.run = hold.run;
@@ -16,15 +18,42 @@ export class ResultReaders {
 
   /** @throws LockConfigError if the lock was released: nothing protects the result any more */
   begin(): void {
-    if (this.#hold.isOver) throw iteratedTooLate(this.#label);
+    if (this.#hold.isOver) throw this.#wasUnread ? this.#unread() : iteratedTooLate(this.#label);
     this.#open += 1;
   }
 
-  /** Waits until the lock is released if this was the last reader. */
-  async end(failure?: Failure): Promise<void> {
-    this.#open -= 1;
-    if (this.#open === 0) await this.#hold.end(failure);
+  /** The request has ended: ends the hold, unless somebody reads. */
+  leaveUnread(): void {
+    if (this.#open > 0) return;
+    this.#wasUnread = true;
+    this.#hold.end().catch(() => {}); // reported by the lock
   }
+
+  /**
+   * Waits until the lock is released if this was the last reader.
+   * @param isUnread the request has ended before this reader has begun to read
+   */
+  async end(failure?: Failure, isUnread = false): Promise<void> {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    this.#wasUnread = isUnread;
+    await this.#hold.end(failure);
+  }
+
+  /** @param leave called when the request ends, with what who begins to read after that is told */
+  whenTooLateToRead(leave: (unread: () => LockConfigError) => void): void {
+    this.#hold.whenTooLateToRead(() => leave(() => this.#unread()));
+  }
+
+  #unread(): LockConfigError {
+    return neverRead(this.#label, this.#hold.isOver);
+  }
+}
+
+function neverRead(label: string, isReleased: boolean): LockConfigError {
+  return new LockConfigError(
+    `Cannot iterate the result of ${label}: its request has ended without it${isReleased ? ', and its lock was released then' : ''}`,
+  );
 }
 
 function iteratedTooLate(label: string): LockConfigError {

@@ -4,6 +4,7 @@ import { finished, type Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { heldIterable } from './held-iterable.js';
 import { heldObservable } from './held-observable.js';
+import { heldResponse, streamingBodyOf } from './held-response.js';
 import { heldWebStream } from './held-web-stream.js';
 import type { ManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
@@ -15,7 +16,7 @@ const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
 
 /**
  * What to do with a result whose work goes on after the method has returned it: an Observable, an async iterable, or a
- * stream, even inside Nest's StreamableFile. Undefined for every other result.
+ * stream, even inside Nest's StreamableFile or a `Response` of the web. Undefined for every other result.
  *
  * If the caller never reads such a result, the lock stays held.
  */
@@ -45,6 +46,11 @@ function carryOf(result: object, label: string): Carry | undefined {
   }
   if (result instanceof ReadableStream) {
     return (hold) => heldWebStream(result, new ResultReaders(hold, label));
+  }
+  const body = streamingBodyOf(result);
+  if (body !== undefined) {
+    return (hold) =>
+      heldResponse(result as Response, heldWebStream(body, new ResultReaders(hold, label)));
   }
   if (isAsyncIterable(result)) return (hold) => heldIterable(result, hold, label);
   return undefined;

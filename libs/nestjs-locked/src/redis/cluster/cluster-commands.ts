@@ -11,7 +11,7 @@ import { redirectionOf } from './redirection.js';
 /** How long to wait before a command is tried again that cannot be carried out yet; half of it is random. */
 const PAUSE_MS = 100;
 
-/** So many times in a row a command is sent on at once to where a node says that it belongs. */
+/** How many redirections a command follows without a pause. */
 const MOST_AT_ONCE = 3;
 
 /** A command that was sent to the wrong node, or could not be carried out there yet. */
@@ -140,7 +140,7 @@ export class ClusterCommands implements CommandRunner {
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
       mayHaveRun ||= !outcome.neverRan;
-      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun }; // which says why it took so long
+      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun }; // which says what has held it up
       last = outcome;
       if (!this.#goesOn(outcome, next.node, command)) return { ...outcome, neverRan: !mayHaveRun };
     }

@@ -17,7 +17,7 @@ const LONGEST_PAUSE_MS = 1_000;
 /** How long a look may take altogether. */
 const LOOK_LIMIT_MS = 5_000;
 
-/** So many names are tried to find a key of a node. Of three masters each has a third of all keys. */
+/** How many names are tried to find a key of a node. Of three masters each has a third of all keys. */
 const MOST_NAMES = 10_000;
 
 /** For how long a node is kept that has no slots, after a command was sent there. */
@@ -104,8 +104,7 @@ export class ClusterNodes {
       });
       const outcomes = await Promise.allSettled(opening);
       outcomes.forEach((outcome, i) => {
-        // A replica may have taken over while we waited for its master.
-        if (outcome.status === 'rejected' && missing[i]?.isGone === false) throw outcome.reason;
+        if (outcome.status === 'rejected' && this.#knows(missing[i])) throw outcome.reason;
       });
     }
     this.#isOpen = true;
@@ -219,6 +218,11 @@ export class ClusterNodes {
     this.#nodes.set(address, node);
     if (this.#isOpen) void node.openLater();
     return node;
+  }
+
+  /** False if a replica has taken over for it. The nodes that are there when the locks are closed stay known. */
+  #knows(node: ClusterNode | undefined): boolean {
+    return node !== undefined && this.#nodes.get(node.address) === node;
   }
 
   #drop(node: ClusterNode): void {

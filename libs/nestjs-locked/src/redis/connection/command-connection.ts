@@ -125,7 +125,7 @@ export class CommandConnection {
     this.#options = options;
     this.#late = new LateAnswers(options);
     this.#heartbeat = new Heartbeat(
-      { clock, everyMs, timeLimitMs },
+      { clock, everyMs, timeLimitMs, isHeldUp: () => this.#acknowledgements?.isAsking === true },
       () => void this.#check(),
       (silentMs) => this.#replace(silentMs),
     );

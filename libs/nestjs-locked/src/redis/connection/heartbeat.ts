@@ -7,6 +7,8 @@ export interface HeartbeatOptions {
   readonly everyMs: number;
   /** How long an answer may take at most, on any connection. */
   readonly timeLimitMs: number;
+  /** Whether the server has been asked to answer nothing for a while. @default it never is */
+  readonly isHeldUp?: () => boolean;
 }
 
 /**
@@ -15,7 +17,7 @@ export interface HeartbeatOptions {
  */
 const IDLE_LIMIT_MS = 500;
 
-/** If the server is far away, or slow, so many times as long as it took to answer when the connection was new. */
+/** For a server that is far away or slow: how often the limit contains the time of its first answer. */
 const PATIENCE = 3;
 
 /** After such a silence, a connection counts as idle. Until then, whatever is slow is the server. */
@@ -27,7 +29,8 @@ const IDLE_MS = 200;
  *
  * So something is sent regularly, which also keeps such devices from forgetting the connection. And a command that is
  * sent after a silence must be answered soon. A connection that is in use may be silent for longer, because a server
- * may be slow; so may one on which nothing but that sign of life is awaited, because nobody waits for it.
+ * may be slow; so may one on which nothing but that sign of life is awaited, because nobody waits for it, and one on
+ * which a WAIT holds up everything behind it.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
@@ -51,9 +54,10 @@ export class Heartbeat {
     this.#dead = dead;
   }
 
-  /** Whether nothing has been heard for a while. */
+  /** Whether nothing has been heard for a while, and nothing says that this is as it should be. */
   get isIdle(): boolean {
-    return this.#options.clock.now() - this.#heardAt >= this.#idleMs;
+    const { clock, isHeldUp } = this.#options;
+    return clock.now() - this.#heardAt >= this.#idleMs && isHeldUp?.() !== true;
   }
 
   /** @param tookMs how long the first answers on the new connection have taken */

@@ -1,7 +1,8 @@
 import type { Clock } from '../../core/time/clock.js';
 import { CLOSED, reasonOf } from './reason-of.js';
 import type { RedisClient, RedisConnection } from './redis-client.js';
-import { attendToSentinels, sentinelDelay, watchSentinels } from './sentinel-listeners.js';
+import { attendToSentinels, sentinelDelay } from './sentinel-listeners.js';
+import { SentinelQuestions } from './sentinel-questions.js';
 import { SilenceWatch } from './silence-watch.js';
 
 export interface OwnConnectionOptions {
@@ -37,6 +38,7 @@ export class OwnConnection {
   readonly redis: RedisConnection;
   readonly #client: RedisClient;
   readonly #silence: SilenceWatch;
+  readonly #questions: SentinelQuestions;
   /** Attempts to connect since a connection was last of use. */
   #attempts = 0;
   #closed = false;
@@ -58,7 +60,7 @@ export class OwnConnection {
     const { reconnectOnError } = client.options;
     this.redis = client.duplicate({
       connectionName: name,
-      lazyConnect: false,
+      lazyConnect: true, // until it is watched, below
       // A planned failover breaks no connection. If the sentinels did not tell us, we would stay on the old master.
       role: 'master',
       failoverDetector: true,
@@ -85,8 +87,11 @@ export class OwnConnection {
     this.redis.on('error', (error) => {
       if (!this.#closed) listener.failed(explained(error, sentinelError));
     });
-    watchSentinels(this.redis, (error) => (sentinelError = error));
-    attendToSentinels(this.redis);
+    this.#questions = new SentinelQuestions(this.redis, {
+      limitMs: client.options.sentinelCommandTimeout,
+      onError: (error) => (sentinelError = error),
+    });
+    attendToSentinels(this.redis, () => this.reconnect());
     this.redis.on('ready', () => {
       if (!this.#closed) listener.ready();
     });
@@ -97,6 +102,7 @@ export class OwnConnection {
       if (this.#closed) return this.#leaveSentinels();
       this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
     });
+    this.#connect();
   }
 
   /** A command is sent now. The server must not be silent until it has answered. */
@@ -150,6 +156,7 @@ export class OwnConnection {
     this.#cancelRevival();
     this.#silence.stop();
     this.redis.disconnect();
+    this.#questions.leave();
   }
 
   #delayMs(): number {

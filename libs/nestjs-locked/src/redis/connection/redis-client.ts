@@ -12,6 +12,8 @@ export interface RedisClient {
     readonly keyPrefix?: string | undefined;
     readonly connectionName?: string | null | undefined;
     readonly sentinels?: readonly Partial<{ host: string; port: number }>[] | null | undefined;
+    /** How long a sentinel may take to answer, in milliseconds. */
+    readonly sentinelCommandTimeout?: number | undefined;
     /** Of the master, as the sentinels call it. */
     readonly name?: string | undefined;
     readonly host?: string | undefined;

@@ -44,6 +44,11 @@ export class ReplicaAcknowledgements {
     this.#send = send;
   }
 
+  /** Whether a WAIT is on its way: Redis answers nothing behind it before it has ended. */
+  get isAsking(): boolean {
+    return this.#wait !== undefined;
+  }
+
   /** @returns whether it ends the command, later; if not, the command has ended with this outcome */
   holdBack(open: OpenCommand, answer: CommandOutcome): boolean {
     if (answer.kind !== 'answered') return false;

@@ -1,21 +1,5 @@
-/** The connections on which ioredis listens to the sentinels, as it keeps them in its private fields. */
-interface ListeningToSentinels {
-  on(event: 'connect', listener: () => void): unknown;
-  readonly connector?: {
-    /** Makes a connection to ask a sentinel where the master is, or to listen to it. */
-    connectToSentinel?(endpoint: object, options?: object): SentinelClient;
-    readonly failoverDetector?: {
-      readonly sentinels?: readonly { readonly client?: SentinelClient }[];
-    } | null;
-  };
-}
-
-interface SentinelClient {
-  readonly options: { autoResubscribe?: boolean | undefined };
-  on(event: 'ready', listener: () => void): unknown;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  subscribe(channel: string): Promise<unknown>;
-}
+import { NamedMaster } from './named-master.js';
+import { sentinelConnectorOf } from './sentinel-connector.js';
 
 /** Where a sentinel says that another server is the master now. */
 const FAILOVERS = '+switch-master';
@@ -26,37 +10,41 @@ const FAILOVERS = '+switch-master';
  * listens for errors. And a subscription that is repeated when the sentinel is back, and broken again at once, would be
  * a rejection without a handler, which ends the process; so it is repeated here instead. If a version of ioredis keeps
  * these connections elsewhere, it does as it always did.
+ *
+ * Once it is listened to, the sentinel that has named the master is asked again, and so is each that was away in
+ * between: it may have told of a failover while we did not listen. Not all of them at first: one that differs from the
+ * others would break the connection for nothing.
+ * @param connection has not begun to connect yet
+ * @param onMoved the connection was made to a server that is not the master any more
  */
-export function attendToSentinels(connection: object): void {
-  const redis = connection as ListeningToSentinels;
-  redis.on('connect', () => {
-    for (const { client } of redis.connector?.failoverDetector?.sentinels ?? []) {
+export function attendToSentinels(
+  connection: { on(event: 'connect', listener: () => void): unknown },
+  onMoved: () => void,
+): void {
+  const connector = sentinelConnectorOf(connection);
+  if (connector === undefined) return;
+  const master = new NamedMaster(connector);
+  connection.on('connect', () => {
+    for (const { address, client } of connector.failoverDetector?.sentinels ?? []) {
       if (client === undefined) continue;
       client.on('error', () => {});
       client.options.autoResubscribe = false;
-      client.on('ready', () => void client.subscribe(FAILOVERS).catch(() => {}));
+      let isAsked = address !== undefined && master.isFrom(address);
+      const listen = async (): Promise<void> => {
+        const asks = isAsked;
+        isAsked = true;
+        await client.subscribe(FAILOVERS);
+        if (!asks || address === undefined) return;
+        if (await master.isReplaced(address)) onMoved();
+      };
+      client.on('ready', () => void listen().catch(() => {}));
     }
   });
 }
 
 /**
- * Tells what breaks the connections on which ioredis asks the sentinels for the master. All that ioredis tells of them
- * is that they are closed.
- */
-export function watchSentinels(connection: object, onError: (error: Error) => void): void {
-  const { connector } = connection as ListeningToSentinels;
-  const connect = connector?.connectToSentinel?.bind(connector);
-  if (connector === undefined || connect === undefined) return;
-  connector.connectToSentinel = (endpoint, options) => {
-    const client = connect(endpoint, options);
-    client.on('error', onError);
-    return client;
-  };
-}
-
-/**
  * How long to wait before the next attempt to listen to a sentinel again, in milliseconds. ioredis would wait for a
- * minute: after a restart of all sentinels, nobody would tell us of a failover for so long.
+ * minute, and after a restart of all sentinels, nobody would tell us of a failover until then.
  */
 export function sentinelDelay(times: number): number {
   return Math.min(50 * 2 ** Math.min(times, 7), 5_000);

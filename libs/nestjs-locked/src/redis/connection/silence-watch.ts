@@ -4,7 +4,7 @@ import type { RedisConnection } from './redis-client.js';
 
 /**
  * A slow server must be given the time to show that it is there. So after a connection that was silent, the next one
- * may be silent for twice as long, up to so many times.
+ * may be silent for twice as long, up to this factor.
  */
 const MOST_PATIENCE = 4;
 /** But such a connection may not be silent for longer than this. */
@@ -22,7 +22,7 @@ export class SilenceWatch {
   /** When something arrived, or since when an answer is awaited. */
   #since = 0;
   #cancel: (() => void) | undefined;
-  /** So many times as long a connection may be silent. */
+  /** The factor by which a connection may be silent for longer now. */
   #patience = 1;
 
   constructor(redis: RedisConnection, clock: Clock, limitMs: number) {

@@ -55,7 +55,7 @@ export class LateAnswers {
 
   /**
    * What a server answers late because it stood still comes at once, and counts once.
-   * @returns that the link is too slow, when so many answers were late in turn
+   * @returns that the link is too slow, once enough answers in a row were late
    */
   came(sentAt: number): SlowLinkError | undefined {
     if (sentAt < this.#at) return undefined;

@@ -3,7 +3,7 @@ import type { RedisCommand } from './redis-command.js';
 import type { RequiredReplicas } from './required-replicas.js';
 
 /**
- * At most so long, in milliseconds: WAIT holds up everything behind it on its connection, releases included, and
+ * The longest WAIT, in milliseconds: it holds up everything behind it on its connection, releases included, and
  * replicas that are there acknowledge within a round trip.
  */
 const LONGEST_WAIT_MS = 500;

@@ -65,7 +65,7 @@ local function least()
 end
 
 -- Without a stored number, the next one comes from the clock. So a number is kept until the clock has passed it, even
--- if the clock is set back by up to fenceKeepMs, and in any case for as long as its holder's lease.
+-- if the clock is set back by up to fenceKeepMs, and never for a shorter time than its holder's lease.
 local function keep(number, leaseMs)
   local aheadMs = math.ceil((number - now()) / 1000)
   local at = aheadMs > 0 and ' ' .. text(now()) or ''
@@ -221,10 +221,17 @@ local function handTo(waiter, nextWaiter, above)
   return tonumber(ms)
 end
 
--- The holder gives the lock up: the next waiter gets it, or nobody for so long.
+-- What follows the highest number that the holder has used, so that the others of its block are not lost. nil if that is
+-- not known, or if more is stored than its block: its grant was an old message, and others had higher numbers since.
+local function after(used)
+  local isReadable, number = pcall(stored)
+  return used > 0 and not (isReadable and number > used + 1 + BLOCK) and used + 1 or nil
+end
+
+-- The holder gives the lock up: the next waiter gets it, or nobody until keepMs are over.
 local function giveUp(token, live, used, keepMs)
+  local above = after(used)
   if keepMs > 0 then redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs) else redis.call('DEL', lock) end
-  local above = used > 0 and used + 1 or nil
   if live[1] and keepMs == 0 then return handTo(live[1], live[2], above) end
   if above then keep(used, 0) end
   tellNext(live[1], keepMs)

@@ -43,9 +43,9 @@ if newToken == '' then
   giveUp(token, live, used, keepMs)
   return { 'released' }
 end
+local above = after(used)
 redis.call('DEL', lock)
 if unknown then return redis.error_reply(unknown) end -- others may wait: the sender must not be the next one
-local above = used > 0 and used + 1 or nil
 local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
 if live[1] and not (score and score < live[1].score) then
   return yield(newToken, join(newToken, score), live, above)

@@ -174,7 +174,7 @@ function remaining(pttl: unknown): number {
   return ms === -1 ? Infinity : Math.max(0, ms);
 }
 
-/** @returns the entries of a reply that has one for each of so many keys */
+/** @returns the entries of a reply that has one for each key */
 function entries(reply: unknown, count: number): unknown[] {
   const found = list(reply);
   if (found.length !== count) throw unreadable(reply);

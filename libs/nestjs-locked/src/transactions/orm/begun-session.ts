@@ -60,6 +60,10 @@ export class BegunSession implements DatabaseSession {
     await this.#assertOutside();
   }
 
+  assertBegun(): void {
+    this.#session.assertBegun?.();
+  }
+
   async beforeCommit(idleMs: number | undefined): Promise<void> {
     await this.#assertOutside();
     await this.#session.beforeCommit(idleMs);

@@ -18,6 +18,22 @@ export function isClosable(client: unknown): client is ClosablePgClient {
   return typeof connection?.stream?.destroy === 'function' && typeof once === 'function';
 }
 
+/** What drivers know of their connections. */
+interface MaybeBroken {
+  /** node-postgres. */
+  readonly _queryable?: unknown;
+  /** node-postgres. */
+  readonly _ending?: unknown;
+  /** mysql2, also after an error. */
+  readonly _closing?: unknown;
+}
+
+/** Whether the driver knows that the connection is gone, so that it sends nothing on it any more. */
+export function isBroken(connection: unknown): boolean {
+  const { _queryable, _ending, _closing } = (connection ?? {}) as MaybeBroken;
+  return _queryable === false || _ending === true || _closing === true;
+}
+
 /**
  * Closes the connection of a client of node-postgres, so that every pool drops it: nobody knows in which state it is.
  *

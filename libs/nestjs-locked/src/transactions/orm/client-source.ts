@@ -89,9 +89,9 @@ export function showClientsOf(source: ClientSource): void {
       } catch (error) {
         return callback(error);
       }
-      if (opening === undefined) return connect.call(source, callback);
-      // It is called by whoever gives a client back, or by the socket.
+      // It is called by whoever gives a client back, perhaps in the body of a transaction, or by the socket.
       const connected = AsyncResource.bind(callback);
+      if (opening === undefined) return connect.call(source, connected);
       return connect.call(source, (error, client, release) => {
         opening.on(client);
         connected(error, client, release);

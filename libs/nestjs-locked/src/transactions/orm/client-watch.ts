@@ -1,8 +1,10 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import { holdsHere } from '../scope/guarding-hold.js';
 import type { NoteAnswer } from '../scope/watched-commit.js';
 import { isAnswered } from '../sql/sql-error.js';
 import { type Ending, endingIn, placeOfCommit } from '../sql/transaction-endings.js';
-import { closePgClient, isClosable } from './broken-connection.js';
+import { closePgClient, isBroken, isClosable } from './broken-connection.js';
+import { isBusy, whenIdle } from './busy-connection.js';
 import { callbackIn, isOwnQuery, type OwnQuery } from './carried-statements.js';
 import { after } from './delayed-begin.js';
 import {
@@ -31,10 +33,11 @@ export class ClientWatch {
   #tx: object | undefined;
   /**
    * watching  it is in the transaction, as far as can be seen
+   * undone    it was rolled back behind the body, perhaps by a hook: its COMMIT may come all the same
    * left      the body has ended the transaction, and may begin another one; until then, it may have another user
    * over      what ends a transaction on it, if anything does, ends that of another user
    */
-  #state: 'watching' | 'left' | 'over' = 'watching';
+  #state: 'watching' | 'undone' | 'left' | 'over' = 'watching';
 
   readonly #survivesDisconnect: boolean;
   /** Why the body was refused its COMMIT, if a ROLLBACK was sent in its place: nothing may take effect on its own. */
@@ -57,7 +60,7 @@ export class ClientWatch {
 
   /** Whether its transaction has ended, so that the next BEGIN on it is that of another one. */
   get isOver(): boolean {
-    return this.#state === 'over';
+    return this.#state === 'over' || this.#state === 'undone';
   }
 
   /** The transaction is open, and its COMMIT is going to be seen. @param tx what stands for it */
@@ -82,8 +85,11 @@ export class ClientWatch {
     if (this.#refused !== undefined && !this.#isBodyDone) {
       return after(Promise.reject(this.#refused), () => send(args), args);
     }
+    const behind = this.#state === 'left' ? this.#refusalBehindEnd(text) : undefined;
+    if (behind !== undefined) return after(Promise.reject(behind), () => send(args), args);
     if (this.#state === 'left' && this.#isInBody() && begins(text)) this.#goOn();
-    const isWatching = this.#state === 'watching';
+    if (this.#state === 'undone' && (text === undefined || begins(text))) this.stop();
+    const isWatching = this.#state === 'watching' || this.#state === 'undone';
     const ending = isWatching && text !== undefined ? endingIn(text, 'postgres') : undefined;
     const late = this.#state === 'left' ? undefined : this.#refusalNow(ending && text);
     if (late !== undefined) return after(Promise.reject(late), () => send(args), args);
@@ -102,12 +108,19 @@ export class ClientWatch {
   }
 
   #refusalNow(ending: string | undefined): Error | undefined {
-    try {
-      if (this.#tx !== undefined) this.#coordinator.assertBeforeCommit(this.#tx, ending);
-      return undefined;
-    } catch (error) {
-      return error as Error;
-    }
+    const tx = this.#tx;
+    return tx && refusalBy(() => this.#coordinator.assertBeforeCommit(tx, ending));
+  }
+
+  /**
+   * Under a lock, the body takes effect on its own behind a ROLLBACK that its library does not know of. If it does, the
+   * connection may have been given back, and what is sent on it now may belong to no transaction on purpose.
+   */
+  #refusalBehindEnd(text: string | undefined): Error | undefined {
+    const tx = this.#tx;
+    if (tx === undefined || !this.#isInBody() || isKnownToHaveEnded(tx)) return undefined;
+    if (text !== undefined && endingIn(text, 'postgres') === 'rollback') return undefined; // once more
+    return refusalBy(() => this.#coordinator.assertTakes(tx));
   }
 
   #end(ending: Ending, text: string, args: unknown[], send: (args: unknown[]) => unknown): unknown {
@@ -133,24 +146,42 @@ export class ClientWatch {
     const isOfBody = this.#tx !== undefined && !this.#isBodyDone;
     let noteAnswer: NoteAnswer | undefined;
     try {
-      noteAnswer = this.#tx && this.#coordinator.sending(this.#tx, text, statusOf(this.client));
+      if (ending !== 'rollback') await this.#whenIdle(text);
+      if (this.#tx !== undefined && !isBroken(this.client)) {
+        noteAnswer = this.#coordinator.sending(this.#tx, text, statusOf(this.client));
+      }
     } catch (error) {
       await this.#leaveNothingOpen(error as Error);
       throw error;
     }
+    const isLocked = this.#isLocked;
     let answer: unknown;
     try {
       answer = await send();
     } catch (error) {
       noteAnswer?.(error);
-      if (ending === 'rollback' || !isAnswered(error)) await this.close();
+      if ((isLocked && ending === 'rollback') || !isAnswered(error)) await this.close();
       if (!isOfBody) this.#state = 'over';
       throw error;
     }
-    if (!isOfBody) this.stop();
+    if (!isOfBody && isLocked && ending === 'rollback') this.#state = 'undone';
+    else if (!isOfBody) this.stop();
     else if (!isStillInside(this.client)) this.#leave();
     noteAnswer?.(undefined, commandIn(answer, text));
     return answer;
+  }
+
+  /** Under a lock, other statements on the connection are answered before the last look. */
+  async #whenIdle(text: string): Promise<void> {
+    const scope = this.#tx && this.#coordinator.openScope(this.#tx);
+    if (scope?.isLocked !== true || !isBusy(this.client)) return;
+    await whenIdle(this.client, this.#interception.sendPast, () => scope.waitsForTurn(text));
+  }
+
+  /** Without a lock, what the database has refused is left to whoever has sent it. */
+  get #isLocked(): boolean {
+    const scope = this.#tx && this.#coordinator.openScope(this.#tx);
+    return scope?.isLocked ?? holdsHere().length > 0;
   }
 
   get #isBodyDone(): boolean {
@@ -174,6 +205,27 @@ export class ClientWatch {
 function isStillInside(client: PgClient): boolean {
   const status = client.getTransactionStatus?.();
   return status === 'T' || status === 'E';
+}
+
+/** What stands for a transaction in libraries that say whether it has ended. */
+interface MaybeEnded {
+  /** Knex. */
+  readonly isCompleted?: () => boolean;
+  /** Sequelize. */
+  readonly finished?: unknown;
+}
+
+function isKnownToHaveEnded(tx: MaybeEnded): boolean {
+  return tx.finished !== undefined || tx.isCompleted?.() === true;
+}
+
+function refusalBy(assert: () => void): Error | undefined {
+  try {
+    assert();
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
 }
 
 /** What the server has answered to the statement that ends the transaction. A text of several has as many answers. */

@@ -1,10 +1,17 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import type { TransactionScope } from '../scope/transaction-scope.js';
 import { dialectOf } from '../sql/session-of.js';
-import { endingIn } from '../sql/transaction-endings.js';
-import { endingOn } from './guarded-runner.js';
+import { commitsByBeginning, type Ending, endingIn } from '../sql/transaction-endings.js';
+import { isBroken } from './broken-connection.js';
+import { isBusy, whenIdle } from './busy-connection.js';
+import { callbackIn } from './carried-statements.js';
+import { after } from './delayed-begin.js';
+import { endingOn, isEndingHere } from './guarded-runner.js';
 import { type InterceptableClient, interceptQueries } from './intercepted-queries.js';
+import { KnownStatus } from './known-status.js';
 import { noteSeen } from './seen-commits.js';
 import { textOf } from './statement-text.js';
+import { noteRollback } from './sure-rollback.js';
 
 /** A query runner of TypeORM: it sends its COMMIT like any other statement. */
 interface RunsStatements {
@@ -12,6 +19,7 @@ interface RunsStatements {
   readonly databaseConnection?: Partial<InterceptableClient>;
   /** It refuses statements then, and sends none. */
   readonly isReleased?: unknown;
+  readonly isTransactionActive?: unknown;
   query: (sql: string, ...rest: unknown[]) => Promise<unknown>;
 }
 
@@ -40,19 +48,86 @@ export function watchCommit(tx: object): void {
   if (watched.has(queryRunner)) return; // it can have several transactions, one after the other
   watched.add(queryRunner);
   const query = queryRunner.query.bind(queryRunner);
+  const status = new KnownStatus(dialect);
   // Not async: every statement passes here, and promises are not free.
   queryRunner.query = (sql, ...rest) => {
-    if (queryRunner.isReleased === true || endingIn(sql, dialect) === undefined) {
-      return query(sql, ...rest);
+    const scope = ambientCoordinator().openScope(tx);
+    const isLocked = scope?.isLocked === true;
+    const begins = isLocked && dialect === 'mysql' && commitsByBeginning(sql);
+    const ends = begins ? 'commit' : endingIn(sql, dialect);
+    if (ends === undefined) {
+      const send = (): Promise<unknown> => query(sql, ...rest);
+      return isLocked && scope.isEnding ? ofHook(scope, queryRunner, status, send) : send();
     }
     // Subscribers may send statements of their own around it.
-    const send = (): Promise<unknown> => endingOn(queryRunner, () => query(sql, ...rest));
-    return shown(tx, sql, () => (type === 'postgres' ? send() : watchingAgain(tx, sql, send)));
+    const send = async (): Promise<unknown> => {
+      const answer = await endingOn(queryRunner, () => query(sql, ...rest));
+      if (ends === 'rollback') noteRollback(queryRunner);
+      return answer;
+    };
+    return isLocked ? shown(tx, queryRunner, { sql, ends, status }, send) : send();
   };
 }
 
-async function shown(tx: object, sql: string, send: () => Promise<unknown>): Promise<unknown> {
-  const noteAnswer = ambientCoordinator().sending(tx, sql);
+/** A statement that ends nothing, after the body. */
+async function ofHook(
+  scope: TransactionScope,
+  { isTransactionActive }: RunsStatements,
+  status: KnownStatus,
+  send: () => Promise<unknown>,
+): Promise<unknown> {
+  if (isTransactionActive === true) scope.assertNotEndedByHook();
+  return status.after(send);
+}
+
+/** A statement that ends the transaction, on its way. */
+interface Shown {
+  readonly sql: string;
+  readonly ends: Ending;
+  readonly status: KnownStatus;
+}
+
+/**
+ * Between the query runner and its connection run subscribers (`beforeQuery`), in which the lock or the connection may
+ * be lost, or a second transaction be opened: the statement counts as sent when it reaches the connection.
+ */
+async function shown(
+  tx: object,
+  queryRunner: RunsStatements,
+  { sql, ends, status }: Shown,
+  send: () => Promise<unknown>,
+): Promise<unknown> {
+  const coordinator = ambientCoordinator();
+  const scope = coordinator.openScope(tx);
+  const { databaseConnection: connection } = queryRunner;
+  const isReached = typeof connection?.query === 'function';
+  let noteAnswer = coordinator.sending(tx, sql, undefined, isReached);
+  const interception =
+    isReached &&
+    interceptQueries(connection as InterceptableClient, (args, pass) => {
+      if (textOf(args[0]) !== sql || !isEndingHere(queryRunner) || isBroken(connection)) {
+        return pass(args);
+      }
+      const passOn = (): unknown => pass(toldOfAnswer(args, () => noteAnswer?.(undefined)));
+      const look = (): void => {
+        if (queryRunner.isReleased === true) scope?.assertNotReleased(sql);
+        if (isBroken(connection)) return;
+        noteAnswer = coordinator.sending(tx, sql, status.on(connection));
+      };
+      const mustWait = (): boolean => isBusy(connection) || status.isDoubtful;
+      if (scope === undefined || ends === 'rollback' || !mustWait()) {
+        look();
+        return passOn();
+      }
+      const turn = async (): Promise<void> => {
+        do {
+          await whenIdle(connection, pass, () => scope.waitsForTurn(sql));
+          if (status.isDoubtful) await status.ask(pass);
+        } while (mustWait());
+        look();
+      };
+      return after(turn(), passOn, args);
+    });
   try {
     const answer = await send();
     noteAnswer?.(undefined);
@@ -60,27 +135,23 @@ async function shown(tx: object, sql: string, send: () => Promise<unknown>): Pro
   } catch (error) {
     noteAnswer?.(error);
     throw error;
+  } finally {
+    if (interception) interception.stop();
   }
 }
 
 /**
- * Between the query runner and its connection run subscribers (`beforeQuery`), in which a lock may be lost. The clients
- * of node-postgres are watched by `ClientWatch`.
+ * Hooks run between the answer of mysql2 and that of the query runner (`afterQuery`): what they do, or fail with, says
+ * nothing about the statement. A client of node-postgres has a watch of its own.
+ *
+ * @param answered called first if it was done
  */
-async function watchingAgain(
-  tx: object,
-  sql: string,
-  send: () => Promise<unknown>,
-): Promise<unknown> {
-  const { databaseConnection: connection } = (tx as MaybeEntityManager).queryRunner ?? {};
-  if (typeof connection?.query !== 'function') return send();
-  const { stop } = interceptQueries(connection as InterceptableClient, (args, pass) => {
-    if (textOf(args[0]) === sql) ambientCoordinator().sending(tx, sql);
-    return pass(args);
-  });
-  try {
-    return await send();
-  } finally {
-    stop();
-  }
+function toldOfAnswer(args: unknown[], answered: () => void): unknown[] {
+  const callback = callbackIn(args);
+  if (callback === undefined) return args;
+  const own = (error: Error | null, result: unknown): void => {
+    if (error === null || error === undefined) answered();
+    callback(error, result);
+  };
+  return args.map((arg) => (arg === callback ? own : arg));
 }

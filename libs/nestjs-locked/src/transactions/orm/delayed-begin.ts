@@ -33,7 +33,7 @@ interface Doing {
   readonly isBodyOf?: WeakRef<OpeningTransaction>;
 }
 
-/** One for both: every storage that is in use makes every promise of the process dearer. */
+/** One for both: every storage that is in use makes every promise of the process slower. */
 const DOING = new AsyncLocalStorage<Doing>();
 
 /**
@@ -155,7 +155,8 @@ export function after(
     return statement;
   }
   if (callback === undefined) return begun.then(send);
-  begun.then(send, (error: Error) => callback(error));
+  const sent = (): void => void send(); // mysql2 gives something that cannot be awaited
+  begun.then(sent, (error: Error) => callback(error));
   return undefined;
 }
 

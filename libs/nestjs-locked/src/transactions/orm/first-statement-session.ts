@@ -38,6 +38,10 @@ export class FirstStatementSession implements DatabaseSession {
     return this.#begin.speaking(() => this.#session.arm(bounds));
   }
 
+  assertBegun(): void {
+    this.#session.assertBegun?.();
+  }
+
   async beforeCommit(idleMs: number | undefined): Promise<void> {
     await this.#session.beforeCommit(idleMs);
   }

@@ -30,11 +30,16 @@ const SENDS: readonly unknown[] = [
   ...['unsafe', 'raw', 'exec', 'run', 'simple', 'queryRaw', 'executeRaw'],
 ];
 
-/** What methods send that are given no statement. With mysql2, beginning a transaction commits the one that is open. */
+/**
+ * What methods do to the transaction that are given no statement. With mysql2, beginning one commits the one that is
+ * open, and the server rolls it back when the user is changed or the session is reset.
+ */
 const ENDS: ReadonlyMap<unknown, string> = new Map([
   ['commit', 'COMMIT'],
   ['beginTransaction', 'COMMIT'],
   ['rollback', 'ROLLBACK'],
+  ['changeUser', 'ROLLBACK'],
+  ['reset', 'ROLLBACK'],
 ]);
 
 /** Runs a function with a client for a part of the transaction. */
@@ -47,11 +52,28 @@ const CALLS: readonly unknown[] = ['func', 'proc'];
 
 type Callable = (...args: unknown[]) => unknown;
 
+const PREPARES = "PREPARE TRANSACTION ''";
+/** Those of transactions of postgres.js that are not going to send a COMMIT. */
+const prepared = new WeakSet<Ask>();
+
+/** What stands for the clients of a transaction: a client that is handed out twice is the same one. */
+const guarded = new WeakMap<Ask, WeakMap<object, object>>();
+
 /**
- * A client of a transaction that asks before each of its statements. What is not sent is not read: the values that
- * helpers take may begin with any word.
+ * A client of a transaction that asks before each of its statements, as does each client that it hands out. What is not
+ * sent is not read: the values that helpers take may begin with any word.
  */
 export function guardedClient(client: object, ask: Ask): object {
+  const known = guarded.get(ask) ?? new WeakMap<object, object>();
+  guarded.set(ask, known);
+  const guardedAlready = known.get(client);
+  if (guardedAlready !== undefined) return guardedAlready;
+  const made = guard(client, ask);
+  known.set(client, made);
+  return made;
+}
+
+function guard(client: object, ask: Ask): object {
   /** postgres.js: its queries are sent when they are waited for. */
   const isLazy = typeof client === 'function' && 'typed' in client;
   return new Proxy(client, {
@@ -62,15 +84,21 @@ export function guardedClient(client: object, ask: Ask): object {
     },
     get: (target, name) => {
       const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      const call = (args: unknown[]): unknown => Reflect.apply(value as Callable, target, args);
+      if (typeof value !== 'function') {
+        return name === 'connection' && hasCallbacks(value) ? guardedClient(value, ask) : value;
+      }
+      const call = (args: unknown[]): unknown => {
+        const answer: unknown = Reflect.apply(value as Callable, target, args);
+        return !isLazy && isClient(answer) ? guardedClient(answer, ask) : answer;
+      };
       if (NO_STATEMENTS.includes(name) || HELPER.test(String(name))) {
         return isLazy ? value : (...args: unknown[]) => call(args); // `types` has properties
       }
       if (OPENS.includes(name)) return (...args: unknown[]) => opened(call, args, ask);
       if (isLazy && name === 'prepare') {
         return (...args: unknown[]) => {
-          ask("PREPARE TRANSACTION ''"); // which it sends in the place of the COMMIT
+          ask(PREPARES); // which it sends in the place of the COMMIT
+          prepared.add(ask); // a lock may be asked for later
           return call(args);
         };
       }
@@ -82,12 +110,11 @@ export function guardedClient(client: object, ask: Ask): object {
       return (...args: unknown[]) => {
         const refused = refusal(ask, textIn(name, args));
         if (refused !== undefined) {
-          const answers = SENDS.includes(name) || ENDS.has(name);
+          const answers = (SENDS.includes(name) || ENDS.has(name)) && !hasCallbacks(target);
           if (!answers || callbackIn(args) || isOwnQuery(args[0])) throw refused;
           return Promise.reject(refused); // where an answer is awaited
         }
-        const answer = call(args);
-        return name === 'prepare' ? preparedBy(answer, ask) : answer;
+        return name === 'prepare' ? preparedBy(call, args, ask) : call(args);
       };
     },
   });
@@ -95,6 +122,7 @@ export function guardedClient(client: object, ask: Ask): object {
 
 function refusal(ask: Ask, sql?: string): Error | undefined {
   try {
+    if (prepared.has(ask)) ask(PREPARES);
     ask(sql);
     return undefined;
   } catch (error) {
@@ -165,12 +193,12 @@ async function opened(
   const [tag] = args;
   const given = isTemplate(tag) ? [(part: Callable) => part(...args)] : args;
   return new Promise((resolve, reject) => {
-    const guarded = (value: unknown): unknown =>
+    const guardedArg = (value: unknown): unknown =>
       isClient(value) ? guardedClient(value, ask) : value;
     const within = (body: Callable): Callable => {
       const run = async function (this: unknown, ...passed: unknown[]): Promise<unknown> {
         try {
-          const result: unknown = Reflect.apply(body, guarded(this), passed.map(guarded));
+          const result: unknown = Reflect.apply(body, guardedArg(this), passed.map(guardedArg));
           const value: unknown = await (Array.isArray(result) ? Promise.all(result) : result);
           ask();
           return value;
@@ -195,6 +223,11 @@ function isFunction(value: unknown): value is Callable {
   return typeof value === 'function';
 }
 
+/** A client of mysql2 that takes callbacks. `promise()` gives one that does not, which has this one as `connection`. */
+function hasCallbacks(value: unknown): value is object {
+  return isClient(value) && typeof (value as { readonly promise?: unknown }).promise === 'function';
+}
+
 /** What has `query`, as with node-postgres, mysql2 and pg-promise, or `unsafe`, as with postgres.js. */
 export function isClient(value: unknown): value is object {
   if (typeof value !== 'function' && (typeof value !== 'object' || value === null)) return false;
@@ -203,19 +236,27 @@ export function isClient(value: unknown): value is object {
 }
 
 /** A statement of mysql2 that is executed later. Its text has been read. */
-function preparedBy(answer: unknown, ask: Ask): unknown {
+function preparedBy(call: (args: unknown[]) => unknown, args: unknown[], ask: Ask): unknown {
+  const given = args.map((one) =>
+    isFunction(one)
+      ? (error: unknown, statement?: object) => one(error, statement && asking(statement, ask))
+      : one,
+  );
+  const answer = call(given);
   if (!(answer instanceof Promise)) return answer;
-  return (answer as Promise<object>).then((statement) => {
-    return new Proxy(statement, {
-      get: (target, name) => {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function') return value;
-        return (...args: unknown[]) => {
-          if (name !== 'close') ask();
-          const answered: unknown = Reflect.apply(value, target, args);
-          return answered;
-        };
-      },
-    });
+  return (answer as Promise<object>).then((statement) => asking(statement, ask));
+}
+
+function asking(statement: object, ask: Ask): object {
+  return new Proxy(statement, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (name !== 'close') ask();
+        const answered: unknown = Reflect.apply(value, target, args);
+        return answered;
+      };
+    },
   });
 }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import type { TransactionScope } from '../scope/transaction-scope.js';
 import { knownDepth, noteOpening } from './known-depth.js';
 import { noteCommitted } from './left-open-runners.js';
 import {
@@ -105,16 +106,19 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
   const coordinator = ambientCoordinator();
   const { startTransaction, commitTransaction, rollbackTransaction, release } = runner;
   const { manager = runner } = runner;
-  /** What calls in the meantime from outside of the body is a subscriber with a nested transaction of its own. */
-  let isEnding = false;
-  let rollingBack: Promise<void> | undefined;
+  /**
+   * Those that end now. What calls in the meantime from outside of the body is a subscriber with a nested transaction
+   * of its own, or, after the end, with the next one.
+   */
+  const ending = new Set<TransactionScope>();
+  let rollingBack: { readonly scope: TransactionScope; readonly done: Promise<void> } | undefined;
 
-  const end = async (ending: () => Promise<void>): Promise<void> => {
-    isEnding = true;
+  const end = async (scope: TransactionScope, act: () => Promise<void>): Promise<void> => {
+    ending.add(scope);
     try {
-      await ending();
+      await act();
     } finally {
-      isEnding = false;
+      ending.delete(scope);
     }
   };
   const rollBack = (what: RolledBack): Promise<void> =>
@@ -128,7 +132,9 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
     );
   /** For a nested transaction that ends too late: TypeORM refuses it as soon as its transaction has ended. */
   const rolledBack = async (): Promise<void> => {
-    await rollingBack?.catch(() => {}); // told to whoever rolls back
+    // A hook after the end, with the next one, would wait for itself.
+    if (rollingBack === undefined || !coordinator.isInBodyOf(rollingBack.scope)) return;
+    await rollingBack.done.catch(() => {}); // told to whoever rolls back
   };
 
   if (typeof startTransaction === 'function') {
@@ -145,11 +151,13 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
     runner.commitTransaction = async () => {
       const scope = coordinator.endedHere(manager);
       if (scope === undefined && rollingBack !== undefined) await rolledBack();
-      if (scope === undefined || isEnding) return commitTransaction.call(runner);
-      await end(async () => {
+      if (scope === undefined || ending.has(scope)) return commitTransaction.call(runner);
+      await end(scope, async () => {
         scope.assertNoneNested(knownDepth({ queryRunner: runner }) > 0);
         await commitTransaction.call(runner);
-        scope.assertNoneNested(runner.isTransactionActive); // opened since then: TypeORM has ended that one
+        // Opened since then: TypeORM has ended that one. After the COMMIT, it is the next one, of a hook.
+        const isCommitted = scope.commit.progress === 'answered';
+        scope.assertNoneNested(runner.isTransactionActive && !isCommitted);
         noteCommitted(runner, scope);
       });
     };
@@ -157,9 +165,10 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
   runner.rollbackTransaction = async () => {
     const scope = coordinator.endedHere(manager);
     if (scope === undefined && rollingBack !== undefined) await rolledBack();
-    if (scope === undefined || isEnding) return rollBack('innermost');
-    rollingBack = end(() => rollBack('whole'));
-    await rollingBack;
+    if (scope === undefined || ending.has(scope)) return rollBack('innermost');
+    scope.beforeRollback();
+    rollingBack = { scope, done: end(scope, () => rollBack('whole')) };
+    await rollingBack.done;
   };
   if (typeof release === 'function') {
     // By the body or a hook: the pool would hand out a connection that is still in the transaction.

@@ -1,6 +1,7 @@
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import { watchCommit } from './commit-watch.js';
 import { type Ask, guardedClient, isClient } from './guarded-client.js';
+import { guardKnex, isKnexOnMySql } from './guarded-knex.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
 /** What is asked before a transaction sends a statement. */
@@ -28,7 +29,8 @@ interface MaybeKnown {
 /**
  * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may go on
  * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma
- * and Sequelize refuse such statements on their own, and MikroORM does outside of nested transactions.
+ * and Sequelize refuse such statements on their own, and MikroORM does outside of nested transactions. Knex on MySQL
+ * asks all the same, because its client is not watched.
  *
  * @param connection what the transaction was opened on; undefined if that is not known
  * @returns what is to be handed out in place of `tx`
@@ -51,6 +53,10 @@ export function guardedTx(tx: object, connection: unknown, guard: StatementGuard
   }
   if (typeof withPlugin === 'function' && typeof getExecutor === 'function') {
     return guardedKysely(withPlugin.call(tx, askingPlugin(assertTakes)), assertTakes);
+  }
+  if (isKnexOnMySql(tx)) {
+    guardKnex(tx, askingFor(guard));
+    return tx;
   }
   return isClient(tx) ? guardedClient(tx, askingFor(guard)) : tx;
 }
@@ -101,7 +107,9 @@ function askingFor({ assertTakes, mayRollBack }: StatementGuard): Ask {
   let isRolledBack = false;
   return (sql) => {
     if (sql === undefined || isRolledBack || !ROLLBACK.test(sql) || !mayRollBack()) {
-      return assertTakes(sql);
+      assertTakes(sql);
+      isRolledBack = false; // without a lock, a body may have begun another one
+      return;
     }
     isRolledBack = true;
     try {

@@ -36,3 +36,46 @@ export function knownDepth(tx: object): number {
   if (queryRunner === undefined || typeof depth !== 'number') return 0;
   return Math.max(0, depth - 1) + (opening.get(queryRunner) ?? 0);
 }
+
+/** A query runner of TypeORM. */
+interface QueryRunner {
+  readonly isTransactionActive: boolean;
+}
+
+/** How many transactions are open on it, nested ones included. */
+export function depthOf(runner: QueryRunner): number {
+  return (runner as { readonly transactionDepth?: number }).transactionDepth ?? 0;
+}
+
+/** Whether TypeORM would end a savepoint on it. */
+export function isInSavepoint(runner: QueryRunner): boolean {
+  return depthOf(runner) > 1;
+}
+
+/** Whether TypeORM would end the transaction itself on it. */
+export function isOutermostOn(runner: QueryRunner): boolean {
+  return runner.isTransactionActive && depthOf(runner) === 1;
+}
+
+/** Whether TypeORM knows that none is open on it: hooks after the end run then. */
+export function hasEndedOn(runner: QueryRunner): boolean {
+  return (runner as { readonly transactionDepth?: number }).transactionDepth === 0;
+}
+
+/** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */
+export function isOpenOn(runner: QueryRunner): boolean {
+  return runner.isTransactionActive && !hasEndedOn(runner);
+}
+
+/** Whether TypeORM has ended what has just begun on it. Of some drivers, it does not say how deep they are. */
+export function isGoneFrom(runner: QueryRunner): boolean {
+  return !runner.isTransactionActive && hasEndedOn(runner);
+}
+
+/** Whether it has a connection of its pool: `connect()` was called, or a statement was sent. */
+export function isConnectedRunner(runner: object | undefined): boolean {
+  return (
+    (runner as { readonly databaseConnection?: unknown } | undefined)?.databaseConnection !==
+    undefined
+  );
+}

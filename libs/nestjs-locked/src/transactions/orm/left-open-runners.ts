@@ -13,7 +13,8 @@ const leftOpen = new WeakMap<MaybeActive, TransactionScope>();
  * none.
  */
 export function noteCommitted(runner: MaybeActive, scope: TransactionScope): void {
-  if (runner.isTransactionActive === true) leftOpen.set(runner, scope);
+  const isNext = scope.commit.progress === 'answered'; // a hook after its COMMIT has begun it
+  if (runner.isTransactionActive === true && !isNext) leftOpen.set(runner, scope);
 }
 
 /** The scope of such a transaction, if it is still open on this query runner. */

@@ -16,6 +16,13 @@ export interface RollsBack {
 /** What is rolled back: the innermost savepoint, if there is one, or the transaction with all its savepoints. */
 export type RolledBack = 'innermost' | 'whole';
 
+/** How many ROLLBACKs were answered on a query runner, where its statements are seen. */
+const rollbacks = new WeakMap<object, number>();
+
+export function noteRollback(runner: object): void {
+  rollbacks.set(runner, (rollbacks.get(runner) ?? 0) + 1);
+}
+
 /**
  * Rolls back, and makes sure that a transaction that has to be over is over. The connection would go back to its pool
  * with the transaction still open, and the next transaction on it would commit both. A subscriber that throws before
@@ -32,6 +39,7 @@ export async function rollBackForSure(
   query: (sql: string) => Promise<unknown>,
 ): Promise<void> {
   const depth = runner.transactionDepth ?? 1;
+  const before = rollbacks.get(runner);
   // The transaction around a savepoint goes on, or is rolled back next.
   const goesOn = what === 'innermost' && (depth > 1 || isForgottenBy(runner));
   if (what === 'whole' && depth > 1) runner.transactionDepth = 1;
@@ -41,7 +49,8 @@ export async function rollBackForSure(
     if (!goesOn) await endForSure(runner, query, wasSent(error));
     throw error;
   }
-  if (what === 'whole') await endForSure(runner, query); // a savepoint was opened meanwhile
+  // A savepoint was opened meanwhile. What is open after a ROLLBACK is the next one, of a hook.
+  if (what === 'whole' && rollbacks.get(runner) === before) await endForSure(runner, query);
 }
 
 /**

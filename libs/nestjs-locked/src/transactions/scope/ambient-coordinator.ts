@@ -9,8 +9,7 @@ import type { Hold } from '../../core/lease/hold.js';
 import { LockError } from '../../core/lock.errors.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
-import type { TransactionStatus } from '../sql/database-session.js';
-import { inTurn, leaveTurns, takeTurns } from './claim-turns.js';
+import { areKept, inTurn, leaveTurns, takeAgain, takeTurns, type Turn } from './claim-turns.js';
 import { assertNoDoubt } from './commit-doubt.js';
 import {
   assertNamesAreKnown,
@@ -24,6 +23,7 @@ import { assertNotClaimedAround } from './own-claim.js';
 import { RepeatedRuns } from './repeated-runs.js';
 import { outwards, ScopeHere } from './scope-here.js';
 import type { TransactionDescription } from './transaction-description.js';
+import { TransactionGuard } from './transaction-guard.js';
 import { TransactionRun } from './transaction-run.js';
 import { A_STATEMENT, claimedAround, TransactionScope } from './transaction-scope.js';
 import { UnfencedNotices } from './unfenced-notices.js';
@@ -37,6 +37,7 @@ export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promis
  */
 export class AmbientCoordinator implements TransactionCoordinator {
   readonly #storage = new AsyncLocalStorage<ScopeHere>();
+  readonly guardsAnywhere = (hold: Hold): boolean => TransactionGuard.isGuarded(hold);
   /** The latest scope of each object that stands for a transaction. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
   /** The names of all connections whose transactions are seen. */
@@ -98,8 +99,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
-  sending(tx: object, sql: string, status?: TransactionStatus): NoteAnswer | undefined {
-    return this.#scopes.get(tx)?.sending(sql, status);
+  sending(tx: object, ...sent: Parameters<TransactionScope['sending']>): NoteAnswer | undefined {
+    return this.#scopes.get(tx)?.sending(...sent);
   }
 
   /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
@@ -133,10 +134,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.#connections.add(connection);
   }
 
-  /**
-   * For adapters: to be called where a statement is sent outside of every transaction.
-   * @param sql its text, if it is known
-   */
+  /** For adapters: to be called where a statement, of this text, is sent outside of every transaction. */
   noteStatement(connection = 'default', sql?: string): void {
     this.#notices.statement(connection, sql);
   }
@@ -148,6 +146,11 @@ export class AmbientCoordinator implements TransactionCoordinator {
   endedHere(tx: object): TransactionScope | undefined {
     const scope = this.#scopes.get(tx);
     return scope?.isEnding === true && !this.#isInside(tx) ? scope : undefined;
+  }
+
+  /** Whether the code that runs here was begun in the body of this transaction. */
+  isInBodyOf(scope: TransactionScope): boolean {
+    return outwards(this.#here(), (one) => one === scope) !== undefined;
   }
 
   openScope(tx: object): TransactionScope | undefined {
@@ -167,21 +170,16 @@ export class AmbientCoordinator implements TransactionCoordinator {
   ): Promise<R> {
     this.assertGoesOn();
     const outer = this.#openAround();
-    const { connection = 'default' } = description;
     const once = (run: TransactionRun): Promise<R> =>
       retryingConflicts(() =>
-        inTurn(this.#toClaim(connection, outer, description.isNew), connection, () =>
-          this.#once(description, open, run, outer),
+        inTurn(this.#toClaim(description, outer), description, (turns) =>
+          this.#once(description, open, run, outer, turns),
         ),
       );
     return outer === undefined ? new RepeatedRuns().repeat(once) : once(outer.run);
   }
 
-  /**
-   * A transaction that is opened by hand: it cannot be run again, and nothing tells which code runs inside of it.
-   *
-   * @param start opens it
-   */
+  /** A transaction that `start` opens by hand: it cannot be run again, and nothing tells which code is inside of it. */
   async open(
     description: TransactionDescription,
     tx: object,
@@ -189,13 +187,13 @@ export class AmbientCoordinator implements TransactionCoordinator {
   ): Promise<TransactionScope> {
     this.assertGoesOn();
     const outer = this.#openAround();
-    const { connection = 'default' } = description;
-    const claimed = this.#toClaim(connection, outer, true);
-    // Without a lock it starts in this very turn: callers look at once whether it is active.
-    const turns = holdsHere().length === 0 ? [] : await takeTurns(claimed, connection);
+    const claimed = this.#toClaim(description, outer);
+    // Where nothing is claimed it starts in this very turn: callers look at once whether it is active.
+    const turns = claimed.length === 0 ? [] : await takeTurns(claimed, description);
     const hooks = new HookContext(turns);
     try {
       await hooks.run(start);
+      if (!areKept(turns)) await takeAgain(turns);
     } catch (error) {
       leaveTurns(turns);
       throw error;
@@ -219,6 +217,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     open: (enter: EnterTransaction<R>) => Promise<R>,
     run: TransactionRun,
     outer: TransactionScope | undefined,
+    turns: readonly Turn[],
   ): Promise<R> {
     const around = this.#storage.getStore()?.innermost;
     const hooks = new HookContext();
@@ -236,6 +235,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         const current = (scope = hooks.opened(this.#scopeFor(description, tx, run, outer)));
         current.commit.whenOverdue((error) => overdue(error));
         try {
+          if (!areKept(turns)) await takeAgain(turns);
           const value = await current.enter(() =>
             this.#storage.run(new ScopeHere(current, around), body),
           );
@@ -264,11 +264,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
     }
   }
 
-  /** What a transaction that is opened here and now has to claim. @param isNew whether it is surely not open already */
+  /** What a transaction that is opened here and now has to claim. */
   #toClaim(
-    connection: string,
+    { connection = 'default', isNew = false }: TransactionDescription,
     outer: TransactionScope | undefined,
-    isNew = false,
   ): readonly GuardingHold[] {
     const holds = holdsHere();
     this.#notices.opened(holds);

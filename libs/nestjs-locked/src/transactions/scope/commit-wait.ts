@@ -21,8 +21,9 @@ export class CommitWait {
     this.#onOverdue = onOverdue;
   }
 
-  /** The COMMIT is sent now. */
+  /** The COMMIT is sent now, or waits for its turn on the connection. */
   begin(): void {
+    if (this.#cancel !== undefined) return;
     let ms = Infinity;
     for (const hold of this.#holds()) {
       ms = Math.min(ms, hold.options.leaseMs * LATE_SHARE, hold.leaseLeftMs());

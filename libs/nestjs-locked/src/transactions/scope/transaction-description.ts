@@ -15,6 +15,8 @@ export interface TransactionDescription {
    * connection if it would wait for one of them. @default no
    */
   readonly isNew?: boolean;
+  /** Whether it has a connection before it is opened: others may wait for that one. @default no */
+  readonly isConnected?: boolean;
   /** Whether code that runs here and now runs inside of it; false where it was suspended. */
   readonly isAmbient: (tx: object) => boolean;
   /** How deep in savepoints the code is that runs here and now. @default 0 */

@@ -24,6 +24,8 @@ const COMMIT_SHARE = 0.1;
  * the transaction commit only while they are held, and keeps them until it has ended.
  */
 export class TransactionGuard {
+  /** How many transactions keep a hold. */
+  static readonly #keepers = new WeakMap<Hold, number>();
   readonly #connection: string;
   readonly #session: DatabaseSession | undefined;
   readonly #holds = new Map<Hold, TransactionalLocks>();
@@ -38,6 +40,15 @@ export class TransactionGuard {
   constructor(connection: string, session: DatabaseSession | undefined) {
     this.#connection = connection;
     this.#session = session;
+  }
+
+  /** Whether a transaction keeps it. */
+  static isGuarded(hold: Hold): boolean {
+    return (TransactionGuard.#keepers.get(hold) ?? 0) > 0;
+  }
+
+  static #count(hold: Hold, change: 1 | -1): void {
+    TransactionGuard.#keepers.set(hold, (TransactionGuard.#keepers.get(hold) ?? 0) + change);
   }
 
   has(hold: Hold): boolean {
@@ -72,6 +83,7 @@ export class TransactionGuard {
     const at = systemClock.now();
     const { idleMs = 0 } = (await this.add(holds)) ?? {};
     if (idleMs > 0) this.#armed = { idleMs, at };
+    this.#session?.assertBegun?.();
   }
 
   /**
@@ -87,6 +99,7 @@ export class TransactionGuard {
     for (const { locks, hold } of added) {
       if (this.#holds.has(hold)) continue; // claimed again
       hold.join();
+      TransactionGuard.#count(hold, 1);
       this.#holds.set(hold, locks);
     }
     // A grant may be much shorter than the lease for which the database's time-outs are made.
@@ -186,7 +199,10 @@ export class TransactionGuard {
 
   /** The transaction keeps them no longer. */
   release(): void {
-    for (const hold of this.#holds.keys()) hold.leave();
+    for (const hold of this.#holds.keys()) {
+      hold.leave();
+      TransactionGuard.#count(hold, -1);
+    }
   }
 }
 

@@ -32,6 +32,7 @@ export type Refusal =
   | 'begun-inside'
   | 'ends-it'
   | 'rolled-back-inside'
+  | 'ended-by-nested'
   | 'has-failed'
   | 'isolation';
 
@@ -87,6 +88,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
     case 'rolled-back-inside':
       return 'Its body has rolled it back with a statement of its own, so nothing of it is written, and what comes after that would be written on its own; throw to roll back, or use a savepoint';
+    case 'ended-by-nested':
+      return 'A nested transaction in it would have ended it wholly, because its savepoint could not be opened, or was ended by its body, so it can only be rolled back; let the errors of its statements and of its nested transactions reach the code that rolls back';
     case 'has-failed':
       return 'Its body, or what guards it (the locks, the claim of the fence), has failed, so it can only be rolled back; let that error reach the code that rolls back';
     case 'isolation':

@@ -62,13 +62,13 @@ export class TransactionRun {
     this.#memory.assertNotRefused(locks, request);
   }
 
-  /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, in any case */
+  /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, always */
   demand(locks: TransactionalLocks, request: AskedLocks): never {
     this.#memory.note(locks, request);
     return this.beginAnew(request.keys);
   }
 
-  /** Gives the run up. @throws TransactionRestart, in any case */
+  /** Gives the run up. @throws TransactionRestart, always */
   beginAnew(keys: readonly string[]): never {
     this.#pending ??= new TransactionRestart(keys);
     throw this.#pending;

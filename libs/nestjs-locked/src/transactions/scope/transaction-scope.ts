@@ -12,7 +12,8 @@ import {
   seesFreshData,
   type TransactionStatus,
 } from '../sql/database-session.js';
-import { endingIn, isCommitFollowed } from '../sql/transaction-endings.js';
+import { isOfStatement } from '../sql/sql-error.js';
+import { commitsByBeginning, endingIn, isCommitFollowed } from '../sql/transaction-endings.js';
 import { Branches } from './branches.js';
 import { CommitGate } from './commit-gate.js';
 import { type GuardingHold, holdsHere } from './guarding-hold.js';
@@ -156,7 +157,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       const result = await this.#runBody(body);
       await this.beforeCommit();
       return result;
-    } catch (error) {
+    } catch (caught) {
+      // An ORM wraps what has refused its statement, such as the gate's behind a ROLLBACK of the body.
+      const error = isOfStatement(caught, this.#endedInside) ? this.#endedInside : caught;
       this.#state = 'failing';
       this.#failure = error;
       throw (await this.#branches.ended()) ? error : this.#giveUpOnBranches(error);
@@ -187,7 +190,15 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.#state === 'open') await this.#session?.mayCommitAgain?.().catch(() => {});
   }
 
-  /** Driven by hand, it is rolled back now by the method for that. */
+  /**
+   * Driven by hand, it may be committed once more by code that does not know that it has ended.
+   * @throws LockInTransactionError under a lock, which was given back with it
+   */
+  assertNotEnded(): void {
+    if (!this.isOpen && this.#isLocked) throw this.refusal('ended', A_COMMIT);
+  }
+
+  /** It is rolled back now by the code that has opened it. */
   beforeRollback(): void {
     if (this.isOpen) this.#state = 'failing';
   }
@@ -242,6 +253,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    */
   assertNoneNested(isOpen = (this.description.depth?.(this.tx) ?? 0) > 0): void {
     if (this.#isLocked && isOpen) throw this.refusal('open-savepoint', A_TRANSACTION);
+  }
+
+  /** A nested one would end it wholly. Only its rollback is left. @returns why */
+  endedByNested(): Error {
+    return (this.#endedInside ??= this.refusal('ended-by-nested', A_TRANSACTION));
   }
 
   /** The driver repeats it. @throws LockCommitUnknownError if nobody knows whether it was committed */
@@ -308,7 +324,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.#state === 'failing') throw this.refusal('failing', A_STATEMENT);
     if (this.#endedInside !== undefined) throw this.#endedInside;
     if (this.#state === 'ended') throw this.refusal('ended', A_STATEMENT);
-    if (sql !== undefined && this.#isInBody) this.sending(sql);
+    if (sql !== undefined && this.#isInBody) this.sending(sql, undefined, true);
     if (sql !== undefined && this.#gate.hasSpoken && SETS_ISOLATION.test(sql)) {
       throw this.refusal('isolation', { callSite: 'SET TRANSACTION', keys: [] });
     }
@@ -318,30 +334,67 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    * Called where a statement leaves the reach of the ORM, if its text can be seen there.
    *
    * @param status what the driver knows of the transaction
+   * @param isOnItsWay it has not reached the driver yet, and is shown once more when it does
    * @returns what is to be told of the answer, if that matters
    * @throws if the statement must not be sent: the body must not end its transaction, and a COMMIT needs its locks
    */
-  sending(sql: string, status?: TransactionStatus): NoteAnswer | undefined {
+  sending(sql: string, status?: TransactionStatus, isOnItsWay = false): NoteAnswer | undefined {
     if (this.#state === 'ended' || !this.#isLocked) return undefined;
-    const ending = endingIn(sql, this.#session?.dialect);
+    const ending = this.#beginsAnother(sql) ? 'commit' : endingIn(sql, this.#session?.dialect);
     if (ending === undefined) return undefined;
     if (ending === 'rollback') {
       if (this.#isInBody) this.#endedInside ??= this.refusal('rolled-back-inside', A_TRANSACTION);
-      else this.commit.rollingBack();
+      else if (!isOnItsWay) this.commit.rollingBack();
       return undefined;
     }
     if (this.#state === 'committing') {
-      if (ending !== 'commit') return undefined;
+      if (ending !== 'commit') {
+        if (!isOnItsWay) this.commit.rollingBack();
+        return undefined;
+      }
+      if (isOnItsWay) return this.commit.assertMayBeSent(status);
       return this.commit.sending(status, isCommitFollowed(sql, this.#session?.dialect));
     }
     if (this.#state === 'failing') {
-      if (ending === 'mixed') return undefined; // it is rolled back
+      // It is rolled back, or was: then it is the COMMIT of the next one, of a hook.
+      if (ending === 'mixed' || this.commit.isRolledBack) return undefined;
       const error = this.refusal('has-failed', A_COMMIT);
       error.cause = this.#failure;
       return this.commit.refuse(error);
     }
     this.#hasRefusedEnd = true;
     throw (this.#endedInside ??= this.refusal('ends-it', A_STATEMENT));
+  }
+
+  /**
+   * The statement waits for the answers to others on its connection. Nobody waits longer for that than for its own.
+   * @throws as `sending`
+   */
+  waitsForTurn(sql: string): void {
+    this.sending(sql, undefined, true);
+    this.commit.waitsForTurn();
+  }
+
+  /**
+   * Its connection was given back in a hook, and may have another user.
+   * @throws LockInTransactionError if this statement would commit what that one has sent
+   */
+  assertNotReleased(sql: string): void {
+    if (!this.#isLocked || endingIn(sql, this.#session?.dialect) === 'rollback') return;
+    this.commit.refuse(this.refusal('ended', A_COMMIT));
+  }
+
+  /**
+   * Called before a statement of a hook is sent that ends nothing.
+   * @throws if a hook has ended the transaction before its COMMIT: the statement would take effect on its own
+   */
+  assertNotEndedByHook(): void {
+    if (this.#state === 'committing') this.commit.assertNotRolledBack();
+  }
+
+  /** On MySQL, that commits the one that is open. */
+  #beginsAnother(sql: string): boolean {
+    return this.#session?.dialect === 'mysql' && commitsByBeginning(sql);
   }
 
   /** Whether a statement of this text would end it. */

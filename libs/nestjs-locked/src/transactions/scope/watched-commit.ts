@@ -1,4 +1,4 @@
-import { LockCommitUnknownError } from '../../core/lock.errors.js';
+import { LockCommitUnknownError, LockInTransactionError } from '../../core/lock.errors.js';
 import type { TransactionStatus } from '../sql/database-session.js';
 import { isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
 import { transactionGone } from '../sql/transaction-gone.js';
@@ -20,7 +20,7 @@ export class WatchedCommit {
   #progress: CommitProgress | undefined;
   /** Its text has other statements after it: an error in the answer may be theirs. */
   #isFollowed = false;
-  /** Instead of the COMMIT, a ROLLBACK was sent. */
+  /** A ROLLBACK was sent after the body, or what ends the transaction in another way than COMMIT. */
   #isRolledBack = false;
   #veto: Error | undefined;
   #driverError: unknown;
@@ -51,26 +51,45 @@ export class WatchedCommit {
    */
   sending(status: TransactionStatus | undefined, isFollowed: boolean): NoteAnswer {
     if (this.#progress === 'answered') return () => {}; // another transaction, of a hook
-    try {
-      this.#gate.assertHeld();
-      if (status === 'failed' || status === 'none') throw transactionGone();
-    } catch (error) {
-      this.#veto = error as Error;
-      this.#progress = 'not-sent'; // whoever has seen it on its way to the driver
-      throw error;
-    }
-    if (this.#progress !== 'sent') this.#wait.begin();
+    this.assertMayBeSent(status);
+    this.#wait.begin();
     this.#progress = 'sent';
     this.#isFollowed ||= isFollowed;
     return (error, command) => {
       this.#wait.end();
       if (error !== undefined) {
-        this.#driverError ??= error;
+        if (this.#progress !== 'answered') this.#driverError ??= error; // otherwise it is that of a hook
         return;
       }
       if (command === 'ROLLBACK') throw (this.#veto = transactionGone());
       this.#progress = 'answered';
     };
+  }
+
+  /**
+   * As `sending`, but it is only on its way: hooks run before it reaches the driver.
+   * @throws whatever forbids it already
+   */
+  assertMayBeSent(status: TransactionStatus | undefined): undefined {
+    if (this.#progress === 'answered') return; // another transaction, of a hook
+    if (this.#veto !== undefined) throw this.#veto;
+    try {
+      this.#gate.assertHeld();
+      if (status === 'failed' || status === 'none' || this.#isRolledBack) throw transactionGone();
+    } catch (error) {
+      this.#veto = error as Error;
+      throw error;
+    }
+  }
+
+  /** @throws if a hook has ended the transaction before it */
+  assertNotRolledBack(): void {
+    if (this.#isRolledBack && this.#progress === 'not-sent') throw transactionGone();
+  }
+
+  /** It waits for the answers to other statements on its connection, and no longer than for its own. */
+  waitsForTurn(): void {
+    if (this.#progress === 'not-sent') this.#wait.begin();
   }
 
   /** It must not be sent, in whatever state its locks are. @throws the error */
@@ -115,7 +134,7 @@ export class WatchedCommit {
     return ofBody && (this.#progress === 'answered' || !tellsRollback);
   }
 
-  /** A ROLLBACK is sent after the body. */
+  /** A ROLLBACK is sent after the body, or what ends the transaction in another way than COMMIT. */
   rollingBack(): void {
     this.#isRolledBack = true;
   }
@@ -152,7 +171,16 @@ export class WatchedCommit {
 
   #isOverdue(): void {
     this.#close();
-    this.#onOverdue(this.#unknown(undefined));
+    this.#onOverdue(this.#lossBeforeSending() ?? this.#unknown(undefined));
+  }
+
+  #lossBeforeSending(): Error | undefined {
+    if (this.#progress !== 'not-sent') return undefined;
+    try {
+      return this.assertMayBeSent(undefined);
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   /**
@@ -168,6 +196,9 @@ export class WatchedCommit {
       return { outcome: 'rolled-back', told: isDone ? this.#veto : error };
     }
     const outcome = isDone ? this.#outcome(error) : 'rolled-back';
+    if (isDone && this.#isRefused && error instanceof LockInTransactionError) {
+      return { outcome, told: this.#driverError }; // what came behind that was refused because of it
+    }
     return { outcome, told: outcome === 'unknown' ? (this.doubt(error) ?? error) : error };
   }
 

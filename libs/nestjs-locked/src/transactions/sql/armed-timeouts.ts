@@ -112,6 +112,10 @@ class WatchedSession implements DatabaseSession {
     await this.#session.arm(allowed);
   }
 
+  assertBegun(): void {
+    this.#session.assertBegun?.();
+  }
+
   async beforeCommit(idleMs: number | undefined): Promise<void> {
     await this.#session.beforeCommit(this.#survivesDisconnect ? idleMs : undefined);
   }

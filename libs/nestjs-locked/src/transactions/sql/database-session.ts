@@ -70,12 +70,17 @@ export interface DatabaseSession {
   /** Arms the bounds alone. */
   arm(bounds: TransactionBounds): Promise<void>;
   /**
+   * After `begin` and what was claimed and armed with it, before the body. Sends nothing.
+   * @throws if the database has said that there is no transaction: a hook at its start has ended it
+   */
+  assertBegun?(): void;
+  /**
    * Before COMMIT. Sends nothing if there is nothing to arm, and the driver knows that the transaction is well.
    * @param idleMs how long the database may wait for the COMMIT; undefined if it is limited already
    * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
    */
   beforeCommit(idleMs: number | undefined): Promise<void>;
-  /** The COMMIT was not sent after all: `beforeCommit` may be asked once more. Undefined: it may be in any case. */
+  /** The COMMIT was not sent after all: `beforeCommit` may be asked once more. Undefined: it always may be. */
   mayCommitAgain?(): Promise<void>;
   /** Of this transaction, as the database calls it: `repeatable read`. Undefined if the database does not tell. */
   isolation(): Promise<string | undefined>;

@@ -9,6 +9,7 @@ import type {
 } from './database-session.js';
 import type { KnownDatabase } from './known-database.js';
 import { onlyValueOf, type Row, rowsIn, textIn, textOf, tokensIn, unreadable } from './rows-of.js';
+import { statusIn } from './server-status.js';
 import { sqlErrorCode } from './sql-error.js';
 import { transactionGone } from './transaction-gone.js';
 
@@ -40,11 +41,15 @@ export class MySqlSession implements DatabaseSession {
     this.#database = database;
   }
 
-  /** A savepoint ends with its transaction: if it is there at the end, so is the transaction that began with it. */
+  /**
+   * A savepoint ends with its transaction: if it is there at the end, so is the transaction that began with it.
+   * @throws if there is no transaction: a hook at its start has ended it
+   */
   async begin(): Promise<void> {
     try {
-      await this.#query(`SAVEPOINT ${SAVEPOINT}`, []);
+      const answer = await this.#query(`SAVEPOINT ${SAVEPOINT}`, []);
       this.#hasSavepoint = true;
+      if (statusIn(answer) === 'none') throw transactionGone();
     } catch (error) {
       if (sqlErrorCode(error) !== NOT_PREPARABLE) throw error;
     }

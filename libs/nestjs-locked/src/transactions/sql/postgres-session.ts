@@ -148,6 +148,10 @@ export class PostgresSession implements DatabaseSession {
     if (!isLater) this.#limits.learn(limits);
   }
 
+  assertBegun(): void {
+    if (this.#connection?.transactionStatus === 'none') throw transactionGone();
+  }
+
   /** What the session is expected to have as its own limits; undefined if that is not known, or not of use any more. */
   #expected(): ExpectedLimits | undefined {
     if (this.#hasArmed) return undefined;

@@ -71,8 +71,11 @@ function prismaCode(error: unknown): unknown {
  * any other the transaction was rolled back: after a COMMIT was written PostgreSQL does not refuse it any more.
  */
 const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
-/** MySQL: changed since the snapshot, duplicate, lock wait time-out, deadlock, foreign keys, refused by the group. */
-const REFUSED_NUMBERS = [1020, 1062, 1205, 1213, 1451, 1452, 3101];
+/**
+ * MySQL: changed since the snapshot, duplicate, not understood, lock wait time-out, deadlock, foreign keys, refused by
+ * the group.
+ */
+const REFUSED_NUMBERS = [1020, 1062, 1064, 1205, 1213, 1451, 1452, 3101];
 
 /** Alone: an error in the answer to a text of several statements may be that of another one. */
 const COMMIT = /^\s*COMMIT\b[^;]*;?\s*$/i;
@@ -94,6 +97,12 @@ export function isRefusedCommit(error: unknown): boolean {
   const code = sqlErrorCode(error);
   if (code === undefined) return prismaCode(error) === PRISMA_TRANSACTION_ENDED;
   return typeof code === 'number' ? REFUSED_NUMBERS.includes(code) : !DOUBTFUL_STATES.test(code);
+}
+
+/** Whether an ORM has made the error of a statement from this one, as Drizzle does. */
+export function isOfStatement(error: unknown, cause: Error | undefined): boolean {
+  const made = (error ?? {}) as { readonly query?: unknown; readonly cause?: unknown };
+  return cause !== undefined && made.cause === cause && typeof made.query === 'string';
 }
 
 /** Whether the error is an answer of the database, after which its connection can be used. */

@@ -16,6 +16,10 @@ interface Words {
   readonly prepare?: RegExp;
 }
 
+/** A COMMIT that is the first statement of a block of MariaDB: it runs them outside of routines as well. */
+const COMPOUND =
+  /^(?=(?:\S+\s*:\s*)?(?:BEGIN\s+NOT\s+ATOMIC|IF|ELSEIF|ELSE|CASE|WHEN|WHILE|FOR|LOOP|REPEAT)\b)[^]*\b(?:ATOMIC|THEN|ELSE|DO|LOOP|REPEAT)\s+COMMIT(?:\s+(?:WORK|AND\b[^]*|(?:NO\s+)?RELEASE))*$/;
+
 const WORDS: Readonly<Record<SqlDialect, Words>> = {
   postgres: {
     commit: /^(?:COMMIT|END)\b(?!\s+PREPARED\b)/i,
@@ -23,8 +27,8 @@ const WORDS: Readonly<Record<SqlDialect, Words>> = {
     prepare: /^PREPARE\s+TRANSACTION\b/i,
   },
   mysql: {
-    commit: /^COMMIT\b/i,
-    rollback: /^ROLLBACK\b(?!(?:\s+WORK)?\s+TO\b)/i,
+    commit: new RegExp(`^COMMIT\\b|${COMPOUND.source}`, 'i'),
+    rollback: /^(?:BEGIN\s+NOT\s+ATOMIC\s+)?ROLLBACK\b(?!(?:\s+WORK)?\s+TO\b)/i,
   },
 };
 
@@ -41,6 +45,18 @@ export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined 
   );
   const refused = endings.find((ending) => ending !== undefined && ending !== 'rollback');
   return refused ?? endings.find((ending) => ending !== undefined);
+}
+
+/** Nearly every statement has none of these words, and is not read further. */
+const MAY_BEGIN = /(?:BEGIN|START|AUTOCOMMIT)\b/i;
+/** `autocommit` commits only if it was off; nobody sets it in a transaction otherwise. */
+const BEGINS =
+  /^(?:BEGIN(?:\s+WORK)?\s*(?:\*\/\s*)?$|START\s+TRANSACTION\b|SET\s(?:[^]*,)?\s*(?:(?:SESSION|LOCAL)\s+|@@(?:(?:SESSION|LOCAL)\s*\.\s*)?)?AUTOCOMMIT\s*:?=\s*(?:(?:1|ON|TRUE)\b|''))/i;
+
+/** Whether a text commits the transaction in which it is sent because it begins another one, on MySQL or MariaDB. */
+export function commitsByBeginning(sql: string): boolean {
+  if (!MAY_BEGIN.test(sql)) return false;
+  return readingsOf(sql, 'mysql').some((statements) => statements.some((one) => BEGINS.test(one)));
 }
 
 /** Which of the statements of a text is its COMMIT, counted from 0; -1 if there is none. */

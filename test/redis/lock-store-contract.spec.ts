@@ -1,17 +1,20 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
-import type { InboxMessage, LockStore } from '../libs/nestjs-locked/src/core/store/lock-store.js';
-import { systemClock } from '../libs/nestjs-locked/src/core/time/clock.js';
-import { RedisLockStore } from '../libs/nestjs-locked/src/redis/redis-lock-store.js';
-import { InMemoryLockStore } from '../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
-import { InMemoryLocks } from '../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import type {
+  InboxMessage,
+  LockStore,
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import {
   type ContractStore,
   type ContractStores,
   lockStoreContract,
-} from '../libs/nestjs-locked/src/testing/lock-store-contract.js';
-import { useRedis } from './support/shared-redis.js';
+} from '../../libs/nestjs-locked/src/testing/lock-store-contract.js';
+import { useRedis } from '../support/shared-redis.js';
 
 const LEASE_MS = 2_000;
 
@@ -29,7 +32,7 @@ async function opened(store: LockStore): Promise<ContractStore> {
 }
 
 describe('InMemoryLockStore', () => {
-  it.each(lockStoreContract)('$title', async ({ run }) => {
+  it.each(lockStoreContract)('$title [D155]', async ({ run }) => {
     const locks = new InMemoryLocks();
     const open = () => opened(new InMemoryLockStore(locks, LEASE_MS));
     await run({ a: await open(), b: await open() }, randomUUID());
@@ -55,5 +58,5 @@ describe.each([
 
   afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));
 
-  it.each(lockStoreContract)('$title', async ({ run }) => run(stores, randomUUID()));
+  it.each(lockStoreContract)('$title [D155]', async ({ run }) => run(stores, randomUUID()));
 });

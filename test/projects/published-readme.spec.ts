@@ -7,10 +7,12 @@ import {
   packageJson,
   readme,
   README_FILE,
+  SECURITY_FILE,
+  securityPolicy,
 } from '../../scripts/package/published-readme.mjs';
+import { LIBRARY } from '../api/entry-points.js';
+import { readDocument, ROOT } from '../api/markdown.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
-import { LIBRARY } from './entry-points.js';
-import { readDocument, ROOT } from './markdown.js';
 
 interface Manifest {
   readonly repository: { readonly url: string; readonly directory: string };
@@ -27,6 +29,9 @@ describe('what npm shows', () => {
   it('is what `npm run package:links` writes, from README.md and `repository.url`', async () => {
     expect(published).toBe(await readme());
     expect(readFileSync(PACKAGE_FILE, 'utf8')).toBe(await packageJson());
+    const policy = readFileSync(SECURITY_FILE, 'utf8');
+    expect(policy).toBe(await securityPolicy());
+    expect(policy).toContain(`(${address}/security/advisories/new)`);
     expect(manifest).toMatchObject({ homepage: `${address}#readme`, bugs: `${address}/issues` });
   });
 

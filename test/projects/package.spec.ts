@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LIBRARY } from '../api/entry-points.js';
+import { TemporaryProject } from '../api/temporary-project.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
-import { LIBRARY } from './entry-points.js';
-import { TemporaryProject } from './temporary-project.js';
 
 const PROGRAMS = fileURLToPath(new URL('../../node_modules/.bin/', import.meta.url));
 const PEERS = ['@nestjs/common', '@nestjs/core', 'ioredis', 'reflect-metadata', 'rxjs'];
@@ -23,7 +23,7 @@ beforeAll(async () => {
   tarball = join(project.folder, packed.filename);
   project.copy('nestjs-locked', LIBRARY, files);
   project.link('acorn', '@types/node', ...PEERS);
-}, 60_000);
+});
 
 afterAll(() => project.remove());
 
@@ -42,7 +42,8 @@ describe('npm pack', () => {
   it('takes the build, the source it maps to, and what people read', () => {
     const around = files.filter((path) => !/^(dist|src)\//.test(path));
     const tables = ['sql/lock_fence.mysql.sql', 'sql/lock_fence.postgres.sql'];
-    expect(around.sort()).toEqual(['LICENSE', 'README.md', 'package.json', ...tables]);
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md'];
+    expect(around.sort()).toEqual([...documents, 'package.json', ...tables]);
     const unexpected = files.filter(
       (path) => /^(dist|src)\//.test(path) && !/\.(js|ts|map)$/.test(path),
     );
@@ -87,7 +88,7 @@ const STOCK = `
 `;
 
 describe('in a project of its own', () => {
-  it('an ES module and a CommonJS file can each use it', async () => {
+  it('an ES module and a CommonJS file can each use it [D156]', async () => {
     project.write(
       'esm.mjs',
       `import { NestFactory } from '@nestjs/core';
@@ -107,7 +108,7 @@ describe('in a project of its own', () => {
     const results = await Promise.all([project.node(['esm.mjs']), project.node(['common.cjs'])]);
     for (const { code, stdout, stderr } of results)
       expect([code, stdout, stderr]).toEqual([0, '1\n', '']);
-  }, 60_000);
+  });
 
   it('both copies in one process are one to errors, tokens and decorators', async () => {
     project.write(
@@ -150,7 +151,7 @@ describe('in a project of its own', () => {
       decorator: 1,
       withTestLocks: 1,
     });
-  }, 60_000);
+  });
 
   it('its types are found in every way in which TypeScript looks for modules', async () => {
     const projects = [

@@ -1,8 +1,8 @@
 /** The examples of docs/when-not-to-lock.md and the one of docs/losing-a-lock.md, run on PostgreSQL. */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { readDocument } from '../api/markdown.js';
+import { TemporaryProject } from '../api/temporary-project.js';
 import { usePostgres } from '../support/databases.js';
-import { readDocument } from './markdown.js';
-import { TemporaryProject } from './temporary-project.js';
 
 const page = readDocument('docs/when-not-to-lock.md');
 const statements = page.blocks.filter(({ language }) => language === 'sql');

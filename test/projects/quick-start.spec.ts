@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { freePort } from '../../libs/dev-servers/src/free-port.js';
+import { readDocument } from '../api/markdown.js';
+import { TemporaryProject } from '../api/temporary-project.js';
 import { afterTest } from '../support/after-test.js';
 import { endWithTests } from '../support/end-with-tests.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
-import { readDocument } from './markdown.js';
-import { TemporaryProject } from './temporary-project.js';
 
 const REDIS_OF_THE_PAGE = 'redis://localhost:6379';
 
@@ -35,7 +35,7 @@ beforeAll(async () => {
       project.write(`src/${file}`, code.replace(REDIS_OF_THE_PAGE, redis.url));
     }
   }
-}, 90_000);
+});
 
 afterAll(() => project.remove());
 
@@ -54,7 +54,7 @@ it('two processes take turns, as the page shows', async () => {
   const others = await Promise.all([reportOf(first, 'north'), reportOf(second, 'south')]);
   const [north, south] = others;
   expect(north && south && north.from < south.to && south.from < north.to).toBe(true);
-}, 90_000);
+});
 
 interface Started {
   readonly pid: number | undefined;

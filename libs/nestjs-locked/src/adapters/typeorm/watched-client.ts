@@ -1,0 +1,34 @@
+import type { QueryRunner } from 'typeorm';
+import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
+import { ClientWatch, isWatchable } from '../../transactions/orm/client-watch.js';
+import { knownPgClient } from '../../transactions/orm/pg-client.js';
+import { isRolledBack } from '../../transactions/orm/sure-rollback.js';
+import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
+
+/**
+ * Watches the client of a transaction that is driven by hand, until it has ended: only there can be seen that a COMMIT
+ * was answered with ROLLBACK.
+ */
+export function watchClient(manager: object, begun: TransactionScope): void {
+  const own = knownPgClient(manager);
+  if (!isWatchable(own)) return;
+  // A pool makes another one for the next user of the client, who may get it before the scope has ended.
+  const pooled = own as { readonly release?: unknown };
+  const ofThisUse = pooled.release;
+  const client = new ClientWatch(own, () => pooled.release === ofThisUse);
+  client.opened(manager);
+  begun.atEnd(() => client.stop());
+}
+
+/**
+ * Its COMMIT has failed, and its locks end with it. MySQL leaves it open, such as where it was not understood.
+ *
+ * @param query sends a statement past whatever refuses it
+ */
+export async function endUncommitted(
+  { manager }: QueryRunner,
+  query: (sql: string) => Promise<unknown>,
+): Promise<void> {
+  if (knownPgClient(manager) !== undefined) return; // PostgreSQL has rolled it back
+  if (!(await isRolledBack(query('ROLLBACK')))) await closeConnectionOf(manager);
+}

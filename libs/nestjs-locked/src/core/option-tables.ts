@@ -1,0 +1,100 @@
+import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import { flag, must, type OptionTable, shortText, wholeNumber } from './option.js';
+import { TRANSACTION_OPTIONS, type TransactionOptions } from './transaction.options.js';
+
+export type EngineOptions = Omit<LockServiceOptions, keyof TransactionOptions>;
+
+/** Below this the time limits of commands and the drift margin leave no room to renew. */
+const MIN_LEASE_MS = 500;
+
+const MAX_LABEL_CHARACTERS = 200;
+
+/** The options of a whole lock service that the engine reads. */
+export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
+  waitMs: {
+    default: 10_000,
+    check: wholeNumber(0, 'milliseconds; 0 = one try', 'no limit'),
+    text: 'How long a call waits; `0` is a single try, `Infinity` is allowed. Keep it below the time-out of your clients',
+  },
+  leaseMs: {
+    default: 30_000,
+    check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
+    text: `How long a lock outlives a crash, at least ${MIN_LEASE_MS}. Lower frees it sooner; higher tolerates a slower Redis`,
+  },
+  maxHoldMs: {
+    default: 600_000,
+    check: wholeNumber(1, 'milliseconds', 'no limit'),
+    text: 'How long the work may hold the lock, `Infinity` is allowed: a handler that hangs does not keep a key for ever',
+  },
+  localHandovers: {
+    default: 32,
+    check: wholeNumber(0, 'a count', 'no limit'),
+    text: 'How many callers may go first while other processes wait ([fact 2](docs/behaviour.md#2-first-come-first-served)); `0` is strict order',
+  },
+  lingerMs: {
+    default: 0,
+    check: wholeNumber(0, 'milliseconds'),
+    text: 'How long an unused lease is kept unless another process asks for it: saves a busy key both of its commands. A [single try](docs/waiting.md) of another process may meet it',
+  },
+  awaitRelease: {
+    default: true,
+    check: flag,
+    text: '`false`: the result is returned one round trip earlier, and the release follows',
+  },
+  failFastAfterMs: {
+    default: 2_000,
+    check: wholeNumber(0, 'milliseconds', 'never'),
+    text: 'How long Redis may be away before new calls fail at once ([outages](docs/outages.md)); `Infinity`: never',
+  },
+};
+
+/** All options of a lock service. `RedisLockModule` has more: `nest/module/module-option-table.ts`. */
+export const SERVICE_OPTIONS: OptionTable<LockServiceOptions> = {
+  ...ENGINE_OPTIONS,
+  ...TRANSACTION_OPTIONS,
+};
+
+/** The options of one call. For the first three, the service has the defaults. */
+export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
+  waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
+  leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },
+  maxHoldMs: { ...ENGINE_OPTIONS.maxHoldMs, default: undefined },
+  onBusy: {
+    default: 'throw',
+    check: must(
+      "'throw', 'skip' or a function",
+      (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
+    ),
+    text: "`'skip'`: the call gives `undefined`, which its type must allow. A function: gives the result",
+  },
+  holdAtLeastMs: {
+    default: 0,
+    check: wholeNumber(0, 'milliseconds'),
+    text: 'How long the key stays taken even if the work is done sooner, unless the lock was lost or [Redis was away](docs/cron.md#exactly-once-except)',
+  },
+  renew: {
+    default: true,
+    check: flag,
+    text: '`false`: a fixed lease that ends after `leaseMs` and is shared with no other call',
+  },
+  reentrant: {
+    default: true,
+    check: flag,
+    text: '`false`: do not join ([fact 9](docs/behaviour.md#9-a-nested-call-that-asks-for-the-same-key-joins)), but ask for a separate lock',
+  },
+  label: {
+    shownDefault: 'none',
+    check: shortText(MAX_LABEL_CHARACTERS),
+    text: 'Shown by `inspect` and `list`',
+  },
+  insideTransaction: {
+    shownDefault: "the module's",
+    check: TRANSACTION_OPTIONS.insideTransaction.check,
+    text: 'What happens when this lock is asked for inside an open transaction',
+  },
+  signal: {
+    shownDefault: 'none',
+    check: must('an AbortSignal; pass controller.signal', (value) => value instanceof AbortSignal),
+    text: 'Cancels the wait; not for `@Locked`',
+  },
+};

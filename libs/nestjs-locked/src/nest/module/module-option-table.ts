@@ -1,0 +1,78 @@
+import type { LockServiceOptions } from '../../core/lock.options.js';
+import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
+import { requiredReplicas } from '../../redis/connection/required-replicas.js';
+import { FENCE_KEEP_MS, START_MS } from '../../redis/redis-lock-store.js';
+import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
+
+export const DEFAULT_KEY_PREFIX = 'lock:';
+
+const milliseconds = wholeNumber(0, 'milliseconds');
+
+/** What `RedisLockModule` reads besides the options of every lock service. */
+export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof LockServiceOptions>> = {
+  connection: {
+    shownDefault: '',
+    text: 'URL, ioredis options, or your ioredis client ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
+  },
+  keyPrefix: {
+    default: DEFAULT_KEY_PREFIX,
+    check: must(
+      "a text without braces and white space; the hash tag is the lock's name",
+      (value) => typeof value === 'string' && !/[{}\s]/.test(value),
+    ),
+    text: 'Stands before every key and channel. Services with the same prefix exclude each other',
+  },
+  fenceKeepMs: {
+    default: FENCE_KEEP_MS,
+    check: milliseconds,
+    text: "How long a key's fencing number outlives its lease in Redis, whose clock may be set back by as much",
+  },
+  waitReplicas: {
+    default: 0,
+    check: (_, value) => void requiredReplicas(value),
+    text: 'How many replicas must have acknowledged a lease before it counts ([Redis](docs/redis.md#waitreplicas))',
+  },
+  startMs: {
+    default: START_MS,
+    check: milliseconds,
+    text: 'How long the start waits for Redis ([start and shutdown](docs/shutdown.md))',
+  },
+  startWithoutRedis: {
+    default: false,
+    check: flag,
+    text: '`true`: the application starts without Redis, and goes on looking for it',
+  },
+  shutdownMs: {
+    default: 10_000,
+    check: milliseconds,
+    text: 'How long the locks wait, on closing, for work that still holds them',
+  },
+};
+
+/** What `forRoot` and `forRootAsync` take out of the options: it must be known before a factory runs. */
+export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
+  name: { shownDefault: 'none', text: 'Tells several lock services apart' },
+  isGlobal: {
+    default: true,
+    text: 'Whether other modules get the service without importing this one',
+  },
+};
+
+/** What `forRootAsync` takes. */
+export const OF_FOR_ROOT_ASYNC = {
+  ...EXTRA_OPTIONS,
+  imports: true,
+  inject: true,
+  useFactory: true,
+  useClass: true,
+  useExisting: true,
+  provideInjectionTokensFrom: true,
+} as const;
+
+/** Where these are found in the options after all, a factory has returned them. */
+export const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(EXTRA_OPTIONS).map((name) => [
+    name,
+    'it must be known before the factory runs; write it beside useFactory, in forRootAsync',
+  ]),
+);

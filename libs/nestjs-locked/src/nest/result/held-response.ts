@@ -1,0 +1,22 @@
+import { ReadableStream } from 'node:stream/web';
+
+/**
+ * The body of a `Response` of the web, if that is a stream that can still be read. Undefined for what `fetch()` gave:
+ * its body comes from elsewhere, and who is content with its status never reads it.
+ */
+export function streamingBodyOf(result: object): ReadableStream | undefined {
+  if (Object.prototype.toString.call(result) !== '[object Response]') return undefined;
+  const { type, body } = result as { readonly type: unknown; readonly body: unknown };
+  if (type !== 'default') return undefined;
+  return body instanceof ReadableStream && !body.locked ? body : undefined;
+}
+
+/** A `Response` with the same status and headers, and another body. */
+export function heldResponse(source: Response, body: ReadableStream): Response {
+  const { status, statusText, headers } = source;
+  return new Response(body as ConstructorParameters<typeof Response>[0], {
+    status,
+    statusText,
+    headers,
+  });
+}

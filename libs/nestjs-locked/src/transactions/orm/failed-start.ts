@@ -1,0 +1,58 @@
+import { holdsHere } from '../scope/guarding-hold.js';
+import { watchCommit } from './commit-watch.js';
+import { depthOf, isConnectedRunner } from './known-depth.js';
+import { rollBackAndRelease, rollBackForSure, type RollsBack } from './sure-rollback.js';
+
+/** The part of TypeORM's query runner that begins transactions, and rolls back one that has not begun well. */
+interface Begins extends RollsBack {
+  startTransaction: (...options: never[]) => Promise<void>;
+  rollbackTransaction: () => Promise<void>;
+  query: (sql: string) => Promise<unknown>;
+  release: () => Promise<void>;
+  readonly manager: object;
+}
+
+/**
+ * Makes sure that a transaction under a lock is over after a hook has failed at its start, in which it is open already.
+ * If the hook has left a savepoint open, TypeORM would roll back that one, and give back the connection in the
+ * transaction, which the next one on it would commit. So it would if the hook itself gives the connection back.
+ *
+ * @returns the same query runner
+ */
+export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
+  const start = runner.startTransaction;
+  const rollback = runner.rollbackTransaction.bind(runner);
+  const query = runner.query.bind(runner);
+  const release = runner.release.bind(runner);
+  let hasFailed = false;
+  let isStarting = false;
+  runner.startTransaction = async (...options) => {
+    const isNested = depthOf(runner) > 0;
+    const isLocked = holdsHere().length > 0;
+    if (!isNested) isStarting = isLocked;
+    try {
+      await start.apply(runner, options);
+      hasFailed = false;
+    } catch (error) {
+      hasFailed = isLocked && !isNested && depthOf(runner) > 0;
+      if (hasFailed) watchCommit(runner.manager); // so that its ROLLBACK is seen
+      throw error;
+    } finally {
+      if (!isNested) isStarting = false;
+    }
+  };
+  runner.release = () => {
+    // TypeORM counts it only behind the hooks of the statement that begins it.
+    const mayBeOpen =
+      depthOf(runner) > 0 || (runner.isTransactionActive && isConnectedRunner(runner));
+    return isStarting && mayBeOpen && runner.isReleased !== true
+      ? rollBackAndRelease(runner, query, release)
+      : release();
+  };
+  runner.rollbackTransaction = async () => {
+    if (!hasFailed) return rollback();
+    hasFailed = false;
+    await rollBackForSure(runner, 'whole', rollback, query);
+  };
+  return runner;
+}

@@ -1,0 +1,104 @@
+import type { Writable } from 'node:stream';
+import { ambientCoordinator } from '../scope/ambient-coordinator.js';
+import type { NoteAnswer } from '../scope/watched-commit.js';
+import type { Ask } from './guarded-client.js';
+import { noteSeen } from './seen-commits.js';
+import { textOf } from './statement-text.js';
+import { isRolledBack } from './sure-rollback.js';
+
+type Send = (connection: unknown, statement: unknown, ...rest: unknown[]) => Promise<unknown>;
+
+/** What a transaction of Knex sends its statements through; a nested one has one of its own. */
+interface KnexClient {
+  query: Send;
+  stream: Send;
+  transaction: (container: (nested: KnexTransaction) => unknown, ...rest: unknown[]) => unknown;
+}
+
+interface KnexTransaction {
+  readonly client: KnexClient;
+  /** From the moment its COMMIT or ROLLBACK is sent, Knex refuses what comes later. */
+  readonly isCompleted: () => boolean;
+  /** The transaction that it is a savepoint in. */
+  readonly parentTransaction?: object;
+}
+
+/** On PostgreSQL, the client of node-postgres is watched. */
+export function isKnexOnMySql(tx: object): tx is KnexTransaction {
+  const { client, isCompleted } = tx as {
+    readonly client?: { readonly dialect?: unknown; readonly transacting?: unknown };
+    readonly isCompleted?: unknown;
+  };
+  const isTransaction = client?.transacting === true && typeof isCompleted === 'function';
+  return isTransaction && client.dialect === 'mysql';
+}
+
+/**
+ * Lets a transaction of Knex, and those that are nested in it, ask before each of their statements, and shows its scope
+ * the COMMIT: `commit()` of Knex resolves also if that has failed.
+ */
+export function guardKnex(tx: KnexTransaction, ask: Ask): void {
+  if (tx.parentTransaction === undefined) noteSeen(tx);
+  guardClient(tx.client, tx, ask);
+}
+
+/** @param root the transaction; a nested one is a savepoint in it */
+function guardClient(client: KnexClient, root: KnexTransaction, ask: Ask): void {
+  const { query, stream, transaction } = client;
+  const asking =
+    (send: Send): Send =>
+    async (connection, statement, ...rest) => {
+      if (root.isCompleted()) return send.call(client, connection, statement, ...rest); // refused
+      let noteAnswer: NoteAnswer | undefined;
+      try {
+        noteAnswer = asked(root, ask, textOf(statement));
+      } catch (refused) {
+        await leaveNothingOpen(client, root, connection);
+        if (send === stream) (rest[0] as Writable).destroy(refused as Error); // what reads it
+        throw refused;
+      }
+      const answer = send.call(client, connection, statement, ...rest);
+      if (noteAnswer) answer.then(() => noteAnswer(undefined), noteAnswer); // before Knex gets it
+      return answer;
+    };
+  client.query = asking(query);
+  client.stream = asking(stream);
+  client.transaction = (container, ...rest) => {
+    const guarded = (nested: KnexTransaction): unknown => {
+      guardClient(nested.client, root, ask);
+      return container(nested);
+    };
+    return transaction.call(client, guarded, ...rest);
+  };
+}
+
+/**
+ * @returns what is to be told of the answer, if it is the COMMIT
+ * @throws if the statement must not be sent; the scope knows then whether it was the COMMIT
+ */
+function asked(root: KnexTransaction, ask: Ask, sql: string | undefined): NoteAnswer | undefined {
+  const coordinator = ambientCoordinator();
+  if (sql === undefined || coordinator.endedHere(root) === undefined) {
+    ask(sql);
+    return undefined;
+  }
+  coordinator.sending(root, sql, undefined, true);
+  ask(sql);
+  return coordinator.sending(root, sql);
+}
+
+/**
+ * If it was the COMMIT or the ROLLBACK of Knex itself that was refused, Knex sends no other: it would give the
+ * connection back with the transaction open, and the next transaction on it would commit both.
+ */
+async function leaveNothingOpen(
+  client: KnexClient,
+  root: KnexTransaction,
+  connection: unknown,
+): Promise<void> {
+  await Promise.resolve(); // it is completed when Knex has called `query`
+  if (!root.isCompleted()) return;
+  const { query } = Object.getPrototypeOf(client) as KnexClient; // that of a transaction refuses it now
+  if (await isRolledBack(query.call(client, connection, 'ROLLBACK'))) return;
+  (connection as { destroy?: () => void }).destroy?.();
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Section } from '../../libs/nestjs-locked/src/core/calls/section.js';
+import type { Hold } from '../../libs/nestjs-locked/src/core/lease/hold.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+const clock = new FakeClock();
+
+function start() {
+  let users = 1;
+  const hold = { join: () => users++, leave: () => users--, isOver: false } as unknown as Hold;
+  return { root: new Section(hold), users: () => users };
+}
+
+/** A call inside of the section that gets its turn at once. */
+function inside(parent: Section): Section {
+  void parent.turns.enter(clock, 0);
+  return new Section(parent.hold, parent);
+}
+
+describe('sections', () => {
+  it('very many, each inside of the one before, leave the hold when the last one closes', async () => {
+    const { root, users } = start();
+    const awaited = [root];
+    for (let n = 0; n < 50_000; n++) awaited.unshift(inside(awaited[0]!));
+    const left = inside(awaited[0]!);
+    for (const section of awaited.slice(0, -1)) await section.close(); // the innermost one first
+    expect(users()).toBe(2);
+    await left.close();
+    expect(users()).toBe(1);
+    expect(await root.turns.enter(clock, 0)).toBe('entered');
+  });
+
+  it('leave the hold even if what follows fails', () => {
+    const { root, users } = start();
+    const section = inside(root);
+    root.turns.leave = () => {
+      throw new RangeError('on purpose');
+    };
+    expect(() => section.close()).toThrow('on purpose');
+    expect(users()).toBe(1);
+  });
+
+  it('that have closed still let those in that wait for a turn inside', async () => {
+    const { root } = start();
+    const outer = inside(root);
+    const first = inside(outer);
+    const waiting = outer.turns.enter(clock, 1_000);
+    await outer.close();
+    const left = inside(first);
+    await first.close();
+    await left.close();
+    expect(await waiting).toBe('entered');
+    expect(await root.turns.enter(clock, 0)).toBe('busy');
+    outer.turns.leave();
+    expect(await root.turns.enter(clock, 0)).toBe('entered');
+  });
+
+  it('that have closed are forgotten although each has begun the next one', async () => {
+    const { root } = start();
+    let last = inside(root);
+    const closed: WeakRef<object>[] = [];
+    for (let n = 0; n < 5; n++) {
+      const next = inside(last);
+      await last.close();
+      closed.push(new WeakRef(last.turns));
+      last = next;
+    }
+    await settled();
+    collectGarbage();
+    // The last one has a turn of the one before.
+    expect(closed.filter((turns) => turns.deref() !== undefined)).toHaveLength(1);
+    await last.close();
+    expect(await root.turns.enter(clock, 0)).toBe('entered');
+  });
+});
