@@ -8,7 +8,7 @@ const WAIT_MS = 120_000;
 const DEFAULT = '`acquire` and `release` of the `LockService` of a Nest application, ';
 
 export const nestjsLocked = ours('ours', 'nestjs-locked', {
-  settings: `${DEFAULT}with the defaults, but a \`waitMs\` longer than any round.`,
+  settings: `${DEFAULT}with the defaults and a \`waitMs\` longer than any round.`,
 });
 
 export const withLinger = ours('ours-linger', 'nestjs-locked, lingerMs: 50', {

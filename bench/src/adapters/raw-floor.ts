@@ -13,7 +13,7 @@ export const rawFloor: Adapter = {
   kind: 'floor',
   settings:
     '`SET key token NX PX 30000`, then EVALSHA of a script that deletes the key if it still has the token; one ' +
-    'connection, no queue. Where it meets another holder, it asks again after a pause of 1 to 3 ms.',
+    'connection, no queue. If the key is taken, it retries after 1 to 3 ms.',
   async open(url) {
     const redis = await connect(url);
     const sha = (await redis.script('LOAD', RELEASE)) as string;

@@ -9,7 +9,7 @@ export const redisSemaphore: Adapter = {
   kind: 'peer',
   settings:
     'redis-semaphore 5.8.0, a `Mutex` for each call, as in its documentation. `retryInterval` and the refresh timer ' +
-    'are as they are by default (10 ms and 0.8 of the lease), `acquireTimeout` is longer than any round.',
+    'have their defaults (10 ms and 0.8 of the lease), `acquireTimeout` is longer than any round.',
   async open(url) {
     const redis = await connect(url);
     const { Mutex } = await import('redis-semaphore');

@@ -14,7 +14,7 @@ export const redlockUniversal: Adapter = {
   kind: 'peer',
   settings:
     "redlock-universal 0.8.5, `createLock` for each call, with `performance: 'lean'` (which its documentation " +
-    'recommends for low latency), `retryDelay: 10` instead of 100 and `retryAttempts` without an end.',
+    'recommends for low latency), `retryDelay: 10` instead of 100 and unlimited `retryAttempts`.',
   async open(url) {
     const redis = await connect(url);
     const { createLock, IoredisAdapter } = await import('redlock-universal');

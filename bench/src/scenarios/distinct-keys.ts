@@ -9,7 +9,7 @@ const WATCHED_MS = 2_000;
 export const distinctKeys: Scenario = {
   id: 'distinct-keys',
   title: '100,000 distinct keys, taken and released',
-  what: 'One process takes and releases 100,000 keys that it never uses again. Nothing may be left of them in the process. Redis keeps the fencing number of each key for `fenceKeepMs` (10 minutes), which is what it takes there.',
+  what: 'One process takes and releases 100,000 keys that it never uses again. Nothing may be left of them in the process. Redis keeps the fencing number of each for `fenceKeepMs` (10 minutes).',
   isQuick: false,
   async run({ url, server }) {
     const worker = WorkerProcess.start();
@@ -43,7 +43,7 @@ export const distinctKeys: Scenario = {
         goals: [
           {
             id: 'distinct-heap',
-            text: 'Bytes of heap that are left of each of 100,000 keys',
+            text: 'Heap left per key, of 100,000, bytes',
             better: 'lower',
             aim: 10,
             isLimit: true,

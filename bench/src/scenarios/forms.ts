@@ -14,7 +14,7 @@ const KEYS = Array.from({ length: 64 }, (_, n) => [`forms:${n}`]);
 export const forms: Scenario = {
   id: 'forms',
   title: 'acquire, withLock and @Locked',
-  what: 'What the more comfortable forms cost: 64 callers on 64 keys as above, in one process, in turn with each form.',
+  what: 'The cost of the more convenient forms: 64 callers on 64 keys as above, with each form in turn.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found: Record<Form, Round[]> = { acquire: [], withLock: [], locked: [] };
@@ -37,14 +37,14 @@ export const forms: Scenario = {
       goals: [
         {
           id: 'forms-with-lock',
-          text: 'Client CPU of `withLock`, as a ratio to `acquire` and `release`',
+          text: 'Client CPU of `withLock`, relative to `acquire` and `release`',
           better: 'lower',
           aim: 1.05,
           value: ratioOf(cpu('withLock'), cpu('acquire')),
         },
         {
           id: 'forms-locked',
-          text: 'Client CPU of `@Locked`, as a ratio to `withLock`',
+          text: 'Client CPU of `@Locked`, relative to `withLock`',
           better: 'lower',
           aim: 1.05,
           value: ratioOf(cpu('locked'), cpu('withLock')),

@@ -14,7 +14,7 @@ const ONE_BY_ONE = 2_000;
 export const heldLocks: Scenario = {
   id: 'held-locks',
   title: '10,000 held locks',
-  what: 'One process holds 10,000 keys with a lease of 4 s. What counts is the CPU time of the server for one renewal of one lock, network included, next to a command for each lock (an owner-checked PEXPIRE in a script), and how many bytes a lock takes in the process and in Redis.',
+  what: 'One process holds 10,000 keys with a lease of 4 s. The table has the server’s whole CPU time for one renewal, also with one command per lock (an owner-checked PEXPIRE in a script), and the memory of a lock in the process and in Redis.',
   isQuick: false,
   async run({ url, server }) {
     const worker = WorkerProcess.start();
@@ -62,7 +62,7 @@ export const heldLocks: Scenario = {
         goals: [
           {
             id: 'held-renewal',
-            text: 'Server CPU for the renewal of 10,000 held locks, as a ratio to a command for each lock',
+            text: 'Server CPU for the renewal of 10,000 held locks, relative to a command for each lock',
             better: 'lower',
             aim: 0.1,
             value: ratioOf(renewals, single),

@@ -9,7 +9,7 @@ const ADAPTERS = [rawFloor, nestjsLocked, withLinger];
 export const linger: Scenario = {
   id: 'linger',
   title: 'One caller, the same key again and again',
-  what: 'One caller takes and releases one key, and nobody else wants it. With `lingerMs: 50` the lease stays with the process, and the next call needs no round trip.',
+  what: 'One caller takes and releases one key, and nobody else wants it. With `lingerMs: 50`, the process keeps the lease, and the next call needs no round trip.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>
@@ -22,7 +22,7 @@ export const linger: Scenario = {
       goals: [
         {
           id: 'linger-floor',
-          text: 'Holds per second of one key with `lingerMs: 50`, as a ratio to the raw floor',
+          text: 'Holds per second of one key with `lingerMs: 50`, relative to the raw floor',
           better: 'higher',
           aim: 200,
           value: relation(found, RATE, withLinger, rawFloor),

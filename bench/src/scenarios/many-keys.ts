@@ -11,7 +11,7 @@ const KEYS = Array.from({ length: 64 }, (_, n) => [`many-keys:${n}`]);
 export const manyKeys: Scenario = {
   id: 'many-keys',
   title: '64 callers on 64 keys',
-  what: '64 callers of one process take and release a key of their own, all at the same time. What counts is the work that the client does for a lock.',
+  what: '64 callers of one process take and release a key each, all at once. The client’s work per lock counts.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>
@@ -25,21 +25,21 @@ export const manyKeys: Scenario = {
       goals: [
         {
           id: 'many-keys-peer',
-          text: `Holds per second of 64 callers on 64 keys, as a ratio to the best peer (${best.name})`,
+          text: `Holds per second of 64 callers on 64 keys, relative to the best peer (${best.name})`,
           better: 'higher',
           aim: 1,
           value: relation(found, RATE, nestjsLocked, best),
         },
         {
           id: 'many-keys-floor',
-          text: 'Holds per second of 64 callers on 64 keys, as a ratio to the raw floor',
+          text: 'Holds per second of 64 callers on 64 keys, relative to the raw floor',
           better: 'higher',
           aim: 0.9,
           value: relation(found, RATE, nestjsLocked, rawFloor),
         },
         {
           id: 'many-keys-cpu',
-          text: 'Client CPU per lock of 64 callers on 64 keys, as a ratio to the raw floor',
+          text: 'Client CPU per lock of 64 callers on 64 keys, relative to the raw floor',
           better: 'lower',
           aim: 1.5,
           value: relation(found, CLIENT_CPU, nestjsLocked, rawFloor),

@@ -4,7 +4,7 @@ import type { Measure } from './scenario.js';
 export const RATE: Measure<Round> = {
   id: 'rate',
   title: 'holds per second',
-  unit: '1/s',
+  unit: '',
   of: ({ perSecond }) => perSecond,
 };
 

@@ -26,7 +26,7 @@ const COMMANDS: Measure<RoundWithCommands> = {
 export const oneProcess: Scenario = {
   id: 'one-process',
   title: '32 callers of one process, one key',
-  what: 'All callers of one process want the same key, and do nothing while they have it. What counts is how the lock passes from one caller to the next.',
+  what: 'All callers of one process want the same key and do no work under it. The hand-over between callers counts.',
   isQuick: true,
   async run({ fleet, server, rounds, pace }) {
     const use = (adapter: Adapter): Promise<Round> =>
@@ -55,14 +55,14 @@ export const oneProcess: Scenario = {
       goals: [
         {
           id: 'one-process-rate',
-          text: `Holds per second of 32 callers of one process, as a ratio to the best peer (${fastest.name})`,
+          text: `Holds per second of 32 callers of one process, relative to the best peer (${fastest.name})`,
           better: 'higher',
           aim: 60,
           value: relation(found, RATE, nestjsLocked, fastest),
         },
         {
           id: 'one-process-p99',
-          text: `p99 wait of 32 callers of one process, as a ratio to the best peer (${promptest.name})`,
+          text: `p99 wait of 32 callers of one process, relative to the best peer (${promptest.name})`,
           better: 'lower',
           aim: 0.01,
           value: relation(found, P99_WAIT, nestjsLocked, promptest),

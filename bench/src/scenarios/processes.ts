@@ -11,7 +11,7 @@ const ADAPTERS = [rawFloor, ...PEERS, nestjsLocked, inStrictOrder];
 export const processes: Scenario = {
   id: 'processes',
   title: '4 processes with 8 callers each, one key',
-  what: '32 callers in 4 processes want the same key, and do nothing while they have it. What counts is how the lock passes between processes. Fairness is Jain’s index over the holds of all callers: 1 if all have had the same number.',
+  what: '32 callers in 4 processes want the same key and do no work under it. The hand-over between processes counts. Fairness is Jain’s index over the holds of all callers: 1 if all had the same number.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>
@@ -26,14 +26,14 @@ export const processes: Scenario = {
       goals: [
         {
           id: 'processes-rate',
-          text: `Holds per second of 4 x 8 callers, as a ratio to the best peer (${fastest.name})`,
+          text: `Holds per second of 4 x 8 callers, relative to the best peer (${fastest.name})`,
           better: 'higher',
           aim: 12,
           value: relation(found, RATE, nestjsLocked, fastest),
         },
         {
           id: 'processes-p99',
-          text: `p99 wait of 4 x 8 callers, as a ratio to the best peer (${promptest.name})`,
+          text: `p99 wait of 4 x 8 callers, relative to the best peer (${promptest.name})`,
           better: 'lower',
           aim: 0.05,
           value: relation(found, P99_WAIT, nestjsLocked, promptest),
@@ -47,14 +47,14 @@ export const processes: Scenario = {
         },
         {
           id: 'strict-rate',
-          text: `Holds per second of 4 x 8 callers with \`localHandovers: 0\`, as a ratio to the best peer (${fastest.name})`,
+          text: `Holds per second of 4 x 8 callers with \`localHandovers: 0\`, relative to the best peer (${fastest.name})`,
           better: 'higher',
           aim: 1,
           value: relation(found, RATE, inStrictOrder, fastest),
         },
         {
           id: 'strict-p99',
-          text: `p99 wait of 4 x 8 callers with \`localHandovers: 0\`, as a ratio to the best peer (${promptest.name})`,
+          text: `p99 wait of 4 x 8 callers with \`localHandovers: 0\`, relative to the best peer (${promptest.name})`,
           better: 'lower',
           aim: 0.25,
           value: relation(found, P99_WAIT, inStrictOrder, promptest),

@@ -12,7 +12,7 @@ const PROCESSES = [1, 2, 4, 8];
 export const scaling: Scenario = {
   id: 'scaling',
   title: '1, 2, 4 and 8 processes with 8 callers each, one key',
-  what: 'How throughput and waiting change when more processes want the same key. The charts show these numbers. From two processes on, every core of a machine with two is busy, so what is measured is also how much work each lock makes.',
+  what: 'Throughput and waits as more processes want the same key; the charts show these numbers. On two cores, both are busy from two processes on, so the CPU time of each lock counts too.',
   isQuick: false,
   async run({ fleet, rounds, pace }) {
     const rows: Row[] = [];

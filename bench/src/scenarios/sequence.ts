@@ -11,7 +11,7 @@ const KEYS = Array.from({ length: 300 }, (_, n) => `sequence:${n}`);
 export const sequence: Scenario = {
   id: 'sequence',
   title: 'One caller, one key after the other, no contention',
-  what: 'One caller takes and releases 300 keys in turn, and nobody else wants them. Nothing but round trips counts.',
+  what: 'One caller takes and releases 300 keys in turn, and nobody else wants them. Only round trips count.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>
@@ -25,21 +25,21 @@ export const sequence: Scenario = {
       goals: [
         {
           id: 'sequence-floor',
-          text: 'Holds per second of one caller, as a ratio to the raw floor',
+          text: 'Holds per second of one caller, relative to the raw floor',
           better: 'higher',
           aim: 0.9,
           value: relation(found, RATE, nestjsLocked, rawFloor),
         },
         {
           id: 'sequence-peer',
-          text: `Holds per second of one caller, as a ratio to the best peer (${best.name})`,
+          text: `Holds per second of one caller, relative to the best peer (${best.name})`,
           better: 'higher',
           aim: 1,
           value: relation(found, RATE, nestjsLocked, best),
         },
         {
           id: 'sequence-no-await',
-          text: 'Holds per second of one caller with `awaitRelease: false`, as a ratio to the raw floor',
+          text: 'Holds per second of one caller with `awaitRelease: false`, relative to the raw floor',
           better: 'higher',
           aim: 1.4,
           value: relation(found, RATE, withoutAwaitedRelease, rawFloor),

@@ -37,7 +37,7 @@ const COMMANDS: Measure<Cost> = {
 export const serverCpu: Scenario = {
   id: 'server-cpu',
   title: 'What a lock costs the server',
-  what: 'The time that Redis spends in the commands of one uncontended lock, by its own statistics: taking and releasing. The time of a script includes the commands inside of it. The second column is all CPU time of the server, also for the network.',
+  what: 'The time that Redis reports for taking and releasing one uncontended lock, including the commands inside scripts. The second column is the whole CPU time of the server.',
   isQuick: true,
   async run({ fleet, server, rounds, pace }) {
     const use = (adapter: Adapter): ReturnType<typeof fleet.apart> =>
@@ -63,7 +63,7 @@ export const serverCpu: Scenario = {
       goals: [
         {
           id: 'server-cpu-floor',
-          text: 'Server CPU of an uncontended lock, as a ratio to the raw floor',
+          text: 'Server CPU of an uncontended lock, relative to the raw floor',
           better: 'lower',
           aim: 2,
           value: relation(found, SERVER_CPU, nestjsLocked, rawFloor),

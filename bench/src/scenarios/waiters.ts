@@ -11,7 +11,7 @@ const WATCHED_MS = 2_000;
 export const waiters: Scenario = {
   id: 'waiters',
   title: '10,000 waiters on one key in 10 processes',
-  what: 'Somebody else has the key while 1,000 callers of each of 10 processes wait for it. Then it is released, and all of them get it in turn. What counts is what a waiter takes while it waits, and that nothing is left afterwards. All numbers are for one process.',
+  what: 'Somebody else holds the key while 1,000 callers of each of 10 processes wait. Then it is released, and all of them get it in turn. The numbers, for one process, show what a waiter costs and that nothing is left afterwards.',
   isQuick: false,
   async run({ url }) {
     const holder = WorkerProcess.start();
@@ -77,7 +77,7 @@ export const waiters: Scenario = {
         goals: [
           {
             id: 'waiters-timers',
-            text: 'Timers for each of 10,000 waiters',
+            text: 'Timers per waiter, of 10,000',
             better: 'lower',
             aim: 1,
             isLimit: true,
@@ -85,7 +85,7 @@ export const waiters: Scenario = {
           },
           {
             id: 'waiters-heap',
-            text: 'Bytes of heap that are left of each waiter',
+            text: 'Heap left per waiter, bytes',
             better: 'lower',
             aim: 100,
             isLimit: true,

@@ -32,7 +32,7 @@ const QUEUE: Measure<RoundWithTrip> = {
 export const workInside: Scenario = {
   id: 'work-inside',
   title: '4 processes with 8 callers each, one key, 5 ms of work',
-  what: 'As above, but whoever has the key works for 5 ms. What is possible is one hold after the other with one round trip between them; the work counts as long as it really took. A wait for 32 turns is what a caller has in a queue without any loss.',
+  what: 'As above, but each holder works for 5 ms. The possible rate is one hold after the other, each with the measured time of its work and one round trip. A wait of 32 turns is that of a queue without any loss.',
   isQuick: false,
   async run({ fleet, server, rounds, pace }) {
     const found = await interleaved(ADAPTERS, Math.ceil(rounds / 3), async (adapter, round) => {
@@ -51,14 +51,14 @@ export const workInside: Scenario = {
       goals: [
         {
           id: 'work-rate',
-          text: 'Holds per second of 4 x 8 callers with 5 ms of work inside, as a ratio to what is possible',
+          text: 'Holds per second of 4 x 8 callers with 5 ms of work inside, relative to what is possible',
           better: 'higher',
           aim: 0.95,
           value: spreadOf(ours.map(USE.of)),
         },
         {
           id: 'work-p99',
-          text: 'p99 wait of 4 x 8 callers with 5 ms of work inside, as a ratio to 32 turns',
+          text: 'p99 wait of 4 x 8 callers with 5 ms of work inside, relative to 32 turns',
           better: 'lower',
           aim: 1.3,
           value: spreadOf(ours.map(QUEUE.of)),

@@ -1,10 +1,12 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installedPackage } from '../packages.js';
 import type { Results } from '../results.js';
 import { OURS } from '../run-side.js';
 import { pageWith } from './page.js';
 
+const RESULTS = fileURLToPath(new URL('../../results/', import.meta.url));
 const PAGE = fileURLToPath(new URL('../../../docs/comparison.md', import.meta.url));
 
 /** @returns the paths that were written */
@@ -18,12 +20,13 @@ export async function writePage(results: Results): Promise<string> {
   return PAGE;
 }
 
+/** Those of the highest version that has some: the next version has none yet. */
 export function readResults(): Results {
-  return JSON.parse(readFileSync(resultsFile(), 'utf8')) as Results;
+  const names = readdirSync(RESULTS).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  return JSON.parse(readFileSync(join(RESULTS, names.at(-1) ?? ''), 'utf8')) as Results;
 }
 
 /** Named after our version, whose results they are. */
 function resultsFile(): string {
-  const { version } = installedPackage(OURS);
-  return fileURLToPath(new URL(`../../results/${version}.json`, import.meta.url));
+  return join(RESULTS, `${installedPackage(OURS).version}.json`);
 }

@@ -18,13 +18,13 @@ export function details({ scenarios }: Results): string {
   return scenarios.map(detailsOf).join('\n\n');
 }
 
-function detailsOf({ name, title, workload, peers, ours }: ScenarioResult): string {
+function detailsOf({ name, workload, peers, ours }: ScenarioResult): string {
   const rows = [...peers, ours].map((side) => [
     `${side.library} ${side.version}`,
     [side.settings, side.note ?? ''].join(' ').trim(),
     `${mark(side)} ${side.outcome.figure}. ${side.outcome.words}`,
   ]);
-  return `### ${name}\n\n${title}. ${workload}\n\n${table([['', 'settings', 'outcome'], ...rows])}`;
+  return `### ${name}\n\n${workload}\n\n${table([['', 'settings', 'outcome'], ...rows])}`;
 }
 
 function mark({ outcome }: SideResult): string {

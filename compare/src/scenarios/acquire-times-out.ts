@@ -30,19 +30,19 @@ async function leftBehind(
   return {
     holds: ttl < 0,
     figure: ttl < 0 ? 'failed, nothing left' : `failed, key left for ${(ttl / 1_000).toFixed(1)} s`,
-    words: ttl < 0 ? 'The key is free.' : 'The call failed, and the key is locked by nobody.',
+    words: ttl < 0 ? 'The key is free.' : 'The call failed, and nobody holds the key that it left.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'Asking for the lock times out',
-  workload: `Redis stands still for ${PAUSE_MS / 1_000} s, longer than the library waits for an answer, and then goes on.`,
+  workload: `Redis stands still for ${PAUSE_MS / 1_000} s, longer than the library waits for an answer; then it goes on.`,
   limitMs: 40_000,
   peers: [
     {
       library: 'redlock-universal',
       settings:
-        "`createLock` with a `timeout` of 500 ms for the adapter's commands, otherwise the defaults.",
+        "`createLock` with a `timeout` of 500 ms for the adapter's commands; otherwise defaults.",
       async run() {
         const { createLock, IoredisAdapter } = await import('redlock-universal');
         const server = await RedisServer.start();

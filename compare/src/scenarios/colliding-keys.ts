@@ -20,14 +20,13 @@ async function keysOf(
   return {
     holds: isDistinct,
     figure: isDistinct ? 'two locks' : 'one lock',
-    words: `They are called ${[...new Set(locks)].map((key) => `"${key}"`).join(' and ')}.`,
+    words: `Keys: ${[...new Set(locks)].map((key) => `"${key}"`).join(' and ')}.`,
   };
 }
 
 export const scenario: Scenario = {
   title: 'Different values, the same key',
-  workload:
-    'Two calls, one for ("a:b", "c") and one for ("a", "b:c"), which have nothing to do with each other.',
+  workload: 'Two unrelated calls, for ("a:b", "c") and for ("a", "b:c").',
   peers: [
     {
       library: 'murlock',

@@ -14,18 +14,18 @@ async function whereIsIt(server: RedisServer): Promise<Outcome> {
   return {
     holds,
     figure: `in database ${databases.filter((_, i) => sizes[i] !== 0).join(' and ')}`,
-    words: holds ? 'It is where the client is.' : 'It is not where the client is.',
+    words: holds ? 'The database of the client.' : 'Not the database of the client.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'A client on database 1',
-  workload: 'A lock is taken with a client whose `db` is 1: in which database is its key?',
+  workload: 'A lock is taken with a client whose `db` is 1.',
   peers: [
     {
       library: '@sesamecare-oss/redlock',
       settings: 'The defaults.',
-      note: 'Its own option `db` says otherwise.',
+      note: 'Its own option `db`, by default 0, counts.',
       async run() {
         const { Redlock } = await import('@sesamecare-oss/redlock');
         const server = await RedisServer.start();

@@ -17,19 +17,18 @@ async function answerOf(url: string): Promise<Outcome> {
   return {
     holds: status === 200,
     figure: String(status),
-    words: status === 200 ? 'The route is there.' : 'The route is gone, and nothing says so.',
+    words: status === 200 ? 'The route works.' : 'The route is gone, without a message.',
   };
 }
 
 export const scenario: Scenario = {
   title: "The lock's decorator above `@Get`",
-  workload:
-    'A route whose method has the decorator of the lock above `@Get()`, asked for over HTTP.',
+  workload: 'An HTTP request for a route whose method has the lock’s decorator above `@Get()`.',
   peers: [
     {
       library: '@nestjs-redis/lock',
       settings: SETTINGS.nestjsRedis,
-      note: 'Below `@Get`, the route is there.',
+      note: 'Below `@Get`, the route works.',
       async run() {
         const { Redlock } = await import('@nestjs-redis/lock');
         @Controller('stock')
@@ -47,7 +46,7 @@ export const scenario: Scenario = {
     {
       library: '@anchan828/nest-redlock',
       settings: SETTINGS.nestRedlock,
-      note: 'Below `@Get`, the route is there.',
+      note: 'Below `@Get`, the route works.',
       async run() {
         const { Redlock } = nestRedlock();
         @Controller('stock')
@@ -65,7 +64,7 @@ export const scenario: Scenario = {
     {
       library: 'nestjs-redlock-universal',
       settings: SETTINGS.universal,
-      note: 'Below `@Get`, the route is there.',
+      note: 'Below `@Get`, the route works.',
       async run() {
         const { Redlock } = await import('nestjs-redlock-universal');
         @Controller('stock')

@@ -3,13 +3,13 @@ import type { Outcome, Scenario } from '../scenario.js';
 async function outcomeOf(load: () => Promise<object>): Promise<Outcome> {
   try {
     const names = Object.keys(await load());
-    return { holds: true, figure: 'loads', words: `It has ${names.length} names.` };
+    return { holds: true, figure: 'loads', words: `${names.length} exports.` };
   } catch (error) {
     const { code } = error as { code?: string };
     return {
       holds: false,
       figure: code ?? 'fails',
-      words: `An application that is an ES module, as those of Nest 12 are, cannot import it.`,
+      words: `An ES module, such as an application of Nest 12, cannot import it.`,
     };
   }
 }

@@ -21,8 +21,7 @@ async function outcomeOf(acquire: Promise<unknown>): Promise<Outcome> {
 
 export const scenario: Scenario = {
   title: 'Two servers, and the key is taken on one of them',
-  workload:
-    'A lock on two servers, of which one says yes and one says no: there is no majority either way.',
+  workload: 'One of two servers grants the lock and one refuses it: there is no majority.',
   peers: [
     {
       library: 'redlock',
@@ -56,7 +55,7 @@ export const scenario: Scenario = {
   ],
   ours: {
     settings:
-      'The defaults, `waitMs: 2_000`. There is no quorum: one server has the lock, and this key is taken on it.',
+      'The defaults, `waitMs: 2_000`. There is no quorum: the key is taken on its only server.',
     async run() {
       const server = await RedisServer.start();
       const redis = await connect(server);

@@ -27,18 +27,18 @@ async function serve(take: (id: string) => Promise<void>): Promise<Outcome> {
   return {
     holds: served === CALLERS && inside.most === 1,
     figure: `${served} of ${CALLERS} served`,
-    words: `${CALLERS - served} calls failed; at most ${inside.most} inside at once; over after ${seconds} s.`,
+    words: `${CALLERS - served} failed; at most ${inside.most} inside at once; over after ${seconds} s.`,
   };
 }
 
 export const scenario: Scenario = {
   title: 'Fifty callers for one key',
-  workload: `${CALLERS} calls for one key arrive at once in one process; each works for ${WORK_MS} ms inside.`,
+  workload: `${CALLERS} calls for one key arrive at once in one process; each works for ${WORK_MS} ms.`,
   peers: [
     {
       library: 'murlock',
       settings: SETTINGS.murlock,
-      note: '`blocking: true` waits without an end instead.',
+      note: '`blocking: true` waits without limit instead.',
       async run() {
         const { MurLock } = await import('murlock');
         @Injectable()
@@ -114,8 +114,7 @@ export const scenario: Scenario = {
     },
     {
       library: 'redis-semaphore',
-      settings:
-        'As in its README: a `Mutex` for each call, the defaults (it asks every 10 ms for 10 s).',
+      settings: 'README: a `Mutex` for each call, defaults (a try every 10 ms for 10 s).',
       async run() {
         const { Mutex } = await import('redis-semaphore');
         const redis = await connect(await RedisServer.start());

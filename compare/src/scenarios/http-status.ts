@@ -10,7 +10,7 @@ async function answerOf(url: string): Promise<Outcome> {
   return {
     holds: status === 409,
     figure: String(status),
-    words: status === 409 ? 'The client got the answer.' : 'The client was told of a server error.',
+    words: status === 409 ? 'The client got the right answer.' : 'The client got a server error.',
   };
 }
 
@@ -21,7 +21,7 @@ export const scenario: Scenario = {
     {
       library: 'nestjs-redlock-universal',
       settings: SETTINGS.universal,
-      note: 'The decorator is below `@Get`, where the route is there.',
+      note: 'The decorator is below `@Get`, where the route works.',
       async run() {
         const { Redlock } = await import('nestjs-redlock-universal');
         @Controller('stock')

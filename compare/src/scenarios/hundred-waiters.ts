@@ -16,18 +16,18 @@ async function loadOf(server: RedisServer, wait: () => Promise<unknown>): Promis
   return {
     holds: perSecond < WAITERS,
     figure: `${perSecond} commands/s`,
-    words: `${WAITERS} callers wait for one key in one process.`,
+    words: `${WAITERS} callers waited.`,
   };
 }
 
 export const scenario: Scenario = {
   title: 'A hundred callers wait',
-  workload: `${WAITERS} callers of one process wait for a key that is held: what Redis has to do meanwhile. One command per waiter and second would be fair.`,
+  workload: `${WAITERS} callers of one process wait for a key that is held. One command per waiter and second would be fair.`,
   peers: [
     {
       library: 'redis-semaphore',
       settings: 'The defaults (`retryInterval: 10`).',
-      note: 'A longer `retryInterval` is a lower load and a later turn.',
+      note: 'A longer `retryInterval` means less load and a later turn.',
       async run() {
         const { Mutex } = await import('redis-semaphore');
         const server = await RedisServer.start();
@@ -38,7 +38,7 @@ export const scenario: Scenario = {
     },
     {
       library: 'redlock',
-      settings: 'The defaults (200 ms and up to 100 ms apart), `retryCount: -1`.',
+      settings: 'Defaults (200 to 300 ms apart), `retryCount: -1`.',
       async run() {
         const { default: Redlock } = await import('redlock');
         const server = await RedisServer.start();

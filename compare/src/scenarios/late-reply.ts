@@ -28,14 +28,14 @@ async function acquireLate(
     figure: remaining > 0 ? `held, ${remaining} ms left` : `held, expired for ${-remaining} ms`,
     words:
       remaining > 0
-        ? 'The lock was still good when it was handed out.'
-        : 'The lock was handed out after its own end: somebody else may have it by then.',
+        ? 'The lock was still valid when it was handed out.'
+        : 'The lock was handed out after it had expired: somebody else may hold it.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'The answer comes later than the lease ends',
-  workload: `Redis stands still for ${PAUSE_MS} ms while a lock of ${LEASE_MS} ms is asked for.`,
+  workload: `Redis stands still for ${PAUSE_MS} ms while a lock of ${LEASE_MS} ms is requested.`,
   peers: [
     {
       library: 'redlock',

@@ -23,19 +23,19 @@ async function sell(database: SlowDatabase, take: (id: string) => Promise<void>)
   return {
     holds: lost === 0,
     figure: `${lost} of ${done} sales lost`,
-    words: `${done} calls were told that they have sold one, and ${database.quantity} of 100 are left.${why}`,
+    words: `${done} sales reported, ${database.quantity} of 100 left.${why}`,
   };
 }
 
 export const scenario: Scenario = {
   title: 'The lock inside the transaction',
   workload:
-    '`@Transactional` above the decorator of the lock, so that the lock is released before COMMIT, which takes ' +
-    `30 ms. ${CALLS} sales at once.`,
+    `${CALLS} sales at once, with \`@Transactional\` above the decorator of the lock: the lock is released before ` +
+    'COMMIT, which takes 30 ms.',
   peers: [
     {
       library: '@anchan828/nest-redlock',
-      settings: '`retryCount: -1`, so that nobody gives up.',
+      settings: '`retryCount: -1`, so that no call gives up.',
       note: 'With the decorators the other way round, nothing is lost. Nothing says which way is right.',
       async run() {
         const { Redlock } = nestRedlock();
@@ -60,7 +60,7 @@ export const scenario: Scenario = {
     },
     {
       library: 'murlock',
-      settings: '`blocking: true`, `wait: 20`, so that nobody gives up.',
+      settings: '`blocking: true`, `wait: 20`, so that no call gives up.',
       note: 'Its README says how to order the decorators; nothing checks it.',
       async run() {
         const { MurLock, MurLockModule } = await import('murlock');

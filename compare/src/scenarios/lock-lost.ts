@@ -11,20 +11,18 @@ async function loseLock(server: RedisServer, isTold: () => boolean): Promise<Out
   return {
     holds: isTold(),
     figure: isTold() ? 'the holder is told' : 'nobody is told',
-    words: isTold()
-      ? 'The process lives, and its code can look.'
-      : 'The holder knows nothing of it.',
+    words: isTold() ? 'The process lives, and its code can check.' : 'The holder is not told.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'The lock is lost while it is held',
-  workload: `The key of a lock of ${LEASE_MS} ms is deleted while it is held, as a failover does it.`,
+  workload: `The key of a lock of ${LEASE_MS} ms is deleted while it is held, as by a failover.`,
   peers: [
     {
       library: 'redis-semaphore',
       settings: '`Mutex` with the defaults.',
-      note: 'Its README says so; with an `onLockLost` of your own, you are told instead.',
+      note: 'As its README says; an `onLockLost` of your own is called instead.',
       async run() {
         const { Mutex } = await import('redis-semaphore');
         const server = await RedisServer.start();

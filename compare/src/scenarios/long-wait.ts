@@ -24,13 +24,13 @@ async function outcomeOf(
     figure: isAborted ? 'aborted' : 'not aborted',
     words: isAborted
       ? `The work was told that its lock is lost. Its key was ${isThere ? 'there' : 'gone'}.`
-      : 'The work ran to its end under its lock.',
+      : 'The work finished under its lock.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'The wait was longer than the lease',
-  workload: `A lock of ${LEASE_MS} ms is waited for during ${HELD_MS} ms; then the work takes ${WORK_MS} ms.`,
+  workload: `A call waits ${HELD_MS} ms for a lock of ${LEASE_MS} ms; then its work takes ${WORK_MS} ms.`,
   peers: [
     {
       library: 'redlock',

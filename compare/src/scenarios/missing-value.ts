@@ -27,18 +27,18 @@ async function withoutValue(
   return {
     holds: false,
     figure: `locked: ${key}`,
-    words: 'All users share this lock, and nothing says so.',
+    words: 'All users share this lock, without a message.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'The value for the key is missing',
-  workload: 'The key is made of `user.address.id`, and this user has no such id.',
+  workload: 'The key is built from `user.address.id`, which this user does not have.',
   peers: [
     {
       library: 'murlock',
       settings: SETTINGS.murlock,
-      note: 'It reads two parts of a path; with the id there, the key is the same.',
+      note: 'It reads two parts of a path: the key is the same if the id exists.',
       async run() {
         const { MurLock } = await import('murlock');
         const server = await RedisServer.start();

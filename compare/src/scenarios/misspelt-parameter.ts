@@ -26,7 +26,7 @@ async function whenNoticed(
 
 export const scenario: Scenario = {
   title: 'The key names a parameter that was renamed',
-  workload: 'The key is made of `userId`, and the parameter is called `id` by now.',
+  workload: 'The key is built from `userId`, but the parameter is now called `id`.',
   peers: [
     {
       library: 'murlock',

@@ -21,7 +21,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<Outcome> {
       result.state === 'rejected'
         ? `"${result.error.message}"`
         : result.state === 'fulfilled'
-          ? 'The inner call belongs to the outer one.'
+          ? 'The inner call shares the outer lock.'
           : 'There was no answer.',
   };
 }

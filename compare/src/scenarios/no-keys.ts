@@ -22,7 +22,7 @@ async function twoCalls(take: (ids: string[]) => Promise<unknown>): Promise<Outc
 
 export const scenario: Scenario = {
   title: 'An empty list of keys',
-  workload: 'Two calls at once, whose list of keys turns out to be empty.',
+  workload: 'Two concurrent calls with an empty list of keys.',
   peers: [
     {
       library: 'redlock',

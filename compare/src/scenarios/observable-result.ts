@@ -40,7 +40,7 @@ async function twoSubscribers(take: (id: string) => unknown): Promise<Outcome> {
     words:
       inside.most === 1
         ? 'The lock is taken at the subscription and kept until the stream ends.'
-        : 'The lock was free again before anybody had subscribed.',
+        : 'The lock was released before the subscription.',
   };
 }
 

@@ -27,8 +27,8 @@ async function twoWaiters({ hold, wait }: Locks): Promise<Outcome> {
     holds: isTaken && lateMs < 1_000,
     figure: isTaken ? `taken after ${lateMs} ms` : `not taken in ${SECOND_MS / 1_000} s`,
     words: isTaken
-      ? 'The one who gives up takes nothing with him.'
-      : 'It waited to the end for a lock that was free.',
+      ? 'The call that gives up does not affect the other.'
+      : 'It waited in vain for a free lock.',
   };
 }
 
@@ -36,7 +36,7 @@ export const scenario: Scenario = {
   title: 'One of two waiters gives up',
   workload:
     `Two wait for one key. One gives up after ${FIRST_MS} ms; the key becomes free after ${RELEASED_AFTER_MS} ms. ` +
-    'How long until the other one has it?',
+    'How long until the other gets it?',
   peers: [
     {
       library: 'node-redisson',

@@ -14,21 +14,20 @@ function judge(first: number, second: number): Outcome {
     figure: `${first}, then ${second}`,
     words:
       second > first
-        ? 'The one that holds the lock has the greater token.'
-        : 'The one that has lost its lock outranks the one that holds it.',
+        ? 'The holder has the larger token.'
+        : 'The former holder has the larger token.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'Fencing tokens of a holder that stood still',
   workload:
-    `The first caller stands still for ${STALL_MS} ms while it takes the lock, longer than that lasts. A second one ` +
-    'takes it meanwhile. These are their tokens.',
+    `The first caller stalls for ${STALL_MS} ms while it takes the lock, longer than the lock lasts. A second one takes ` +
+    'it meanwhile.',
   peers: [
     {
       library: 'simple-redis-mutex',
-      settings:
-        '`tryLock`. It sends SET and then INCR; the client of the first caller is made slow in between.',
+      settings: '`tryLock`. It sends SET and then INCR; the first client is delayed in between.',
       async run() {
         const { tryLock } = await import('simple-redis-mutex');
         const { createClient } = await import('redis');
@@ -50,7 +49,7 @@ export const scenario: Scenario = {
     },
   ],
   ours: {
-    settings: `\`leaseMs: ${LEASE_MS}\`. One script takes the lock and makes the token, so there is no in between.`,
+    settings: `\`leaseMs: ${LEASE_MS}\`. One script takes the lock and makes the token.`,
     async run() {
       const server = await RedisServer.start();
       const [slow, other] = [await ourLocks(server), await ourLocks(server)];

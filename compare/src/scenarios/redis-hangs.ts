@@ -7,12 +7,11 @@ const NEVER = new Promise<never>(() => {});
 
 export const scenario: Scenario = {
   title: 'Redis hangs while the lock is held',
-  workload: `A lock with a lease of ${LEASE_MS / 1_000} s, renewed by itself; Redis is stopped (SIGSTOP) 100 ms later.`,
+  workload: `A lock with a lease of ${LEASE_MS / 1_000} s and automatic renewal; Redis is stopped (SIGSTOP) after 100 ms.`,
   peers: [
     {
       library: 'redlock',
-      settings:
-        '`using` with the defaults; the AbortSignal is what its README tells the routine to look at.',
+      settings: '`using` with the defaults; its README tells the routine to check the AbortSignal.',
       async run() {
         const { default: Redlock } = await import('redlock');
         const server = await RedisServer.start();
@@ -46,7 +45,7 @@ export const scenario: Scenario = {
     },
     {
       library: 'redis-semaphore',
-      settings: '`Mutex` with an `onLockLost`, and `isAcquired`, which its README asks.',
+      settings: '`Mutex` with an `onLockLost`, and `isAcquired`, which its README checks.',
       async run() {
         const { Mutex } = await import('redis-semaphore');
         const server = await RedisServer.start();

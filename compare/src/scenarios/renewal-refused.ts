@@ -33,14 +33,14 @@ async function afterRefusal(
     holds,
     figure: holds ? 'still held' : 'lost',
     words: holds
-      ? 'The renewal was tried again, in time.'
-      : 'One refused renewal, and the lock was given up while it was still good.',
+      ? 'The renewal was retried in time.'
+      : 'The lock was given up while it was still valid.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'One renewal fails',
-  workload: `A lock of ${LEASE_MS / 1_000} s is held for longer. Redis refuses the first renewal and accepts all others.`,
+  workload: `A lock of ${LEASE_MS / 1_000} s is held for longer. Redis refuses the first renewal and accepts the others.`,
   peers: [
     {
       library: 'redlock4',
@@ -60,7 +60,7 @@ export const scenario: Scenario = {
     },
     {
       library: 'redis-semaphore',
-      settings: '`Mutex` with an `onLockLost`, the refresh as by default (at 0.8 of the lock).',
+      settings: '`Mutex` with an `onLockLost`, default refresh (at 0.8 of the lock).',
       async run() {
         const { Mutex } = await import('redis-semaphore');
         const server = await RedisServer.start();

@@ -16,18 +16,18 @@ async function refusals(server: RedisServer): Promise<Outcome> {
   return {
     holds: scripts < 100,
     figure: `${scripts} scripts`,
-    words: 'That many scripts ran in Redis from the first to the end of the lease.',
+    words: 'All scripts in Redis until the lease ended.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'Redis refuses every renewal',
-  workload: `A lock of ${LEASE_MS} ms is held, and Redis refuses to prolong it: how often is it asked?`,
+  workload: `A lock of ${LEASE_MS} ms is held, and Redis refuses every renewal: how often is it asked?`,
   peers: [
     {
       library: 'redlock',
       settings: '`using` with `retryCount: 0`, which its README offers for a single try.',
-      note: 'With the default of ten retries, there are pauses.',
+      note: 'With the default of ten retries, it pauses.',
       async run() {
         const { default: Redlock } = await import('redlock');
         const server = await RedisServer.start();

@@ -14,18 +14,18 @@ async function commandsOf(server: RedisServer, call: () => Promise<void>): Promi
   return {
     holds: commands < 50,
     figure: `${commands} commands`,
-    words: `That many commands ran in Redis for one lock and ${WORK_MS} ms of work, those of scripts included.`,
+    words: 'All commands in Redis during the work, including those in scripts.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'A lease of one second',
-  workload: `A lock of ${LEASE_MS} ms that is renewed by itself, and work that takes ${WORK_MS} ms.`,
+  workload: `A lock of ${LEASE_MS} ms with automatic renewal, and work of ${WORK_MS} ms.`,
   peers: [
     {
       library: 'redlock-universal',
       settings: '`using` with the defaults.',
-      note: 'From about 1.3 s on, it renews at 80 % of the lease.',
+      note: 'Leases from about 1.3 s are renewed at 80 %.',
       async run() {
         const { createLock, IoredisAdapter } = await import('redlock-universal');
         const server = await RedisServer.start();

@@ -19,7 +19,7 @@ async function singleTry(server: RedisServer, attempt: () => Promise<unknown>): 
     // The first use of a script may have to send it once more.
     holds: attempts <= 2,
     figure: `${attempts} ${attempts === 1 ? 'script' : 'scripts'} in ${ms} ms`,
-    words: attempts <= 2 ? 'It asked once.' : 'It went on asking.',
+    words: attempts <= 2 ? 'It asked once.' : 'It kept asking.',
   };
 }
 
@@ -30,7 +30,7 @@ export const scenario: Scenario = {
     {
       library: 'redlock4',
       settings: '`retryCount: 0` for the call; `retryDelay: 50` for all.',
-      note: 'Fixed in 5.0.0-beta. With `retryCount: 0` in the constructor, version 4 asks once, too.',
+      note: 'Fixed in 5.0.0-beta. With `retryCount: 0` in the constructor, version 4 also asks once.',
       async run() {
         const { default: Redlock } = await import('redlock4');
         const server = await RedisServer.start();

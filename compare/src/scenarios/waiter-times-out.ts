@@ -21,14 +21,14 @@ async function threeCalls(take: (id: string) => Promise<void>): Promise<Outcome>
     figure: `${inside.most} inside at once`,
     words:
       inside.most === 1
-        ? 'Whoever gives up leaves the lock of the holder alone.'
-        : 'The one who gave up has deleted the lock of the holder, and the third got in.',
+        ? 'The call that gives up leaves the lock alone.'
+        : 'The call that gave up deleted the lock of the holder, and the third got in.',
   };
 }
 
 export const scenario: Scenario = {
   title: 'A waiter gives up',
-  workload: `One call works for ${WORK_MS} ms. A second waits for 200 ms and gives up, then a third one comes.`,
+  workload: `One call works for ${WORK_MS} ms. A second waits 200 ms and gives up; then a third comes.`,
   peers: [
     {
       library: 'nestjs-simple-redis-lock',

@@ -19,13 +19,13 @@ async function twoCalls(take: (id: string) => Promise<void>): Promise<Outcome> {
   return {
     holds: inside.most === 1 && failed === 0,
     figure: `${inside.most} inside at once`,
-    words: `${inside.entered} did their work, ${failed} of 2 callers got an error.`,
+    words: `${inside.entered} worked, ${failed} of 2 callers got an error.`,
   };
 }
 
 export const scenario: Scenario = {
   title: 'Work that takes longer than the lock lasts',
-  workload: `Two calls for one key, 50 ms apart. Each works for ${WORK_MS} ms, longer than the time set for the lock.`,
+  workload: `Two calls for one key, 50 ms apart. Each works for ${WORK_MS} ms, longer than the lock lasts.`,
   peers: [
     {
       library: '@nestjs-redis/lock',
@@ -50,7 +50,7 @@ export const scenario: Scenario = {
     {
       library: 'murlock',
       settings: `\`@MurLock(500)\`. ${SETTINGS.murlock}`,
-      note: 'Its README calls this number the time that a caller waits.',
+      note: 'Its README calls this number the waiting time of a caller.',
       async run() {
         const { MurLock } = await import('murlock');
         @Injectable()

@@ -17,7 +17,7 @@ export async function watchHolder(server: RedisServer, isTold: () => boolean): P
     return {
       holds: false,
       figure: `no abort in ${WATCHED_MS / 1_000} s`,
-      words: `The lock had expired for ${(WATCHED_MS - LEASE_MS) / 1_000} s, and the holder still believed in it.`,
+      words: `${(WATCHED_MS - LEASE_MS) / 1_000} s after the lock expired, the holder had not been told.`,
     };
   }
   // The last renewal may have been just before Redis stopped.
@@ -26,7 +26,7 @@ export async function watchHolder(server: RedisServer, isTold: () => boolean): P
     holds: isInTime,
     figure: `abort after ${seconds} s`,
     words: isInTime
-      ? 'The holder was told before its lock can have been taken by somebody else.'
+      ? 'The holder was told before anybody else could take the lock.'
       : `The holder was told ${((ms - LEASE_MS) / 1_000).toFixed(1)} s after its lock had expired.`,
   };
 }

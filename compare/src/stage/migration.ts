@@ -51,28 +51,27 @@ export function migrationScenario(migration: Migration): Scenario {
   return {
     title: `From ${library} to ours, instance by instance`,
     workload:
-      `Old and new instances run at the same time; ${CALLERS} callers in each want one key for ` +
+      `Old and new instances run together; ${CALLERS} callers in each want one key for ` +
       `${PHASE_MS / 1_000} s.`,
     limitMs: 60_000,
     areBothNeeded: true,
     peers: [
       {
         library,
-        settings: `Old and new side by side, without a release in between. ${settings}`,
+        settings: `Old and new side by side. ${settings}`,
         async run() {
           const server = await RedisServer.start();
           const inside = new Inside();
           const words = await phase(inside, {
             old: await migration.old(server),
-            after: await migration.after(server),
+            new: await migration.after(server),
           });
           return judge(inside, words);
         },
       },
     ],
     ours: {
-      settings:
-        'First old instances and those that take both locks, then those and new ones, then the two libraries on one key.',
+      settings: 'With a release in between that takes both locks; then both libraries on one key.',
       async run() {
         const server = await RedisServer.start();
         const inside = new Inside();
@@ -82,7 +81,7 @@ export function migrationScenario(migration: Migration): Scenario {
         });
         const second = await phase(inside, {
           both: await migration.both(server),
-          after: await migration.after(server),
+          new: await migration.after(server),
         });
         const [theirs, ours] = await migration.oneKey(server);
         const third = await phase(inside, { theirs, ours });
@@ -96,7 +95,7 @@ function judge(inside: Inside, words: string): Outcome {
   return {
     holds: inside.most === 1,
     figure: `${inside.most} inside at once`,
-    words: `Got their turn: ${words}.`,
+    words: `Holds: ${words}.`,
   };
 }
 

@@ -49,9 +49,8 @@ export async function nestRedlockModule(server: RedisServer): Promise<DynamicMod
 
 /** What `peer-modules.ts` sets up, in the words of the page. */
 export const SETTINGS = {
-  murlock: 'As in its README: `wait: 1000`, `maxAttempts: 3`.',
-  nestjsRedis:
-    'As in its README: one client, the defaults (3 tries, 200 ms and up to 100 ms apart).',
-  universal: 'As in its README: `defaultTtl: 30000`, `retryAttempts: 3`, `retryDelay: 200`.',
-  nestRedlock: 'As in its README: `retryCount: 10`, `retryDelay: 200`, `retryJitter: 200`.',
+  murlock: 'README: `wait: 1000`, `maxAttempts: 3`.',
+  nestjsRedis: 'README: one client, defaults (3 tries, 200 to 300 ms apart).',
+  universal: 'README: `defaultTtl: 30000`, `retryAttempts: 3`, `retryDelay: 200`.',
+  nestRedlock: 'README: `retryCount: 10`, `retryDelay: 200`, `retryJitter: 200`.',
 } as const;

@@ -23,7 +23,7 @@ export interface EndAfterLoss {
 export function scenarioAfterLoss({ title, andThen, end, judge }: EndAfterLoss): Scenario {
   return {
     title,
-    workload: `The lock is gone before the work ends (its key was deleted, as after a failover); then the work ${andThen}.`,
+    workload: `The lock is lost (its key is deleted, as after a failover); then the work ${andThen}.`,
     peers: [
       {
         library: 'redlock',
@@ -58,7 +58,7 @@ export function scenarioAfterLoss({ title, andThen, end, judge }: EndAfterLoss):
       {
         library: 'murlock',
         settings: SETTINGS.murlock,
-        note: '`ignoreUnlockFail: true` avoids it, at the price of every other failed release.',
+        note: '`ignoreUnlockFail: true` avoids this, but hides all other failed releases.',
         async run() {
           const { MurLock } = await import('murlock');
           const server = await RedisServer.start();
@@ -128,7 +128,7 @@ export function judgeResult(result: Settled<unknown>): Outcome {
     words: holds
       ? 'The caller got the result.'
       : result.state === 'rejected'
-        ? `The work was done, and the caller got "${result.error.message}" after ${result.afterMs} ms.`
+        ? `The work was done; the caller got "${result.error.message}" after ${result.afterMs} ms.`
         : `The work was done, and the caller had no answer after ${result.afterMs} ms.`,
   };
 }
