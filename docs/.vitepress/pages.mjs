@@ -58,12 +58,19 @@ const SECTIONS = [
       ['benchmarks', 'Benchmarks'],
     ],
   ],
-  ['Reference', [['behaviour', 'Behaviour'], ['api/index', 'API'], ...readPages('api')]],
+  [
+    'Reference',
+    [
+      ['behaviour', 'Behaviour'],
+      ['support', 'Support and versions'],
+      ['api/index', 'API'],
+      ...readPages('api'),
+    ],
+  ],
   [
     'Design',
     [
       ['how-it-works', 'How it works'],
-      ['protocol-rules', 'What each test proves'],
       ['lab', 'Lock lab'],
       ['demo', 'Demo'],
       ['adr/README', 'Decisions'],
