@@ -28,7 +28,7 @@ describe('the heap', () => {
     expect(Object.keys(left)).toHaveLength(12);
     expect(Object.entries(left).filter(([, bytes]) => bytes > NOISE)).toEqual([]);
     expect(residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
-  }, 180_000);
+  }, 600_000);
 
   describe('in the middle of a chain of calls', () => {
     const postgres = usePostgres();
@@ -39,6 +39,6 @@ describe('the heap', () => {
       const left = JSON.parse(stdout) as Readonly<Record<string, number>>;
       expect(Object.keys(left)).toHaveLength(7);
       expect(Object.entries(left).filter(([, bytes]) => bytes > NOISE_OF_CHAIN)).toEqual([]);
-    }, 180_000);
+    }, 600_000);
   });
 });

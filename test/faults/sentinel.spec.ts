@@ -33,11 +33,11 @@ const APPLICATION = fileURLToPath(
   new URL('../fixtures/live-behind-sentinels.mjs', import.meta.url),
 );
 /** Longer than a failover takes: what is tested is where commands go, not how long a lease lasts. */
-const PATIENT_LEASE_MS = 15_000;
+const PATIENT_LEASE_MS = 30_000;
 const LONG_LEASE_MS = 60_000;
 /** Of a process that only the old master answers. */
 const PARTED_LEASE_MS = 3_000;
-const WAIT_MS = 40_000;
+const WAIT_MS = 100_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 3_000;
 /** When the old master has been told to follow the new one, at the latest; as a rule it takes ten seconds. */

@@ -144,7 +144,7 @@ describe('failFastAfterMs', () => {
     await awayFor(0, locks);
     const early = await timed(locks.withLock('k', { waitMs: 300 }, () => 'ran'));
     expect(early.outcome).toBeInstanceOf(LockStoreError);
-    expect(early.ms).toBeGreaterThanOrEqual(299);
+    expect(early.ms).toBeGreaterThan(200);
     await sleep(3_000);
     for (const call of [
       locks.withLock('k', { waitMs: WAIT_MS }, () => 'ran'),

@@ -15,6 +15,7 @@ const PG_PROMISE = clsOrm('pg-promise', (url) => {
     readonly mode?: InstanceType<typeof TransactionMode>;
   }
   const connection = pgp({ connectionString: url, max: POOL_SIZE });
+  connection.$pool.on('error', () => {}); // a connection that is being closed while its database is dropped
   const opened = (db: Db | Tx, options: Options, body: Body, setTx: (tx: Tx) => void) =>
     db.tx(options, (tx) => {
       setTx(tx);
