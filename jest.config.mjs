@@ -38,7 +38,7 @@ const maxWorkers = Math.max(
 
 export default {
   // A test that hangs may take its time; one that is slow on a busy machine must not fail for it.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
   maxWorkers,
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',

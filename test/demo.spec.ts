@@ -36,7 +36,7 @@ describe('npm run demo', () => {
     expect(demo.row('stock').slice(2)).toEqual(['exact', 'exact', 'exact']);
     expect(demo.output).toContain('Out of the trap');
     await demo.leavesNothing();
-  }, 120_000);
+  });
 
   // A terminal sends Ctrl-C to everything in the foreground: to the demo and to what it started.
   it.each([
@@ -53,7 +53,6 @@ describe('npm run demo', () => {
       expect({ exitCode: await demo.ended, output: demo.output }).toMatchObject({ exitCode: 130 });
       await demo.leavesNothing();
     },
-    120_000,
   );
 
   it('says what is wrong with an argument, and starts nothing', async () => {

@@ -142,7 +142,7 @@ describe('RedisReplicaSet', () => {
 
     await set.stop();
     expect(set.servers.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
-  }, 60_000);
+  });
 
   it('has more replicas if asked for, of which one follows a killed master even without a sentinel', async () => {
     const set = await RedisReplicaSet.start({
@@ -164,7 +164,7 @@ describe('RedisReplicaSet', () => {
 
     await set.watchers[0]!.restart();
     await eventually(async () => expect(await set.successorOf(first)).toBe(next));
-  }, 60_000);
+  });
 });
 
 describe('PostgresServer', () => {

@@ -100,7 +100,7 @@ describeWithChromium('the site in a browser', () => {
       executablePath: findChromium() as string,
       args: ['--no-sandbox'],
     });
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await browser?.close();
@@ -118,18 +118,14 @@ describeWithChromium('the site in a browser', () => {
       ['/operations.html', 'Operations'],
       ['/troubleshooting.html', 'Troubleshooting'],
       ['/api/nestjs-locked/typeorm.html', 'nestjs-locked/typeorm'],
-    ])(
-      '%s is readable',
-      async (path, title) => {
-        const page = await open(path);
-        await expect(page.locator('h1').first().textContent()).resolves.toContain(title);
-        const tooWide = 'document.documentElement.scrollWidth - innerWidth';
-        expect(await page.evaluate<number>(tooWide)).toBeLessThanOrEqual(0);
-        expect(await violationsOn(page)).toEqual([]);
-        await page.close();
-      },
-      60_000,
-    );
+    ])('%s is readable', async (path, title) => {
+      const page = await open(path);
+      await expect(page.locator('h1').first().textContent()).resolves.toContain(title);
+      const tooWide = 'document.documentElement.scrollWidth - innerWidth';
+      expect(await page.evaluate<number>(tooWide)).toBeLessThanOrEqual(0);
+      expect(await violationsOn(page)).toEqual([]);
+      await page.close();
+    });
 
     it('finds a page by what it says, and an error by its code', async () => {
       for (const [words, path] of [
@@ -143,7 +139,7 @@ describeWithChromium('the site in a browser', () => {
         await page.waitForURL((address) => address.pathname === path);
         await page.close();
       }
-    }, 90_000);
+    });
 
     async function open(path: string): Promise<Page> {
       const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });

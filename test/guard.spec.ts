@@ -29,7 +29,7 @@ beforeAll(async () => {
     testResults: (Suite & { name: string })[];
   };
   suites = new Map(testResults.map((suite) => [basename(suite.name, '-case.ts'), suite]));
-}, 120_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -27,7 +27,7 @@ describe('nightly-report', () => {
       expect([tick, done]).toEqual([tick, begun]);
       expect(await redisServer.admin.llen(archiveKey(tick))).toBe(1);
     }
-  }, 180_000);
+  });
 
   it('killed while it writes: that report stays away, all others are written once', async () => {
     const { tally, replicas } = await startFleet([{}, {}, {}]);
@@ -40,7 +40,7 @@ describe('nightly-report', () => {
       const { begun, done } = tally.of(other);
       expect([other, begun.length, done]).toEqual([other, 1, begun]);
     }
-  }, 180_000);
+  });
 
   it('killed while it writes, with take-over: another process writes it when the lease ends', async () => {
     const takeOver = { REPORT_IF_KILLED: 'take-over' };
@@ -56,7 +56,7 @@ describe('nightly-report', () => {
       if (other !== tick) expect([other, record.begun]).toEqual([other, record.done]);
       expect([other, await redisServer.admin.llen(archiveKey(other))]).toEqual([other, 1]);
     }
-  }, 180_000);
+  });
 
   it('finishes its report before it ends on SIGTERM', async () => {
     const { tally, replicas } = await startFleet([{}]);
@@ -67,20 +67,16 @@ describe('nightly-report', () => {
     await replicas.get('behind')?.stop();
     expect(tally.of(tick).done).toEqual(['behind']);
     expect(await redisServer.admin.llen(archiveKey(tick))).toBe(1);
-  }, 60_000);
+  });
 
   it.each([
     ['REPORT_TAKES_MS', 'long', "REPORT_TAKES_MS is 'long': set it to a whole number"],
     ['REPORT_IF_KILLED', 'weep', "REPORT_IF_KILLED is 'weep': set it to leave or take-over"],
-  ])(
-    'does not start with a wrong %s, and says why',
-    async (name, value, message) => {
-      const replica = new ReplicaProcess({ REDIS_URL: redisServer.url, [name]: value });
-      expect(await replica.ended).toBe('exit code 1');
-      expect(replica.output).toContain(message);
-    },
-    60_000,
-  );
+  ])('does not start with a wrong %s, and says why', async (name, value, message) => {
+    const replica = new ReplicaProcess({ REDIS_URL: redisServer.url, [name]: value });
+    expect(await replica.ended).toBe('exit code 1');
+    expect(replica.output).toContain(message);
+  });
 
   it('npm run start:nightly-report kills and replaces a process, and prints who did what', async () => {
     const program = spawn(
@@ -98,7 +94,7 @@ describe('nightly-report', () => {
       0,
       expect.stringMatching(/begun by ([ABC]) and (?!\1)([ABC]), finished by \2\n/),
     ]);
-  }, 120_000);
+  });
 });
 
 it('a clock is in one tick from its second to the next one', () => {

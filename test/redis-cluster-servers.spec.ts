@@ -14,7 +14,7 @@ describe('RedisCluster', () => {
     const before = performance.now();
     cluster = await RedisCluster.start();
     startedAfterMs = performance.now() - before;
-  }, 60_000);
+  });
 
   afterAll(() => cluster.stop());
 
@@ -99,7 +99,7 @@ describe('RedisCluster', () => {
     await master.restart();
     await eventually(async () => expect(await cluster.replicasOf(replica)).toEqual([master]));
     expect(await direct(master).cluster('MYID')).toBe(id);
-  }, 60_000);
+  });
 
   it('names the later master of a slot while an earlier one still believes to be it', async () => {
     const slot = await cluster.slotOf('two masters');
@@ -112,7 +112,7 @@ describe('RedisCluster', () => {
 
     expect(await cluster.masterOf(slot)).toBe(replica);
     expect(await cluster.masters()).not.toContain(master);
-  }, 60_000);
+  });
 });
 
 describe('the life of a RedisCluster', () => {
@@ -127,7 +127,7 @@ describe('the life of a RedisCluster', () => {
     await cluster.stop();
 
     expect(cluster.nodes.map(({ pid }) => isAlive(pid))).toEqual([false, false, false]);
-  }, 60_000);
+  });
 
   it('says what redis-server printed when a node does not start', async () => {
     await expect(RedisCluster.start({ args: ['--no-such-option', '1'] })).rejects.toThrow(

@@ -53,15 +53,11 @@ describe('the last line on standard output', () => {
       'skipped: no MariaDB\n1 skipped\n0 passed, 0 failed\n',
       1,
     ],
-  ])(
-    '%s',
-    async (_, suites, output, exitCode) => {
-      for (const [i, suite] of suites.entries()) project.write(`${i}.test.js`, suite);
-      const { stdout, code } = await project.node([JEST], UNGUARDED);
-      expect([stdout, code]).toEqual([output, exitCode]);
-    },
-    60_000,
-  );
+  ])('%s', async (_, suites, output, exitCode) => {
+    for (const [i, suite] of suites.entries()) project.write(`${i}.test.js`, suite);
+    const { stdout, code } = await project.node([JEST], UNGUARDED);
+    expect([stdout, code]).toEqual([output, exitCode]);
+  });
 });
 
 describe('workers', () => {
@@ -83,7 +79,6 @@ describe('workers', () => {
       await ended;
       await eventually(() => expect(workers.filter(isAlive)).toEqual([]));
     },
-    60_000,
   );
 });
 

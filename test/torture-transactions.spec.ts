@@ -77,7 +77,7 @@ describe('torture of transactions', () => {
     const code = await torture.ended;
     expect(torture.output).toMatch(/\nclean\n$/);
     expect(code).toBe(0);
-  }, 90_000);
+  });
 
   const lostPieces = /\d: \d+ pieces are gone, \d+ rows were written/;
   it.each([
@@ -89,14 +89,10 @@ describe('torture of transactions', () => {
       [/has rows of (?:the runs |run \d, its last)/, /was acknowledged, and written by half: \{\}/],
     ],
     ['order', '20', [/\d+ of \d+ calls have waited for their locks in vain/]],
-  ])(
-    'sees what is broken on purpose: %s [D94]',
-    async (rules, seconds, violations) => {
-      // Long enough to see it on a machine that does other things as well.
-      await seesViolations(violations, '--seconds', seconds, '--break', rules);
-    },
-    120_000,
-  );
+  ])('sees what is broken on purpose: %s [D94]', async (rules, seconds, violations) => {
+    // Long enough to see it on a machine that does other things as well.
+    await seesViolations(violations, '--seconds', seconds, '--break', rules);
+  });
 
   it.each([
     [
@@ -113,28 +109,20 @@ describe('torture of transactions', () => {
       /the audit row of \S+, which asks for no lock, was refused: LOCK_IN_/,
     ],
     ['cut-commits', 'unknown', '10', /the COMMIT of \S+ was not given up for \d+ ms/],
-  ])(
-    '%s show what is broken on purpose: %s',
-    async (feature, rule, seconds, violation) => {
-      const others = SALE_FEATURES.filter((name) => name !== feature).join();
-      const args = ['--seconds', seconds, '--break', rule, '--without', others];
-      await seesViolations([violation], ...args);
-    },
-    120_000,
-  );
+  ])('%s show what is broken on purpose: %s', async (feature, rule, seconds, violation) => {
+    const others = SALE_FEATURES.filter((name) => name !== feature).join();
+    const args = ['--seconds', seconds, '--break', rule, '--without', others];
+    await seesViolations([violation], ...args);
+  });
 
   const onLinux = process.platform === 'linux' ? it : it.skip;
-  onLinux(
-    'leaves neither process nor folder behind after Ctrl-C',
-    async () => {
-      const torture = new Torture('--seconds', '60');
-      await eventually(() => expect(torture.workers()).toHaveLength(3), 60_000); // after a database was made
-      torture.interrupt();
-      await torture.ended;
-      await eventually(() => expect([torture.processes(), torture.folders()]).toEqual([[], []]));
-    },
-    90_000,
-  );
+  onLinux('leaves neither process nor folder behind after Ctrl-C', async () => {
+    const torture = new Torture('--seconds', '60');
+    await eventually(() => expect(torture.workers()).toHaveLength(3), 60_000); // after a database was made
+    torture.interrupt();
+    await torture.ended;
+    await eventually(() => expect([torture.processes(), torture.folders()]).toEqual([[], []]));
+  });
 
   it.each([
     [['--seed', 'x'], '--seed x: it must be a whole number from 0'],

@@ -70,7 +70,6 @@ describe('a master of the cluster', () => {
       expect(types(near.events)).not.toContain('lost');
       expect(types(near.events).filter((type) => type === 'store-lost')).toHaveLength(1);
     },
-    120_000,
   );
 
   fault(
@@ -93,7 +92,6 @@ describe('a master of the cluster', () => {
       }, PATIENT_MS);
       await eventually(async () => expect(await engine.ping()).toBeGreaterThan(0), PATIENT_MS);
     },
-    120_000,
   );
 
   fault(

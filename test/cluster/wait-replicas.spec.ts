@@ -109,5 +109,5 @@ describe('waitReplicas in a cluster', () => {
     await master.restart(); // it is a replica now
     const again = await eventually(() => engine.acquire(other), 60_000);
     expect(await again.release()).toBe(true);
-  }, 180_000);
+  });
 });

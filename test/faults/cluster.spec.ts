@@ -134,7 +134,6 @@ describe('operations under load', () => {
       expect(load.register.overlaps).toEqual([]);
       expect(load.register.fallen).toEqual([]);
     },
-    120_000,
   );
 
   fault(
@@ -181,7 +180,6 @@ describe('operations under load', () => {
       expect(load.register.overlaps.filter(({ at }) => !afterFailover(at))).toEqual([]);
       expect(load.register.fallen).toEqual([]);
     },
-    120_000,
   );
 });
 
@@ -226,7 +224,6 @@ describe('accidents of a cluster', () => {
       }
       measure('locks kept', count);
     },
-    120_000,
   );
 
   fault(

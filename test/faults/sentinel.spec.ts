@@ -145,7 +145,6 @@ describe('three sentinels', () => {
       expect(entered.isHeld).toBe(true);
       expect(await entered.release()).toBe(true);
     },
-    120_000,
   );
 
   /** What a client of the old master alone does: like a process that the network parts from the sentinels. */
@@ -356,7 +355,6 @@ describe('three sentinels', () => {
       await failedOver;
       await expectHandOvers(await set.master(), others);
     },
-    120_000,
   );
 
   fault(

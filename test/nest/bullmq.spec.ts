@@ -44,7 +44,7 @@ beforeAll(async () => {
   }
   project.write('worker.ts', readFileSync(join(ROOT, 'test/nest/bullmq/worker.ts'), 'utf8'));
   expect(await project.tsc('-p', '.')).toMatchObject({ code: 0, stdout: '' });
-}, 120_000);
+});
 
 afterAll(() => project.remove());
 
@@ -80,7 +80,7 @@ describe('BullMQ', () => {
     });
     const [job] = await queue.getCompleted();
     expect(job?.returnvalue).toMatch(/^everything about/);
-  }, 120_000);
+  });
 
   it('killed in the middle of a job: another worker does it, when the lock is free', async () => {
     const events = await startWorkers(['A', 'B'], 1_000);

@@ -177,7 +177,7 @@ describe('in a project of its own', () => {
     });
     const { code, stdout } = await project.tsc('-b', ...projects);
     expect([code, stdout]).toEqual([0, '']);
-  }, 120_000);
+  });
 });
 
 const COMPILER_OPTIONS = {

@@ -95,4 +95,4 @@ it('every statement runs, and every example does what it says', async () => {
     jobs: [[1, 2], false],
     fenced: 'Somebody else has changed it since',
   });
-}, 120_000);
+});

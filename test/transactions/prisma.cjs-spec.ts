@@ -21,7 +21,7 @@ import { useStock } from './stock.js';
 
 let generated: GeneratedPrisma;
 
-beforeAll(async () => void (generated = await generatePrismaClient()), 60_000);
+beforeAll(async () => void (generated = await generatePrismaClient()));
 afterAll(() => generated.remove());
 
 const LEVELS: Record<Isolation, string> = {

@@ -125,7 +125,7 @@ describe('a query runner that is released before its transaction has ended', () 
     expect(await slow).toBeInstanceOf(Error);
     await dataSource.query('SELECT 1'); // there is room in the pool
     expect(await stock.quantity()).toBe(100);
-  }, 90_000);
+  });
 });
 
 describe('a query runner whose start fails in the hook after it', () => {
