@@ -5740,4 +5740,12 @@ export const TABLE = [
     breaks: 'the lock lasts until the source has ended',
     specs: ['test/nest/left-sources.spec.ts'],
   },
+  {
+    name: 'options: of the time-outs only own members count',
+    file: `${SOURCES}core/transaction.options.ts`,
+    from: 'withDefaults(TIMEOUTS, timeouts === true ? {} : timeouts)',
+    to: 'withDefaults(TIMEOUTS, timeouts === true ? {} : { ...timeouts })',
+    breaks: 'options may be members of a class',
+    specs: OPTIONS,
+  },
 ];

@@ -421,3 +421,21 @@ it('options of the fence may be members of a class', () => {
   const { fence } = resolveServiceOptions({ fence: new FenceConfig() }).transactions;
   expect(fence).toEqual({ table: 'app.lock_fence', connections: ['orders'] });
 });
+
+it.each<[string, object]>([
+  [
+    'members of a class',
+    new (class {
+      get idleMs(): number {
+        return 1_000;
+      }
+      get totalMs(): number {
+        return 5_000;
+      }
+    })(),
+  ],
+  ['inherited', Object.create({ idleMs: 1_000, totalMs: 5_000 }) as object],
+])('time-outs of transactions may be %s', (_, transactionTimeouts) => {
+  const { timeouts } = resolveServiceOptions({ transactionTimeouts }).transactions;
+  expect(timeouts).toEqual({ idleMs: 1_000, totalMs: 5_000 });
+});

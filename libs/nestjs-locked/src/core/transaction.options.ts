@@ -136,18 +136,19 @@ export function resolveTransactionOptions(options: TransactionOptions): Resolved
     transactionTimeouts,
   } = withDefaults(TRANSACTION_OPTIONS, options);
   const fence = resolveFence(wanted);
-  const timeouts = transactionTimeouts ?? fence !== undefined;
-  return Object.freeze({
-    insideTransaction,
-    fence,
-    timeouts: timeouts === true ? {} : timeouts === false ? undefined : { ...timeouts },
-  });
+  const timeouts = resolveTimeouts(transactionTimeouts ?? fence !== undefined);
+  return Object.freeze({ insideTransaction, fence, timeouts });
 }
 
 function resolveFence(fence: boolean | FenceOptions = false): ResolvedTransactionOptions['fence'] {
   if (fence === false) return undefined;
   const { table, connections } = withDefaults(FENCE_OPTIONS, fence === true ? {} : fence);
   return { table, connections };
+}
+
+function resolveTimeouts(timeouts: boolean | TransactionTimeouts): TransactionTimeouts | undefined {
+  if (timeouts === false) return undefined;
+  return withDefaults(TIMEOUTS, timeouts === true ? {} : timeouts);
 }
 
 /** @throws LockConfigError */
