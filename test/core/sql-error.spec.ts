@@ -110,7 +110,7 @@ describe('a COMMIT that failed', () => {
     expect(isRefusedCommit(prisma({ originalCode: code }))).toBe(false);
   });
 
-  it.each([1020, 1062, 1064, 1205, 1213, 1451, 1452, 3101])(
+  it.each([1020, 1062, 1064, 1205, 1213, 1290, 1451, 1452, 3101])(
     'was refused by MySQL with %s',
     (errno) => {
       expect(isRefusedCommit(sequelize({ errno }))).toBe(true);

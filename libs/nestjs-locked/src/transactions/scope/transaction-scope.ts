@@ -353,7 +353,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
         return undefined;
       }
       if (isOnItsWay) return this.commit.assertMayBeSent(status);
-      return this.commit.sending(status, isCommitFollowed(sql, this.#session?.dialect));
+      return this.commit.sending(sql, status, isCommitFollowed(sql, this.#session?.dialect));
     }
     if (this.#state === 'failing') {
       // It is rolled back, or was: then it is the COMMIT of the next one, of a hook.

@@ -1,6 +1,6 @@
 import { LockCommitUnknownError, LockInTransactionError } from '../../core/lock.errors.js';
 import type { TransactionStatus } from '../sql/database-session.js';
-import { isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
+import { isNotUnderstood, isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
 import { transactionGone } from '../sql/transaction-gone.js';
 import { commitUnknown } from './commit-doubt.js';
 import type { CommitGate } from './commit-gate.js';
@@ -24,6 +24,8 @@ export class WatchedCommit {
   #isRolledBack = false;
   #veto: Error | undefined;
   #driverError: unknown;
+  /** It had no effect: the transaction is as it was before. */
+  #notUnderstood: Error | undefined;
   #onOverdue: (error: Error) => void = () => {};
 
   /** @param close closes the connection of the transaction */
@@ -45,11 +47,12 @@ export class WatchedCommit {
   /**
    * It is sent now; since the gate was passed, hooks of the application may have run.
    *
+   * @param sql its text
    * @param status what the driver knows of the transaction
    * @param isFollowed whether other statements follow it in its text
    * @throws whatever forbids it
    */
-  sending(status: TransactionStatus | undefined, isFollowed: boolean): NoteAnswer {
+  sending(sql: string, status: TransactionStatus | undefined, isFollowed: boolean): NoteAnswer {
     if (this.#progress === 'answered') return () => {}; // another transaction, of a hook
     this.assertMayBeSent(status);
     this.#wait.begin();
@@ -58,12 +61,22 @@ export class WatchedCommit {
     return (error, command) => {
       this.#wait.end();
       if (error !== undefined) {
-        if (this.#progress !== 'answered') this.#driverError ??= error; // otherwise it is that of a hook
+        this.#noteError(error, sql);
         return;
       }
       if (command === 'ROLLBACK') throw (this.#veto = transactionGone());
       this.#progress = 'answered';
     };
+  }
+
+  #noteError(error: unknown, sql: string): void {
+    if (this.#progress === 'answered') return; // it is that of a hook
+    if (isNotUnderstood(error, sql)) {
+      this.#progress = 'not-sent';
+      this.#notUnderstood = error as Error;
+    } else {
+      this.#driverError ??= error;
+    }
   }
 
   /**
@@ -156,6 +169,7 @@ export class WatchedCommit {
     }
     if (this.#progress !== 'not-sent') return 'committed';
     if (this.#isRolledBack) return 'rolled-back';
+    if (this.#notUnderstood !== undefined) throw this.#notUnderstood;
     this.#progress = undefined; // nobody knows what becomes of it
     throw this.#unknown(new Error('it was not sent'));
   }

@@ -71,24 +71,42 @@ function prismaCode(error: unknown): unknown {
  * any other the transaction was rolled back: after a COMMIT was written PostgreSQL does not refuse it any more.
  */
 const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
+const NOT_UNDERSTOOD = 1064;
 /**
- * MySQL: changed since the snapshot, duplicate, not understood, lock wait time-out, deadlock, foreign keys, refused by
- * the group.
+ * MySQL: changed since the snapshot, duplicate, not understood, lock wait time-out, deadlock, read-only since then (the
+ * server has rolled back), foreign keys, refused by the group.
  */
-const REFUSED_NUMBERS = [1020, 1062, 1064, 1205, 1213, 1451, 1452, 3101];
+const REFUSED_NUMBERS = [1020, 1062, NOT_UNDERSTOOD, 1205, 1213, 1290, 1451, 1452, 3101];
 
 /** Alone: an error in the answer to a text of several statements may be that of another one. */
 const COMMIT = /^\s*COMMIT\b[^;]*;?\s*$/i;
+const SEVERAL = /;\s*\S/;
 
 /**
  * Hooks of the application run around the COMMIT, and an error of their own statements takes the place of its error.
  */
 function isOfAnotherStatement(error: unknown): boolean {
-  for (const inner of innerErrors(error)) {
-    const { query, sql = query } = inner as { query?: unknown; sql?: unknown }; // TypeORM and postgres.js; Sequelize, mysql2
-    if (typeof sql === 'string' && !COMMIT.test(sql)) return true;
-  }
-  return false;
+  return statementsOf(error).some((sql) => !COMMIT.test(sql));
+}
+
+/** The texts of the statements that have failed with it, by the errors that tell. */
+function statementsOf(error: unknown): readonly string[] {
+  return [...innerErrors(error)]
+    .map((inner) => inner as { query?: unknown; sql?: unknown })
+    .map(({ query, sql = query }) => sql) // TypeORM and postgres.js; Sequelize, mysql2
+    .filter((sql) => typeof sql === 'string');
+}
+
+/**
+ * Whether MySQL or MariaDB has not understood this statement, so that nothing of it was done. In a text of several,
+ * those before it were done.
+ */
+export function isNotUnderstood(error: unknown, sql: string): boolean {
+  return (
+    sqlErrorCode(error) === NOT_UNDERSTOOD &&
+    !SEVERAL.test(sql) &&
+    statementsOf(error).every((failed) => failed === sql)
+  );
 }
 
 /** Whether the database itself has said that the COMMIT was not done. After any other error it may have been done. */
