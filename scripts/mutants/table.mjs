@@ -3287,14 +3287,14 @@ export const TABLE = [
   {
     name: 'transaction: an error hides that the context of a lock was lost',
     file: `${SOURCES}core/calls/handed-out-locks.ts`,
-    from: `      try {
-        return await run();
-      } finally {
-        if (seesTransactions()) this.#workEnded(sections);
-      }`,
-    to: `      const result = await run();
-      if (seesTransactions()) this.#workEnded(sections);
-      return result;`,
+    from: `    try {
+      return await run();
+    } finally {
+      if (seesTransactions()) workEnded(this.#service(), own);
+    }`,
+    to: `    const result = await run();
+    if (seesTransactions()) workEnded(this.#service(), own);
+    return result;`,
     breaks: 'with the fence on, nothing is unfenced in silence',
     specs: ['test/transactions/claims.spec.ts'],
   },
@@ -5779,5 +5779,21 @@ export const TABLE = [
     to: '1213,',
     breaks: 'a COMMIT that was surely refused is told as such',
     specs: ['test/transactions/read-only-server.spec.ts'],
+  },
+  {
+    name: 'typeorm: a call does not fail although only a nested transaction in it was committed',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'if (isOpen && hasCommittedNested) scope?.leftUncommitted();',
+    to: '',
+    breaks: 'what was not written is told',
+    specs: ['test/transactions/left-uncommitted.spec.ts'],
+  },
+  {
+    name: 'typeorm: a nested transaction with a callback counts as a commit by hand',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'hasCommittedNested = NESTED_IN.getStore()?.scope === undefined;',
+    to: 'hasCommittedNested = true;',
+    breaks: 'a rollback by release() is told only where nobody knows of it',
+    specs: ['test/transactions/left-uncommitted.spec.ts'],
   },
 ];

@@ -32,3 +32,14 @@ export async function endUncommitted(
   if (knownPgClient(manager) !== undefined) return; // PostgreSQL has rolled it back
   if (!(await isRolledBack(query('ROLLBACK')))) await closeConnectionOf(manager);
 }
+
+/** @param commit TypeORM's own @throws also if its answer does not come for as long as the locks last */
+export function commitInTime(
+  { commit: watched }: TransactionScope,
+  commit: () => Promise<void>,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    watched.whenOverdue(reject);
+    commit().then(resolve, reject);
+  });
+}

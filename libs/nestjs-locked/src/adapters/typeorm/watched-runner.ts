@@ -29,7 +29,7 @@ import {
 import { outcomeAt } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 import { transactionGone } from '../../transactions/sql/transaction-gone.js';
-import { endUncommitted, watchClient } from './watched-client.js';
+import { commitInTime, endUncommitted, watchClient } from './watched-client.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Holds = readonly GuardingHold[];
@@ -67,6 +67,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   let openNested = 0;
+  /** What its code has asked for last has ended a nested one, and not the transaction. */
+  let hasCommittedNested = false;
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;
 
@@ -182,12 +184,6 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     await retryingConflicts(() => begin(isolation, askedUnder));
   };
 
-  const commitInTime = (committed: TransactionScope): Promise<void> =>
-    new Promise((resolve, reject) => {
-      committed.commit.whenOverdue(reject);
-      commit().then(resolve, reject);
-    });
-
   /** @returns the error for the caller */
   const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
     const { outcome, told } = failed.commit.failed(error, true);
@@ -212,7 +208,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
     isCommitting = true;
     try {
-      await commitInTime(committed);
+      await commitInTime(committed, commit);
       committed.assertNoneNested(committed.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
       committed.commit.succeeded(); // a hook may have swallowed that it was refused
     } catch (error) {
@@ -227,6 +223,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const isDisposing = watchDisposal(runner);
   runner.commitTransaction = async () => {
+    hasCommittedNested = false;
     // `await using` commits the transaction itself, whatever is nested in it.
     const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
     const isWhole = isDisposed || outlivesNested();
@@ -241,6 +238,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
         throw error;
       }
       depth = Math.max(0, depth - 1);
+      hasCommittedNested = NESTED_IN.getStore()?.scope === undefined;
       if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
     }
@@ -249,6 +247,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.rollbackTransaction = async () => {
+    hasCommittedNested = false;
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
     const rolledBack = scope;
@@ -274,6 +273,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   // pool would hand out a connection that is still in a transaction.
   const releaseNow = async (): Promise<void> => {
     const isOpen = scope?.isOpen === true;
+    if (isOpen && hasCommittedNested) scope?.leftUncommitted();
+    hasCommittedNested = false;
     // A hook before the COMMIT gives it back. Without a lock, TypeORM sends the COMMIT all the same.
     const isLeftAlone = isCommitting && scope?.isLocked === false;
     const outcome = isCommitting ? outcomeAt(scope?.commit.progress) : 'rolled-back';

@@ -9,6 +9,7 @@ import { HeldLock } from './held-lock.js';
 import type { TransactionalLocks } from './open-transaction.js';
 import type { Section } from './section.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
+import { assertWritten } from './unwritten-work.js';
 
 /** The locks that calls have been given and that are not released yet. Work under them is run here. */
 export class HandedOutLocks {
@@ -42,22 +43,29 @@ export class HandedOutLocks {
     const lock = this.handOut(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
     try {
-      const transaction = currentTransaction();
-      const run = async (): Promise<T> => lock.runHere(() => work(lock));
-      if (transaction !== undefined) return await transaction.during(lock.keys, run);
-      try {
-        return await run();
-      } finally {
-        if (seesTransactions()) this.#workEnded(sections);
-      }
+      const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+      const result = await this.#runWork(lock, own, work);
+      assertWritten(own);
+      return result;
     } finally {
       await this.#leave(lock);
     }
   }
 
-  #workEnded(sections: readonly Section[]): void {
-    const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
-    workEnded(this.#service(), own);
+  /** @param own the holds that the call has acquired itself */
+  async #runWork<T>(
+    lock: HeldLock,
+    own: readonly Hold[],
+    work: (lock: Lock) => T | Promise<T>,
+  ): Promise<T> {
+    const transaction = currentTransaction();
+    const run = async (): Promise<T> => lock.runHere(() => work(lock));
+    if (transaction !== undefined) return transaction.during(lock.keys, run);
+    try {
+      return await run();
+    } finally {
+      if (seesTransactions()) workEnded(this.#service(), own);
+    }
   }
 
   readonly #runInTransaction = async <T>(
@@ -65,12 +73,11 @@ export class HandedOutLocks {
     work: () => T | Promise<T>,
   ): Promise<T> => {
     const transaction = currentTransaction();
-    if (transaction === undefined) return work();
-    await transaction.adopt(this.#service(), holds, 'lock.run');
-    return transaction.during(
-      holds.map(({ key }) => key),
-      work,
-    );
+    if (transaction !== undefined) await transaction.adopt(this.#service(), holds, 'lock.run');
+    const keys = holds.map(({ key }) => key);
+    const result = await (transaction === undefined ? work() : transaction.during(keys, work));
+    assertWritten(holds);
+    return result;
   };
 
   async #leave(lock: HeldLock): Promise<void> {

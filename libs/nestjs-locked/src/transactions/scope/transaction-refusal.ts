@@ -30,6 +30,7 @@ export type Refusal =
   | 'endless-branch'
   | 'own-claim'
   | 'begun-inside'
+  | 'left-uncommitted'
   | 'ends-it'
   | 'rolled-back-inside'
   | 'ended-by-nested'
@@ -45,6 +46,7 @@ export function refusal(why: Refusal, circumstances: Circumstances): LockInTrans
 }
 
 function said(why: Refusal, callSite: string, key: string | undefined): string {
+  if (why === 'left-uncommitted') return 'Nothing was written of a';
   if (key === undefined) return `${callSite} was refused in a`;
   if (why === 'own-claim') return `${callSite} under lock '${key}' was refused inside an open`;
   return `${callSite}: lock '${key}' was asked for inside an open`;
@@ -84,6 +86,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
     case 'begun-inside':
       return 'Its connection was in the middle of another transaction, which its former user has neither committed nor rolled back, so that both would be committed together, or none. That connection is closed, and what was left open is rolled back; await every nested transaction (a savepoint) in the body of the transaction, and give no connection back before COMMIT or ROLLBACK was answered';
+    case 'left-uncommitted':
+      return 'Its query runner was released before its COMMIT, which has rolled it back: the last commitTransaction() has ended a nested transaction (a savepoint) in it; commit as often as you start, or call rollbackTransaction() for what is not to be written';
     case 'ends-it':
       return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
     case 'rolled-back-inside':

@@ -4,6 +4,7 @@ import type {
   TransactionalLocks,
 } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
+import { noteUnwritten } from '../../core/calls/unwritten-work.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { isUnfenced } from '../fence/unfenced.js';
@@ -201,6 +202,12 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /** It is rolled back now by the code that has opened it. */
   beforeRollback(): void {
     if (this.isOpen) this.#state = 'failing';
+  }
+
+  /** Driven by hand, it is rolled back because it is released, although its code believes that it has committed it. */
+  leftUncommitted(): void {
+    const error = this.refusal('left-uncommitted', A_TRANSACTION);
+    for (const hold of this.#gate.holds.keys()) noteUnwritten(hold, error);
   }
 
   async #runBody<R>(body: () => Promise<R>): Promise<R> {
