@@ -3416,8 +3416,8 @@ export const TABLE = [
   {
     name: 'typeorm: a connection that a hook gives back behind the BEGIN stays in the transaction',
     file: `${SOURCES}transactions/orm/failed-start.ts`,
-    from: ' || (runner.isTransactionActive && isConnectedRunner(runner))',
-    to: '',
+    from: 'isReleasedEarly = runner.isTransactionActive && isConnectedRunner(runner);',
+    to: 'isReleasedEarly = false;',
     breaks: 'no connection goes back to its pool in the middle of a transaction',
     specs: ['test/transactions/ended-at-start.spec.ts'],
   },
@@ -5795,5 +5795,13 @@ export const TABLE = [
     to: 'hasCommittedNested = true;',
     breaks: 'a rollback by release() is told only where nobody knows of it',
     specs: ['test/transactions/left-uncommitted.spec.ts'],
+  },
+  {
+    name: 'typeorm: a start succeeds although a hook before its BEGIN has released the query runner',
+    file: `${SOURCES}transactions/orm/failed-start.ts`,
+    from: '      if (isReleasedEarly) throw releasedEarly();\n',
+    to: '',
+    breaks: 'no body runs in a transaction that was given back',
+    specs: ['test/transactions/released-before-begin.spec.ts'],
   },
 ];

@@ -1,3 +1,4 @@
+import { LockInTransactionError } from '../../core/lock.errors.js';
 import { holdsHere } from '../scope/guarding-hold.js';
 import { watchCommit } from './commit-watch.js';
 import { depthOf, isConnectedRunner } from './known-depth.js';
@@ -15,7 +16,8 @@ interface Begins extends RollsBack {
 /**
  * Makes sure that a transaction under a lock is over after a hook has failed at its start, in which it is open already.
  * If the hook has left a savepoint open, TypeORM would roll back that one, and give back the connection in the
- * transaction, which the next one on it would commit. So it would if the hook itself gives the connection back.
+ * transaction, which the next one on it would commit. So it would if the hook itself gives the connection back; if it
+ * does so before the BEGIN, which TypeORM sends all the same, the connection goes back behind the BEGIN.
  *
  * @returns the same query runner
  */
@@ -26,6 +28,13 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
   const release = runner.release.bind(runner);
   let hasFailed = false;
   let isStarting = false;
+  let isReleasedEarly = false;
+  const released = runner as { isReleased?: boolean };
+  const giveBack = async (): Promise<void> => {
+    isReleasedEarly = false;
+    released.isReleased = false;
+    await rollBackAndRelease(runner, query, release);
+  };
   runner.startTransaction = async (...options) => {
     const isNested = depthOf(runner) > 0;
     const isLocked = holdsHere().length > 0;
@@ -33,21 +42,24 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
     try {
       await start.apply(runner, options);
       hasFailed = false;
+      if (isReleasedEarly) throw releasedEarly();
     } catch (error) {
       hasFailed = isLocked && !isNested && depthOf(runner) > 0;
       if (hasFailed) watchCommit(runner.manager); // so that its ROLLBACK is seen
       throw error;
     } finally {
       if (!isNested) isStarting = false;
+      if (isReleasedEarly && !isNested) await giveBack();
     }
   };
   runner.release = () => {
-    // TypeORM counts it only behind the hooks of the statement that begins it.
-    const mayBeOpen =
-      depthOf(runner) > 0 || (runner.isTransactionActive && isConnectedRunner(runner));
-    return isStarting && mayBeOpen && runner.isReleased !== true
-      ? rollBackAndRelease(runner, query, release)
-      : release();
+    if (!isStarting || runner.isReleased === true) return release();
+    if (depthOf(runner) > 0) return rollBackAndRelease(runner, query, release);
+    // TypeORM counts it only behind the hooks of the statement that begins it: that may be on its way, or done.
+    isReleasedEarly = runner.isTransactionActive && isConnectedRunner(runner);
+    if (!isReleasedEarly) return release();
+    released.isReleased = true; // TypeORM refuses what others send meanwhile
+    return Promise.resolve();
   };
   runner.rollbackTransaction = async () => {
     if (!hasFailed) return rollback();
@@ -55,4 +67,10 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
     await rollBackForSure(runner, 'whole', rollback, query);
   };
   return runner;
+}
+
+function releasedEarly(): LockInTransactionError {
+  return new LockInTransactionError(
+    'A hook has released the query runner while its transaction began, which has rolled it back; release a query runner when its transaction has ended',
+  );
 }
