@@ -5797,6 +5797,14 @@ export const TABLE = [
     specs: ['test/transactions/left-uncommitted.spec.ts'],
   },
   {
+    name: 'typeorm: what a hook releases before its COMMIT without a lock counts as rolled back',
+    file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
+    from: 'if (isOpen && !isLeftAlone) await',
+    to: 'if (isOpen) await',
+    breaks: 'a transaction that was committed without its lock is warned of',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
     name: 'typeorm: a start succeeds although a hook before its BEGIN has released the query runner',
     file: `${SOURCES}transactions/orm/failed-start.ts`,
     from: '      if (isReleasedEarly) throw releasedEarly();\n',

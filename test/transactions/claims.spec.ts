@@ -610,6 +610,26 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
+  it('a lost context is warned of although a hook before the COMMIT has released its runner', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startFenced();
+    const warnings = spyOnWarnings();
+    const elsewhere = startQueue();
+    dataSource.subscribers.push({
+      beforeQuery: ({ query, queryRunner }) =>
+        query === 'COMMIT' ? queryRunner.release() : undefined, // TypeORM sends it all the same
+    });
+    const sellByHand = async (): Promise<void> => {
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      await stock.takeOne(runner.manager);
+      await runner.commitTransaction();
+    };
+    await locks.withLock(stock.key, () => elsewhere(sellByHand));
+    expect(await stock.quantity()).toBe(99);
+    expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
+  });
+
   it.each([
     ['without the fence on purpose', unfenced, { fence: true }],
     [

@@ -187,7 +187,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** @returns the error for the caller */
   const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
     const { outcome, told } = failed.commit.failed(error, true);
-    if (failed.commit.progress === 'not-sent') {
+    if (failed.commit.progress === 'not-sent' && !runner.isReleased) {
       await failed.commitUnsent(); // still open: a hook of other code has thrown
       return told;
     }
@@ -287,7 +287,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await release();
     } finally {
       depth = 0;
-      if (isOpen) await scope?.end(outcome);
+      if (isOpen && !isLeftAlone) await scope?.end(outcome);
     }
   };
   let releasing: Promise<void> | undefined;
