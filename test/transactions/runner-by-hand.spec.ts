@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { LockInTransactionError, LockLostError, LockNotAcquiredError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
@@ -322,3 +322,31 @@ describe('a query runner whose transaction is rolled back by a statement under a
     await runner.release();
   });
 });
+
+it.each<[string, (dataSource: DataSource) => Promise<unknown>]>([
+  ['with a callback', (dataSource) => dataSource.transaction((manager) => stock.takeOne(manager))],
+  [
+    'by hand',
+    (dataSource) => {
+      const runner = dataSource.createQueryRunner();
+      return sellOn(runner).finally(() => runner.release());
+    },
+  ],
+])(
+  'a second transaction in the body of one that is driven by hand is refused in the end, and the first one goes on: %s',
+  async (_, sellToo) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url, { fence: true, transactionTimeouts: false });
+    const runner = dataSource.createQueryRunner();
+    const second = await locks.withLock(stock.key, { leaseMs: 1_000, waitMs: 0 }, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner.manager);
+      const refused = await told(sellToo(dataSource));
+      await runner.commitTransaction();
+      return refused;
+    });
+    expect(second).toBeInstanceOf(LockNotAcquiredError);
+    await runner.release();
+    expect(await stock.quantity()).toBe(99);
+  },
+);
