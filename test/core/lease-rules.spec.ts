@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
+import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/lease/waiting-call.js';
 import {
   LockAbortedError,
   LockCommitUnknownError,
@@ -858,6 +859,28 @@ describe('a single try whose answer lies unread while the event loop is blocked'
     await clock.advance(0); // timers come before replies
     ask.reply(granted(ask.command.token));
     expect((await tried)?.isHeld).toBe(true);
+  });
+
+  it('does not count that time: what is sent on a new connection still has its own', async () => {
+    const { clock, store, engine } = await startScripted();
+    const tried = engine.tryAcquire(KEY);
+    const ask = await store.next('acquire');
+    await clock.advance(300);
+    clock.block(3_000);
+    await clock.advance(ANSWER_GRACE_MS - 400);
+    ask.reply(granted(ask.command.token));
+    expect((await tried)?.isHeld).toBe(true);
+  });
+
+  it('ends when the rest of its time is over', async () => {
+    const { clock, store, engine } = await startScripted();
+    const tried = engine.tryAcquire(KEY);
+    const failed = expect(tried).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    await store.next('acquire');
+    await clock.advance(300);
+    clock.block(3_000);
+    await clock.advance(ANSWER_GRACE_MS);
+    await failed;
   });
 });
 

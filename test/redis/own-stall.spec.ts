@@ -7,6 +7,7 @@ import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { openAdmin, openLocks, openLocksOn } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
+import { SlowClock } from '../support/slow-clock.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -191,4 +192,38 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
     expect(events).toEqual([]);
   });
+});
+
+describe('an event loop that is blocked after a single try on a connection that has died', () => {
+  /** A single try has a second, in which a connection is made anew. A busy machine may need more. */
+  const SLOWER = 2;
+
+  it.each([
+    [LEASE_MS, 450],
+    [LEASE_MS, 800],
+    [30_000, 450],
+    [30_000, 800],
+  ])(
+    'does not use up the time for a new one: leaseMs %d, blocked for %d ms',
+    async (leaseMs, blockedMs) => {
+      const proxy = await TcpProxy.start(server.port);
+      const clock = new SlowClock(SLOWER);
+      // How long before the block each of them tries: the connection is given up after half a second.
+      const earlyBy = [450, 350, 200, 50];
+      const locks = await Promise.all(earlyBy.map(() => openLocks(proxy.url, { leaseMs, clock })));
+      await sleep(300 * SLOWER); // the connections are idle
+      proxy.silenceAll();
+      proxy.heal();
+      const blockAt = performance.now() + 500 * SLOWER;
+      const tries = locks.map(async ({ engine }, i) => {
+        await sleep(blockAt - earlyBy[i]! * SLOWER - performance.now());
+        return engine.tryAcquire(uniqueKey());
+      });
+      await sleep(blockAt - performance.now());
+      block(blockedMs * SLOWER);
+      for (const lock of await Promise.all(tries)) expect(lock?.isHeld).toBe(true);
+      const told = locks.flatMap(({ events }) => events.map(({ type }) => type));
+      expect(new Set(told)).toEqual(new Set(['connection-replaced']));
+    },
+  );
 });

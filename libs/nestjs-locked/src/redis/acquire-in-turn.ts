@@ -6,13 +6,12 @@ import type {
   LockStore,
   Unknown,
 } from '../core/store/lock-store.js';
-import { STALL_MS } from '../core/time/after-silence.js';
-import { atMost } from '../core/time/at-most.js';
+import { afterSilence } from '../core/time/after-silence.js';
 import { type Clock, systemClock } from '../core/time/clock.js';
 
 /**
- * How long all of it may take. A single try gives up after a second, and what it has got from other servers must not
- * stay taken until the silent one is given up as well.
+ * How long all of it may take, without the time in which this process stood still. A single try gives up after a
+ * second, and what it has got from other servers must not stay taken until the silent one is given up as well.
  */
 const LIMIT_MS = 900;
 
@@ -32,26 +31,22 @@ export async function acquireInTurn(
   commands: readonly AcquireCommand[],
   clock: Clock = systemClock,
 ): Promise<readonly AcquireReply[]> {
-  let until = clock.now() + LIMIT_MS;
-  let isNearlyOver = false;
+  let cancel = (): void => {};
+  const over = new Promise<undefined>((resolve) => {
+    cancel = afterSilence(clock, LIMIT_MS, () => resolve(undefined));
+  });
   const granted: AcquireReply[] = [];
   for (const command of commands) {
-    const leftMs = Math.max(0, until - clock.now());
-    const reply = (await atMost(clock, leftMs, store.acquire(command))) ?? unanswered(command);
+    const reply = (await Promise.race([store.acquire(command), over])) ?? unanswered(command);
     if (reply.kind !== 'granted') {
+      cancel();
       const released = await giveBack(store, commands.slice(0, granted.length));
       const untouched = commands.slice(granted.length + 1).map(() => WAS_FREE);
       return [...released, reply, ...untouched];
     }
     granted.push(reply);
-    const now = clock.now();
-    if (now > until) {
-      until = now + LIMIT_MS; // our own event loop was blocked
-    } else if (!isNearlyOver && until - now < STALL_MS / 2) {
-      isNearlyOver = true;
-      until = now + STALL_MS; // it probably was, and an answer that comes at once is in time
-    }
   }
+  cancel();
   return granted;
 }
 

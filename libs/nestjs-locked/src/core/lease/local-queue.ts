@@ -223,11 +223,12 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   #waitIsOver(call: WaitingCall): void {
     const now = this.#parts.clock.now();
-    if (call.atEnd && !call.graceGoesOn(now)) return this.#giveUp(call);
-    if (!call.atEnd) {
-      call.startGrace(now);
-      this.#atEnd++;
+    if (call.atEnd) {
+      if (!call.graceGoesOn(now)) return this.#giveUp(call);
+      return this.#parts.scheduler.schedule(call, call.dueAt);
     }
+    call.startGrace(now);
+    this.#atEnd++;
     this.#parts.scheduler.schedule(call, call.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides

@@ -3,7 +3,7 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { AFTER_STALL_MS, STALL_MS, wasBlocked } from '../time/after-silence.js';
+import { AwakeLimit, stoodStillMs, wasBlocked } from '../time/after-silence.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
@@ -45,10 +45,9 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
    * the start for a single try.
    */
   atEnd = false;
-  /** When the wait is over, or the grace at its end; also shortly before the latter. */
+  /** When the wait is over. In the grace at its end, when to look at that again. */
   dueAt: number;
-  #graceEnd = Infinity;
-  #isExtended = false;
+  #grace: AwakeLimit | undefined;
   readonly #key: string;
   readonly #answerBy: number;
   readonly #user: CallUser;
@@ -81,21 +80,18 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   startGrace(now: number): void {
     this.atEnd = true;
     const answerBy = wasBlocked(this.dueAt, now) ? Infinity : this.#answerBy;
-    this.#graceEnd = Math.max(now, Math.min(now + ANSWER_GRACE_MS, answerBy));
-    this.dueAt = Math.max(now, this.#graceEnd - STALL_MS);
+    const endsAt = Math.max(now, Math.min(now + ANSWER_GRACE_MS, answerBy));
+    this.#grace = new AwakeLimit(ANSWER_GRACE_MS, endsAt);
+    this.dueAt = this.#grace.lookAt(now);
   }
 
-  /**
-   * @returns whether the grace goes on; also, once, if our own event loop was blocked: the command may have been sent
-   * only now
-   */
+  /** @returns whether the grace goes on; the time in which our own event loop was blocked does not count */
   graceGoesOn(now: number): boolean {
-    if (!this.#isExtended && wasBlocked(this.dueAt, now)) {
-      this.#isExtended = true;
-      this.#graceEnd = now + AFTER_STALL_MS;
-    }
-    this.dueAt = this.#graceEnd;
-    return now < this.#graceEnd;
+    const grace = this.#grace as AwakeLimit;
+    const stoodStill = stoodStillMs(this.dueAt, now);
+    if (stoodStill > 0) grace.stoodStill(stoodStill, now);
+    this.dueAt = grace.lookAt(now);
+    return now < grace.endsAt;
   }
 
   onDue(): void {

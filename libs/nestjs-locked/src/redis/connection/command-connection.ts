@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { LinkedList } from '../../core/runtime/linked-list.js';
-import { AFTER_STALL_MS, afterSilence, STALL_MS, whenDue } from '../../core/time/after-silence.js';
+import { afterSilence, AwakeLimit, lookEveryMs, whenDue } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisScript } from '../scripts/redis-script.js';
 import {
@@ -110,8 +110,6 @@ export class CommandConnection {
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
-  /** When our own event loop was last seen to have been blocked while an answer was due. */
-  #blockedUntil = -Infinity;
   readonly #heartbeat: Heartbeat;
   readonly #onLose = new Set<() => void>();
   /** A dead connection is being replaced; this ends the time for which that is no outage. */
@@ -133,7 +131,7 @@ export class CommandConnection {
     const limitMs = longestWaitMs(replicas, timeLimitMs);
     const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
       // It is about commands that were sent already, so it need not stand behind those that still wait.
-      this.#enter(new OpenCommand(command, options.clock.now() + timeLimitMs, end), this.#ready);
+      this.#enter(new OpenCommand(command, this.#newLimit(), end), this.#ready);
     this.#acknowledgements = new ReplicaAcknowledgements(replicas, limitMs, send);
   }
 
@@ -187,11 +185,15 @@ export class CommandConnection {
         const reason = `Redis cannot be reached, and ${MOST_WAITING} commands wait for it already`;
         return end(this.#refused(command, `${reason}${this.#because}`));
       }
-      const { clock, timeLimitMs } = this.#options;
-      const open = new OpenCommand(command, dueAt ?? clock.now() + timeLimitMs, end);
-      if (dueAt !== undefined) this.#watchOwnLimit(open);
+      const open = new OpenCommand(command, this.#newLimit(), end);
+      if (dueAt !== undefined) this.#watchOwnLimit(open, dueAt);
       this.#enter(open, this.#waiting.size === 0 ? this.#usable : undefined);
     });
+  }
+
+  #newLimit(): AwakeLimit {
+    const { clock, timeLimitMs } = this.#options;
+    return new AwakeLimit(timeLimitMs, clock.now() + timeLimitMs);
   }
 
   /** @param connection on which it is sent at once; undefined: it waits */
@@ -489,24 +491,24 @@ export class CommandConnection {
 
   // ---- time limits ------------------------------------------------------------------------------------------
 
-  /** One timer for all commands. */
+  /** One timer for all commands. The time in which our own event loop was blocked does not count. */
   #watchLimit(): void {
     if (this.#cancelLimit !== undefined) return;
     const dueAt = this.#nextDueAt;
     if (dueAt === Infinity) return;
-    const { clock } = this.#options;
-    this.#cancelLimit = whenDue(clock, dueAt, (blocked) => {
+    const { clock, timeLimitMs } = this.#options;
+    const lookAt = Math.min(dueAt, clock.now() + lookEveryMs(timeLimitMs));
+    this.#cancelLimit = whenDue(clock, lookAt, (stoodStillMs) => {
       this.#cancelLimit = undefined;
-      if (blocked) this.#blockedUntil = clock.now();
-      this.#expireAll(clock.now());
+      this.#expireAll(clock.now(), stoodStillMs);
       this.#watchLimit();
     });
   }
 
   /** A command that came with less than the usual time may end before older ones. That says nothing of the server. */
-  #watchOwnLimit(open: OpenCommand): void {
+  #watchOwnLimit(open: OpenCommand, dueAt: number): void {
     const { clock } = this.#options;
-    const cancel = afterSilence(clock, Math.max(0, open.dueAt - clock.now()), () => {
+    const cancel = afterSilence(clock, Math.max(0, dueAt - clock.now()), () => {
       const failure = this.#failure(open.command, this.#lastError, 'there was no time left');
       this.#end(open, { ...failure, neverRan: open.sending === 0 && !open.mayHaveRun });
     });
@@ -516,21 +518,17 @@ export class CommandConnection {
   get #nextDueAt(): number {
     let nextDueAt = Infinity;
     for (const list of [this.#unanswered, this.#waiting])
-      for (const { dueAt } of list) nextDueAt = Math.min(nextDueAt, dueAt);
+      for (const { limit, onEnd } of list)
+        if (onEnd === undefined) nextDueAt = Math.min(nextDueAt, limit.endsAt);
     return nextDueAt;
   }
 
-  #expireAll(now: number): void {
-    for (const open of [...this.#unanswered, ...this.#waiting])
-      if (open.dueAt <= now && !this.#extends(open)) this.#expire(open);
-  }
-
-  /** Once, a command gets more time if our own event loop was blocked: it may have been sent only after that. */
-  #extends(open: OpenCommand): boolean {
-    if (open.isExtended || this.#blockedUntil <= open.dueAt - STALL_MS) return false;
-    open.isExtended = true;
-    open.dueAt = this.#blockedUntil + Math.min(this.#options.timeLimitMs, AFTER_STALL_MS);
-    return true;
+  #expireAll(now: number, stoodStillMs: number): void {
+    for (const open of [...this.#unanswered, ...this.#waiting]) {
+      if (open.onEnd !== undefined) continue;
+      if (stoodStillMs > 0) open.limit.stoodStill(stoodStillMs, now);
+      if (open.limit.endsAt <= now) this.#expire(open);
+    }
   }
 
   #expire(open: OpenCommand): void {

@@ -1,4 +1,5 @@
 import type { Linked } from '../../core/runtime/linked-list.js';
+import type { AwakeLimit } from '../../core/time/after-silence.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command whose outcome is still awaited. */
@@ -9,15 +10,12 @@ export class OpenCommand implements Linked<OpenCommand> {
   /** The number of the latest sending. An answer to an earlier one is too late. */
   sending = 0;
   mayHaveRun = false;
-  /** It has more time than the limit, because our own event loop was blocked. */
-  isExtended = false;
-  /** Ends what was armed for this command alone. */
+  /** Ends what was armed for this command alone: its limit is not looked at with those of the others. */
   onEnd: (() => void) | undefined;
 
-  /** @param dueAt when its time is over, on the monotonic clock */
   constructor(
     readonly command: RedisCommand,
-    public dueAt: number,
+    readonly limit: AwakeLimit,
     readonly end: (outcome: CommandOutcome) => void,
   ) {}
 
