@@ -1,14 +1,20 @@
-/** For how long a node is known that has no slots, because one of its slots is still on its way. */
+/** Nodes that are in no view of the cluster, because a slot is still on its way to them. */
 import { expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { ClusterNodes } from '../../libs/nestjs-locked/src/redis/cluster/cluster-nodes.js';
 import type { LockServersListener } from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import { RedisHandshake } from '../../libs/nestjs-locked/src/redis/connection/redis-handshake.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import { FENCE_KEEP_MS, RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { afterTest } from '../support/after-test.js';
+import { CountingClock } from '../support/counting-clock.js';
 import { FakeClock } from '../support/fake-clock.js';
+import { openAdmin } from '../support/open-locks.js';
 import { startRedisCluster } from '../support/own-cluster.js';
+import { startRedisServer } from '../support/own-redis.js';
 
 const LEASE_MS = 30_000;
 const scripts = new LockScripts({
@@ -17,13 +23,17 @@ const scripts = new LockScripts({
   acceptMs: 1_000,
   fenceKeepMs: FENCE_KEEP_MS,
 });
-const listener = { inboxBack: () => {}, rightsBack: () => {} } as unknown as LockServersListener;
+const ignore = (): void => {};
+const listener: LockServersListener = {
+  ...{ message: ignore, connected: ignore, subscribed: ignore, replaced: ignore },
+  ...{ lost: ignore, back: ignore, rightsLost: ignore, rightsBack: ignore },
+  ...{ inboxLost: ignore, inboxFails: ignore, inboxBack: ignore },
+};
 
-it('a node without slots to which a command was sent is kept for a minute after the last one', async () => {
+async function clusterNodes(clock: Clock): Promise<ClusterNodes> {
   const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
   const redis = openRedis(cluster.connection);
   afterTest(() => redis.close());
-  const clock = new FakeClock();
   const nodes = new ClusterNodes(
     redis.client as RedisCluster,
     {
@@ -33,6 +43,12 @@ it('a node without slots to which a command was sent is kept for a minute after 
     listener,
   );
   afterTest(() => nodes.close());
+  return nodes;
+}
+
+it('a node without slots to which a command was sent is kept for a minute after the last one', async () => {
+  const clock = new FakeClock();
+  const nodes = await clusterNodes(clock);
   const addresses = (): string[] => nodes.all.map(({ address }) => address).sort();
 
   await nodes.look();
@@ -51,4 +67,30 @@ it('a node without slots to which a command was sent is kept for a minute after 
   await nodes.look();
   expect(addresses()).toEqual(masters);
   expect(guest.isGone).toBe(true);
+});
+
+it('a node that is named after the locks were closed is not connected to', async () => {
+  const clock = new CountingClock();
+  const nodes = await clusterNodes(clock);
+  const handshake = new RedisHandshake({
+    ...{ clock, server: 'the Redis Cluster', rights: () => '', usesTls: false, inCluster: true },
+    limitMs: 20_000,
+  });
+  await nodes.open(handshake, 20_000);
+  handshake.closed();
+  const known = nodes.all.length;
+  const from = nodes.all[0]!;
+  const other = await startRedisServer();
+  const admin = openAdmin(other.url);
+  await admin.ping();
+  nodes.close();
+
+  const address = `127.0.0.1:${other.port}`;
+  nodes.moved(7, address, from);
+  expect(nodes.at(address, from)).toBe(from);
+  expect(nodes.all).toHaveLength(known);
+  await sleep(500);
+  const clients = String(await admin.client('LIST'));
+  expect(clients.match(/^id=/gm)).toHaveLength(1);
+  expect(clock.timers).toBe(0);
 });

@@ -123,6 +123,7 @@ export class ClusterNodes {
 
   /** A node has said that this slot belongs to another one. */
   moved(slot: number, named: string, from: ClusterNode): void {
+    if (this.#isClosed) return;
     this.#slots[slot] = this.at(named, from).address;
     this.#outages.review();
     this.lookSoon();
@@ -130,6 +131,7 @@ export class ClusterNodes {
 
   /** The node at an address that another node has named. It may have no slots, and so be in no view of the cluster. */
   at(named: string, from: ClusterNode): ClusterNode {
+    if (this.#isClosed) return from; // nothing is sent any more, and nobody would close a node that is new
     const known = namedAddress(named, from.address, [...this.#nodes.keys()]);
     const address = reachableAddress(this.#client, known);
     const like = this.#template as RedisClient; // somebody has named the address, so there is a node
