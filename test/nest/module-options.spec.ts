@@ -33,6 +33,8 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   ['a negative shutdownMs', { shutdownMs: -1 }, 'Invalid option shutdownMs: -1 must be'],
   ['a keyPrefix with braces', { keyPrefix: 'a{b}:' }, "Invalid option keyPrefix: 'a{b}:' must be"],
   ['a keyPrefix with a space', { keyPrefix: 'a b' }, "Invalid option keyPrefix: 'a b' must be"],
+  ['a startMs of null', { startMs: null }, 'Invalid option startMs: null must be'],
+  ['a keyPrefix of null', { keyPrefix: null }, 'Invalid option keyPrefix: null must be'],
   [
     'no connection',
     { connection: undefined },
