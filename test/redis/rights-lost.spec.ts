@@ -267,3 +267,63 @@ describe('rights that the library can do without', () => {
     await eventually(() => expect(told(impaired)).toContain('inbox-lost')); // found without PING
   });
 });
+
+describe('what is to be taken back in the queues of many keys, by a user who may not use them any more', () => {
+  const KEYS = 400;
+  const FOR_MS = 6_000;
+
+  /** How many scripts Redis was sent, whether it has run them or not. */
+  async function scripts(): Promise<number> {
+    const stats = await server.admin.info('commandstats');
+    const [, run = 0, refused = 0] =
+      /cmdstat_evalsha:calls=(\d+),.*?rejected_calls=(\d+)/.exec(stats) ?? [];
+    return Number(run) + Number(refused);
+  }
+
+  it('is tried now and then, holds up no other key, and all of it is done when the rights are back', async () => {
+    const id = uniqueKey();
+    const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];
+    const keys = Array.from({ length: KEYS }, (_, i) => `${id}:${i}`);
+    const spared = `spared:${id}`;
+    const controller = new AbortController();
+    const wanted = [...keys, spared];
+    await Promise.all(wanted.map((key) => healthy.engine.acquire(key)));
+    const calls = wanted.map((key) =>
+      impaired.engine.acquire(key, { signal: controller.signal, waitMs: 60_000 }),
+    );
+    const ended = Promise.allSettled(calls);
+    const queued = (key: string) => server.admin.zcard(`lock:{${key}}:queue`);
+    await eventually(async () => expect(await Promise.all(wanted.map(queued))).not.toContain(0));
+
+    await setUser('resetkeys', '~lock:{spared:*');
+    const before = await scripts();
+    controller.abort();
+    await ended;
+    await eventually(async () => expect(await queued(spared)).toBe(0));
+    await sleep(FOR_MS);
+    // Each is tried at once, perhaps in a script for many first. Trying each once a second would be several times this.
+    expect((await scripts()) - before).toBeLessThan(2.5 * KEYS);
+    expect(await queued(keys.at(-1)!)).toBe(1);
+
+    await setUser('allkeys');
+    await eventually(async () =>
+      expect(new Set(await Promise.all(keys.map(queued)))).toEqual(new Set([0])),
+    );
+  });
+
+  it('does not hold up close()', async () => {
+    const key = uniqueKey();
+    const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];
+    await healthy.engine.acquire(key);
+    const controller = new AbortController();
+    const call = impaired.engine.acquire(key, { signal: controller.signal }).catch(() => {});
+    await eventually(async () => expect(await server.admin.zcard(`lock:{${key}}:queue`)).toBe(1));
+    await setUser('resetkeys');
+    controller.abort();
+    await call;
+    await sleep(500);
+    const closedAt = performance.now();
+    await impaired.engine.close(60_000);
+    expect(performance.now() - closedAt).toBeLessThan(10_000);
+  });
+});

@@ -1,7 +1,7 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import type { Unknown } from '../core/store/lock-store.js';
 import type { CommandAnswer, CommandOutcome } from './connection/redis-command.js';
-import { hasWrongType } from './scripts/reply-error.js';
+import { hasWrongType, isRefusal } from './scripts/reply-error.js';
 
 /** @param mayHaveRunBefore the command may have been carried out twice */
 export type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
@@ -23,7 +23,10 @@ export function readOutcome<Reply>(
     const { cause, neverRan, unacknowledged } = outcome;
     if (unacknowledged) return readUnacknowledged(unacknowledged, { kind: 'unknown', cause });
     if (hasWrongType(cause.cause)) return wrongType(cause);
-    return neverRan ? { kind: 'unknown', cause, neverRan } : { kind: 'unknown', cause };
+    const unknown: Unknown = neverRan
+      ? { kind: 'unknown', cause, neverRan }
+      : { kind: 'unknown', cause };
+    return isRefusal(cause.cause) ? { ...unknown, isRefused: true } : unknown;
   } catch (cause) {
     const message = `Cannot read the answer of Redis: ${String(cause)}`;
     return { kind: 'unknown', cause: new LockStoreError(message, undefined, { cause }) };

@@ -441,7 +441,8 @@ function first<Reply>(replies: readonly Reply[] | Unknown): Reply | Unknown {
 function leftOr(error: string | undefined, key = ''): TakeBackReply {
   if (error === undefined) return { kind: 'left' };
   const message = `Cannot take back what was left for '${key}': ${error}`;
-  return { kind: 'unknown', cause: new LockStoreError(message, key) };
+  const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError(message, key) };
+  return lacksRights(new Error(error)) ? { ...unknown, isRefused: true } : unknown;
 }
 
 /** What only some commands have. */

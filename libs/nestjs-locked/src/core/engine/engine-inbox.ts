@@ -64,7 +64,10 @@ export class EngineInbox implements StoreListener {
   }
 
   rightsBack(part?: string): void {
-    inNeutralContext(() => this.#parts.refusals.ends(part));
+    inNeutralContext(() => {
+      this.#parts.refusals.ends(part);
+      this.#parts.cleanUp.lookAgain();
+    });
   }
 
   storeLost(cause: LockStoreError, part?: string): void {

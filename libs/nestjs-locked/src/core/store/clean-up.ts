@@ -11,6 +11,15 @@ import type {
 import type { Outages } from './outages.js';
 import { RetryPause } from './retry-pause.js';
 
+/**
+ * Of the keys that the store refuses, however many there are, one is tried again in this time. As soon as one is
+ * allowed again, all are tried.
+ */
+const REFUSED_EVERY_MS = 50;
+
+/** But a key that somebody wants is tried again after this time. */
+const WANTED_AFTER_MS = 1_000;
+
 /** Something that a command may have left in the store. */
 interface Debt {
   readonly command: TakeBackCommand;
@@ -29,6 +38,10 @@ interface Debt {
 interface DebtsOfKey extends Scheduled {
   readonly debts: Set<Debt>;
   readonly retryPause: RetryPause;
+  pausedUntil: number;
+  triedAt: number;
+  /** The store has refused it before, and it is tried to find out whether that is over. */
+  isProbe: boolean;
   /** Called when all of them are settled. */
   readonly waiting: (() => void)[];
 }
@@ -41,7 +54,8 @@ interface DebtsOfKey extends Scheduled {
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
  * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
- * while the part of the store that has the key is away.
+ * while the part of the store that has the key is away. What the store refuses, for want of a right, may be refused for
+ * hours: however many keys there are, only a few of them are tried in a second.
  */
 export class CleanUp {
   readonly #store: LockStore;
@@ -49,6 +63,10 @@ export class CleanUp {
   readonly #scheduler: Scheduler;
   readonly #outages: Outages;
   readonly #byKey = new Map<string, DebtsOfKey>();
+  /** Those whose last try the store has refused. */
+  readonly #refused = new Set<DebtsOfKey>();
+  /** When the last of them is to be tried. */
+  #lastTurnAt = -Infinity;
   /** What is sent at the end of this turn of the event loop. */
   #collected: Debt[] = [];
   readonly #onTheirWay = new Set<Promise<void>>();
@@ -65,6 +83,7 @@ export class CleanUp {
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
     const ofKey = this.#owe({ key, tokens }, until, done);
     if (ofKey.place === undefined) this.#collect(ofKey);
+    else this.#hasten(ofKey);
   }
 
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
@@ -73,7 +92,10 @@ export class CleanUp {
     return this.#store.release(command).then((first) => {
       if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
         const { key, token, used } = command;
-        this.#pause(this.#owe({ key, tokens: [token], used }, until, done, first.cause, keptUntil));
+        const owed = { key, tokens: [token], used } as const;
+        const ofKey = this.#owe(owed, until, done, first.cause, keptUntil);
+        if (first.isRefused === true) this.#refused.add(ofKey);
+        this.#pause(ofKey);
       } else {
         done();
       }
@@ -102,6 +124,7 @@ export class CleanUp {
   stuckBy(key: string): LockStoreError | undefined {
     const ofKey = this.#byKey.get(key);
     if (ofKey === undefined) return undefined;
+    this.#hasten(ofKey);
     this.#flush(); // ahead of the request
     return [...ofKey.debts].find(({ failure }) => failure !== undefined)?.failure;
   }
@@ -115,11 +138,7 @@ export class CleanUp {
 
   /** The store, or a part of it, may answer again. */
   lookAgain(): void {
-    for (const ofKey of this.#byKey.values()) {
-      if (this.#isAway(ofKey)) continue;
-      ofKey.retryPause.reset();
-      this.#collect(ofKey);
-    }
+    this.#tryAll(this.#byKey.values());
   }
 
   /** Tries each once more, stops repeating, and waits for what is on its way. */
@@ -150,6 +169,9 @@ export class CleanUp {
       place: undefined,
       debts: new Set(),
       retryPause: new RetryPause(),
+      pausedUntil: -Infinity,
+      triedAt: -Infinity,
+      isProbe: false,
       waiting: [],
       onDue: (now) => this.#pauseIsOver(ofKey, now),
     };
@@ -161,6 +183,7 @@ export class CleanUp {
     debt.done();
     if (ofKey.debts.size > 0) return;
     this.#scheduler.cancel(ofKey);
+    this.#refused.delete(ofKey);
     this.#byKey.delete(debt.command.key);
     for (const callback of ofKey.waiting) callback();
   }
@@ -172,9 +195,20 @@ export class CleanUp {
 
   // ---- sending ----------------------------------------------------------------------------------------------
 
+  #tryAll(keys: Iterable<DebtsOfKey>): void {
+    this.#lastTurnAt = -Infinity;
+    for (const ofKey of keys) {
+      if (this.#isAway(ofKey)) continue;
+      ofKey.retryPause.reset();
+      this.#collect(ofKey);
+    }
+  }
+
   /** Sends all that is owed for the key, unless it is on its way. */
-  #collect(ofKey: DebtsOfKey): void {
+  #collect(ofKey: DebtsOfKey, isProbe = false): void {
     this.#scheduler.cancel(ofKey);
+    ofKey.triedAt = this.#clock.now();
+    ofKey.isProbe = isProbe;
     for (const debt of ofKey.debts) {
       if (debt.isOnItsWay) continue;
       debt.isOnItsWay = true;
@@ -206,22 +240,53 @@ export class CleanUp {
   #answered(debt: Debt, reply: TakeBackReply): void {
     const ofKey = this.#byKey.get(debt.command.key);
     if (ofKey === undefined || !ofKey.debts.has(debt)) return;
-    if (reply.kind !== 'unknown' || reply.isLasting === true || this.#closed)
-      return this.#settle(ofKey, debt);
+    const isUnknown = reply.kind === 'unknown';
+    const wasRefused = this.#refused.delete(ofKey);
+    if (!isUnknown || reply.isLasting === true || this.#closed) {
+      this.#settle(ofKey, debt);
+      if (wasRefused && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);
+      return;
+    }
+    if (reply.isRefused === true) this.#refused.add(ofKey);
     debt.failure = reply.cause;
     this.#pause(ofKey);
   }
 
   #pause(ofKey: DebtsOfKey): void {
     if (ofKey.place !== undefined || this.#closed) return;
-    this.#scheduler.schedule(ofKey, this.#clock.now() + ofKey.retryPause.next());
+    const now = this.#clock.now();
+    const turnAt = this.#refused.has(ofKey) ? this.#nextTurn(now) : now;
+    ofKey.pausedUntil = Math.max(now + ofKey.retryPause.next(), turnAt);
+    this.#schedule(ofKey);
+  }
+
+  /** The keys that are refused take turns. One that did not wait for its turn has left a gap behind. */
+  #nextTurn(now: number): number {
+    const longestMs = this.#refused.size * REFUSED_EVERY_MS;
+    if (this.#lastTurnAt < now || this.#lastTurnAt > now + longestMs) this.#lastTurnAt = now;
+    this.#lastTurnAt += REFUSED_EVERY_MS;
+    return this.#lastTurnAt;
+  }
+
+  /** What ends on its own during a long pause is settled then. */
+  #schedule(ofKey: DebtsOfKey): void {
+    const ends = this.#refused.has(ofKey) ? [...ofKey.debts].map(({ until }) => until) : [];
+    this.#scheduler.schedule(ofKey, Math.min(ofKey.pausedUntil, ...ends));
+  }
+
+  /** Somebody wants the key. If it pauses because it was refused, the pause need not be longer than any other. */
+  #hasten(ofKey: DebtsOfKey): void {
+    if (ofKey.place === undefined || !this.#refused.has(ofKey)) return;
+    ofKey.pausedUntil = Math.min(ofKey.pausedUntil, ofKey.triedAt + WANTED_AFTER_MS);
+    this.#schedule(ofKey);
   }
 
   /** What has ended on its own is forgotten, and the rest is tried again. */
   #pauseIsOver(ofKey: DebtsOfKey, now: number): void {
     for (const debt of [...ofKey.debts]) if (debt.until <= now) this.#settle(ofKey, debt);
     if (ofKey.debts.size === 0) return;
-    if (this.#isAway(ofKey)) this.#pause(ofKey);
-    else this.#collect(ofKey);
+    if (now < ofKey.pausedUntil) this.#schedule(ofKey);
+    else if (this.#isAway(ofKey)) this.#pause(ofKey);
+    else this.#collect(ofKey, this.#refused.has(ofKey));
   }
 }

@@ -7,6 +7,8 @@ export interface Unknown {
   readonly cause: LockStoreError;
   /** Asking again will not help: the store is there, but the key is not what it should be. */
   readonly isLasting?: boolean;
+  /** The store is there, but refuses it as long as somebody does not give it back to us: a right, for example. */
+  readonly isRefused?: boolean;
   /**
    * The command was not carried out, and will not be: it has left nothing to take back. @default false: nobody knows
    */

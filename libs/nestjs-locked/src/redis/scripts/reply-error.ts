@@ -58,6 +58,11 @@ export function refusesWrites(error: unknown): boolean {
   return isReplyError(error) && /\b(?:OOM|MISCONF)\b/.test(error.message);
 }
 
+/** It may be allowed again, but not because it is asked for once more. */
+export function isRefusal(error: unknown): boolean {
+  return lacksRights(error) || refusesWrites(error);
+}
+
 /** The key in Redis is not a string. */
 export function hasWrongType(error: unknown): boolean {
   return isReplyError(error) && error.message.includes('WRONGTYPE');

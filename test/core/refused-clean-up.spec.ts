@@ -1,0 +1,115 @@
+/** What must be taken back from keys that the store refuses, for want of a right: how often it is tried, and when. */
+import { describe, expect, it } from '@jest/globals';
+import type { Unknown } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { settled } from '../support/fake-clock.js';
+import { startScripted } from '../support/scripted-engine.js';
+import { queued, unknown } from '../support/scripted-store.js';
+
+const refused: Unknown = { ...unknown, isRefused: true };
+const KEYS = 1_000;
+
+/** Many calls have left a place in the queue of their key, and the store refuses to take them out. */
+async function start() {
+  const { clock, store, engine } = await startScripted();
+  const controller = new AbortController();
+  for (let i = 0; i < KEYS; i++) {
+    engine.acquire(`k:${i}`, { signal: controller.signal }).catch(() => {});
+    const ask = await store.next('acquire');
+    ask.reply(queued(ask.command.token));
+  }
+  const tried: string[] = [];
+  let isAllowed = (_key: string): boolean => false;
+  store.takeBack = (commands) =>
+    commands.map(async ({ key }) => {
+      tried.push(key);
+      return isAllowed(key) ? ({ kind: 'left' } as const) : refused;
+    });
+  await settled();
+  controller.abort();
+  await settled();
+  expect(new Set(tried.splice(0)).size).toBe(KEYS);
+  return {
+    ...{ clock, store, engine, tried },
+    allow: (which: (key: string) => boolean) => void (isAllowed = which),
+  };
+}
+
+describe('what the store refuses to take back', () => {
+  it('is tried 20 times a second at most, however much of it there is, and nothing is forgotten', async () => {
+    const { clock, tried } = await start();
+    for (let second = 0; second < 60; second++) await clock.advance(1_000);
+    expect(tried.length).toBeGreaterThan(60);
+    expect(tried.length).toBeLessThan(21 * 60);
+    for (let second = 0; second < 60; second++) await clock.advance(1_000);
+    expect(new Set(tried).size).toBe(KEYS);
+  });
+
+  it('is tried one after the other again when all of it has been tried at once in vain', async () => {
+    const { clock, store, tried } = await start();
+    for (let i = 0; i < 3; i++) {
+      store.listener.storeBack();
+      await settled();
+      expect(new Set(tried.splice(0)).size).toBe(KEYS);
+      await clock.advance(10_000);
+      expect(tried.length).toBeGreaterThan(150);
+      expect(tried.splice(0).length).toBeLessThan(250);
+    }
+  });
+
+  it('is tried at once when the rights are back', async () => {
+    const { clock, store, tried, allow } = await start();
+    await clock.advance(60_000);
+    tried.length = 0;
+    allow(() => true);
+    store.listener.rightsBack?.();
+    await settled();
+    expect(new Set(tried).size).toBe(KEYS);
+    tried.length = 0;
+    await clock.advance(120_000);
+    expect(tried).toEqual([]);
+  });
+
+  it('is tried once when some of the keys are allowed again, and the others are not', async () => {
+    const { clock, tried, allow } = await start();
+    await clock.advance(60_000);
+    tried.length = 0;
+    allow((key) => Number(key.split(':')[1]) >= 900);
+    await clock.advance(KEYS * 50);
+    const counts = tried.filter((key) => key === 'k:907' || key === 'k:999');
+    expect(counts.sort()).toEqual(['k:907', 'k:999']);
+    expect(tried.length).toBeLessThan(3.5 * KEYS);
+  });
+
+  it('is tried at once when the first of the keys is allowed again', async () => {
+    const { clock, tried, allow } = await start();
+    await clock.advance(60_000);
+    tried.length = 0;
+    allow(() => true);
+    await clock.advance(200);
+    expect(new Set(tried).size).toBe(KEYS);
+  });
+
+  it('does not keep what comes later from being taken back', async () => {
+    const { store, engine, tried, allow } = await start();
+    allow((key) => key === 'other');
+    const controller = new AbortController();
+    engine.acquire('other', { signal: controller.signal }).catch(() => {});
+    const ask = await store.next('acquire');
+    ask.reply(queued(ask.command.token));
+    await settled();
+    controller.abort();
+    await settled();
+    expect(tried).toEqual(['other']);
+  });
+
+  it('is tried within a second if somebody wants the key', async () => {
+    const { clock, store, engine, allow } = await start();
+    await clock.advance(60_000);
+    allow((key) => key === 'k:999');
+    const call = engine.acquire('k:999', { waitMs: 5_000 });
+    call.catch(() => {});
+    await clock.advance(1_000);
+    const ask = await store.next('acquire');
+    expect(ask.command.key).toBe('k:999');
+  });
+});
