@@ -27,7 +27,8 @@ async function stage(leaseMs = LEASE_MS) {
     if ((await cluster.masterOf(name)) === victim) key = name;
     else elsewhere = name;
   }
-  const open = () => cluster.openLocks({ leaseMs, waitMs: 60_000 });
+  /** Processes hear of an outage, and of its end, one after the other: none refuses a call for it. */
+  const open = () => cluster.openLocks({ leaseMs, waitMs: 60_000, failFastAfterMs: Infinity });
   /** Another process waits for the key, and the replica knows. */
   const waitsThere = async (): Promise<void> => {
     const admin = openAdmin(victim.url);

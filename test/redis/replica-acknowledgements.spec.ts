@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { AwakeLimit } from '../../libs/nestjs-locked/src/core/time/after-silence.js';
 import { OpenCommand } from '../../libs/nestjs-locked/src/redis/connection/open-command.js';
 import type {
   CommandAnswer,
@@ -21,7 +22,7 @@ function start() {
     command: OpenCommand['command'],
     end: (outcome: CommandOutcome) => void = (outcome) => ended.push([command.action, outcome]),
   ): OpenCommand => {
-    const open = new OpenCommand(command, Infinity, end);
+    const open = new OpenCommand(command, new AwakeLimit(Infinity, Infinity), end);
     open.sending = ++sendings;
     return open;
   };
