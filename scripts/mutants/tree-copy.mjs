@@ -74,25 +74,31 @@ export class TreeCopy {
   #put(file, text) {
     writeFileSync(join(this.folder, file), text);
     const built = relative(`${LIBRARY}/src`, file).replace(/\.ts$/, '.js');
-    this.#compile(text, file, 'tsconfig.json', `${LIBRARY}/dist/${built}`);
-    this.#compile(text, file, 'tsconfig.cjs.json', `${LIBRARY}/dist/cjs/${built}`);
+    writeFileSync(join(this.folder, LIBRARY, 'dist/modules', built), this.#compiled(text, file));
+    // Torture runs what is published.
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/bundle.mjs', '--code'], {
+      cwd: this.folder,
+      encoding: 'utf8',
+    });
+    if (status !== 0) throw new Error(`cannot bundle ${file}: ${stderr}`);
   }
 
-  #compile(text, file, config, target) {
+  #compiled(text, file) {
     const ts = this.#typescript;
     const { options } = ts.getParsedCommandLineOfConfigFile(
-      join(this.folder, LIBRARY, config),
+      join(this.folder, LIBRARY, 'tsconfig.json'),
       {},
       { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => {} },
     );
-    // A single file is compiled without its package.json, which says that it is an ES module.
-    const { CommonJS, ESNext } = ts.ModuleKind;
-    const module = options.module === CommonJS ? CommonJS : ESNext;
-    const { outputText } = ts.transpileModule(text, {
-      compilerOptions: { ...options, module, sourceMap: false, declaration: false },
-      fileName: join(this.folder, file),
-    });
-    writeFileSync(join(this.folder, target), outputText);
+    const compilerOptions = {
+      ...options,
+      // A single file is compiled without its package.json, which says that it is an ES module.
+      module: ts.ModuleKind.ESNext,
+      sourceMap: false,
+      declaration: false,
+    };
+    return ts.transpileModule(text, { compilerOptions, fileName: join(this.folder, file) })
+      .outputText;
   }
 }
 

@@ -84,7 +84,7 @@ function isClass({ flags }: ts.Symbol): boolean {
 function signature(node: ts.Node): string {
   return printer
     .printNode(ts.EmitHint.Unspecified, node, node.getSourceFile())
-    .replace(/^export (?:declare )?/, '')
+    .replace(/^(?:export )?(?:declare )?/, '')
     .replace(/^ +#private;\n/gm, '');
 }
 

@@ -43,8 +43,8 @@ describe('Scheduler', () => {
     // The second call waits 300 ms for a lock that is not released, and nothing else is left to wait for.
     const program = `
       import 'reflect-metadata';
-      import { inMemoryEngine } from './libs/nestjs-locked/dist/testing/in-memory-engine.js';
-      import { InMemoryLocks } from './libs/nestjs-locked/dist/testing/in-memory-locks.js';
+      import { inMemoryEngine } from './libs/nestjs-locked/dist/modules/testing/in-memory-engine.js';
+      import { InMemoryLocks } from './libs/nestjs-locked/dist/modules/testing/in-memory-locks.js';
       const locks = inMemoryEngine({ waitMs: 60_000 }, new InMemoryLocks());
       for (let n = 0; n < 3; n++) await locks.withLock('a', {}, async () => {});
       const lock = await locks.acquire('b');

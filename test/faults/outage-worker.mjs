@@ -4,10 +4,10 @@
  * became of the calls of that time, and `acquire` with the kind of one answer.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AFTER_STALL_MS } from '../../libs/nestjs-locked/dist/core/time/after-silence.js';
-import { systemClock } from '../../libs/nestjs-locked/dist/core/time/clock.js';
-import { openRedis } from '../../libs/nestjs-locked/dist/redis/connection/open-redis.js';
-import { RedisLockStore } from '../../libs/nestjs-locked/dist/redis/redis-lock-store.js';
+import { AFTER_STALL_MS } from '../../libs/nestjs-locked/dist/modules/core/time/after-silence.js';
+import { systemClock } from '../../libs/nestjs-locked/dist/modules/core/time/clock.js';
+import { openRedis } from '../../libs/nestjs-locked/dist/modules/redis/connection/open-redis.js';
+import { RedisLockStore } from '../../libs/nestjs-locked/dist/modules/redis/redis-lock-store.js';
 
 const CALLS_PER_SECOND = 1_000;
 const [redisUrl = '', lease = ''] = process.argv.slice(2);

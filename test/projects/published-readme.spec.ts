@@ -81,7 +81,7 @@ function loadedBy(file: string, found: Map<string, string>): Map<string, string>
   if (found.has(file)) return found;
   const text = readFileSync(file, 'utf8');
   found.set(file, text);
-  for (const [, path = ''] of text.matchAll(/(?:from|import) ['"](\.[^'"]+)['"]/g)) {
+  for (const [, path = ''] of text.matchAll(/(?:from |import |require\()['"](\.[^'"]+)['"]/g)) {
     loadedBy(join(dirname(file), path), found);
   }
   return found;

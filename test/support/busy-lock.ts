@@ -2,7 +2,7 @@ import type { LockService } from 'nestjs-locked';
 
 /** Somebody else has the key meanwhile. Not with `withLock`: a call from inside the work would join its hold. */
 export async function whileBusy(
-  locks: LockService,
+  locks: Pick<LockService, 'acquire'>,
   key: string,
   work: () => Promise<unknown>,
 ): Promise<void> {
