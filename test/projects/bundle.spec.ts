@@ -1,0 +1,89 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { pathToFileURL } from 'node:url';
+import { ROOT } from '../api/markdown.js';
+import { TemporaryProject } from '../api/temporary-project.js';
+
+const SCRIPTS = pathToFileURL(`${ROOT}/scripts/package/`).href;
+const MANIFEST = {
+  type: 'module',
+  exports: { '.': { import: { default: './dist/index.js' } } },
+  dependencies: { acorn: '*' },
+};
+
+describe('the bundler', () => {
+  const projects: TemporaryProject[] = [];
+  afterAll(() => projects.forEach((project) => project.remove()));
+
+  /** A library of these modules, and what came of bundling it. */
+  const bundle = async (modules: Record<string, string>) => {
+    const project = new TemporaryProject();
+    projects.push(project);
+    project.write('package.json', MANIFEST);
+    for (const [path, text] of Object.entries(modules)) project.write(`dist/modules/${path}`, text);
+    project.write(
+      'bundle.mjs',
+      `import { BuiltLibrary } from '${SCRIPTS}built-library.mjs';
+       import { bundleCode } from '${SCRIPTS}bundle-code.mjs';
+       await bundleCode(new BuiltLibrary(import.meta.dirname)).catch(({ message }) => console.log(message));`,
+    );
+    const { stdout, stderr } = await project.node(['bundle.mjs']);
+    expect(stderr).toBe('');
+    return { project, message: stdout };
+  };
+
+  it('puts what needs only Node into CommonJS, and keeps the rest in both kinds', async () => {
+    const { project, message } = await bundle({
+      'index.js': `export { parsed } from './a/parsed.js'; export { id } from './b/id.js';`,
+      'a/parsed.js': `import { parse } from 'acorn'; import { id } from '../b/id.js';
+        export const parsed = () => [parse, id()];`,
+      'b/id.js': `import { randomUUID } from 'node:crypto'; export const id = () => randomUUID();`,
+    });
+    expect(message).toBe('');
+    project.link('acorn');
+    project.write(
+      'both.mjs',
+      `import * as esm from './dist/index.js';
+       import cjs from './dist/cjs/index.js';
+       console.log(esm.id === cjs.id, esm.parsed === cjs.parsed, esm.parsed().length);`,
+    );
+    expect((await project.node(['both.mjs'])).stdout).toBe('true false 2\n');
+  });
+
+  it('keeps the names of two classes that have the same', async () => {
+    const { project, message } = await bundle({
+      'index.js': `export { A } from './a/a.js'; export { B } from './a/b.js';`,
+      'a/a.js': `class Same {} export const A = Same;`,
+      'a/b.js': `class Same {} export const B = Same;`,
+    });
+    expect(message).toBe('');
+    project.write(
+      'names.mjs',
+      `import { A, B } from './dist/index.js'; console.log(A.name, B.name, A === B);`,
+    );
+    expect((await project.node(['names.mjs'])).stdout).toBe('Same Same false\n');
+  });
+
+  it.each([
+    [
+      'a package that is not declared',
+      { 'index.js': `import 'rxjs'; export {};` },
+      `imports 'rxjs', which package.json does not declare`,
+    ],
+    [
+      'a shared name that another module has',
+      {
+        'index.js': `export { same } from './a/a.js'; export { same as other } from './a/b.js';`,
+        'a/a.js': `export const same = 1;`,
+        'a/b.js': `export const same = 2;`,
+      },
+      'two modules of the bundle a export same',
+    ],
+    [
+      'an export that is not there',
+      { 'index.js': `export { missing } from './a/a.js';`, 'a/a.js': `export const one = 1;` },
+      'missing',
+    ],
+  ])('refuses %s', async (_, modules, message) => {
+    expect((await bundle(modules as Record<string, string>)).message).toContain(message);
+  });
+});
