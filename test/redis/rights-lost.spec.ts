@@ -201,6 +201,38 @@ describe('a user who may not use the channels any more', () => {
     await eventually(() => impaired.engine.ping());
   });
 
+  it('is told of both if the keys are lost as well, and ping() names what every lock needs', async () => {
+    const impaired = await openImpaired();
+    await setUser('resetkeys', 'resetchannels', '~other:*', '&other:*');
+    // Both connections are cut, so that only a check on the new one can find it: the inbox does not come back.
+    await server.admin.call('CLIENT', 'KILL', 'USER', user);
+    await eventually(() => expect(told(impaired)).toContain('rights-lost'));
+    await eventually(() => expect(told(impaired)).toContain('inbox-lost'));
+    await expect(impaired.engine.ping()).rejects.toThrow(/refused what the locks need/);
+    await expect(impaired.engine.tryAcquire(uniqueKey())).rejects.toBeInstanceOf(LockStoreError);
+
+    // The keys are back, but not the channels: PUBLISH is refused as before.
+    await setUser('~*');
+    await sleep(PROOF_MS);
+    expect(told(impaired)).not.toContain('rights-back');
+    await setUser('allchannels');
+    await eventually(() => expect(told(impaired)).toContain('rights-back'));
+    await eventually(() => impaired.engine.ping());
+    await (await impaired.engine.acquire(uniqueKey())).release();
+  });
+
+  it('is told that the keys are back although the inbox is not', async () => {
+    const impaired = await openImpaired();
+    await setUser('resetkeys', '~other:*', '-subscribe');
+    await server.admin.call('CLIENT', 'KILL', 'USER', user);
+    await eventually(() => expect(told(impaired)).toContain('rights-lost'));
+    await setUser('~*');
+    await eventually(() => expect(told(impaired)).toContain('rights-back'));
+    expect(impaired.store.listensFor('')).toBe(false);
+    await setUser('+subscribe');
+    await eventually(() => impaired.engine.ping());
+  });
+
   it('is told when the connections are new, too', async () => {
     const impaired = await openImpaired(30_000); // the next check is five seconds away
     await setUser('-publish');

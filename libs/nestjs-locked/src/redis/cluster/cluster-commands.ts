@@ -136,7 +136,7 @@ export class ClusterCommands implements CommandRunner {
         return { ...last, neverRan: !mayHaveRun };
       if (next === undefined) continue;
       detour.from = next.node;
-      const outcome = await next.node.connections.commands.run(next.command, unchanged, dueAt);
+      const outcome = await next.node.connections.run(next.command, unchanged, dueAt);
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
       mayHaveRun ||= !outcome.neverRan;

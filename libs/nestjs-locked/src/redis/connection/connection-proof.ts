@@ -1,11 +1,12 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
 import type { Clock } from '../../core/time/clock.js';
-import { lacksRights, refusesWrites } from '../scripts/reply-error.js';
+import { isBlocked, isRefusal } from '../scripts/reply-error.js';
 import type { CommandConnection } from './command-connection.js';
 import type { InboxProof, InboxProofOutcome } from './inbox-proof.js';
 import { reasonOf } from './reason-of.js';
 import type { RedisInbox } from './redis-inbox.js';
+import { remedyOf } from './remedy-of.js';
 
 /** When Redis could not say whether messages arrive, or has refused something, it is asked again after this time. */
 const RETRY_MS = 1_000;
@@ -46,7 +47,9 @@ export class ConnectionProof {
   readonly #options: ConnectionProofOptions;
   readonly #listener: ConnectionProofListener;
   #beats = 0;
-  #lacksRights = false;
+  #isRefused = false;
+  /** When a command was refused last after which the proof was repeated. */
+  #suspectedAt = -Infinity;
   #cancelRetry: () => void = () => {};
 
   constructor(options: ConnectionProofOptions, listener: ConnectionProofListener) {
@@ -65,32 +68,52 @@ export class ConnectionProof {
    */
   beat(isRefused: boolean): void {
     const inbox = this.#options.inbox();
-    if (inbox === undefined || this.#lacksRights) return; // it is repeated more often than this
+    if (inbox === undefined || this.#isRefused) return; // it is repeated more often than this
     if (++this.#beats < BEATS && !isRefused) return;
     this.#beats = 0;
     this.#run(inbox, false);
   }
 
+  /** A command has failed. If the server has refused it, whether others will be refused as well is found out now. */
+  commandFailed(cause: unknown): void {
+    const inbox = this.#options.inbox();
+    if (inbox === undefined || this.#isRefused || !isRefusal(cause)) return;
+    const now = this.#options.clock.now();
+    if (now - this.#suspectedAt < RETRY_MS) return;
+    this.#suspectedAt = now;
+    this.#run(inbox, false);
+  }
+
   close(): void {
     this.#cancelRetry();
-    this.#lacksRights = false;
+    this.#isRefused = false;
   }
 
   /** @param mustSucceed one of the connections is new, and nothing has been proved of it yet */
   #run(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {
     const { commands, proof } = this.#options;
     const inbox = this.#options.inbox();
-    if (inbox === undefined || !inbox.ready || !commands.isReady) return; // the proof is made once both are there
+    if (inbox === undefined || !commands.isReady) return;
+    const isListening = inbox.ready;
+    // The proof of a new connection is made once both are there. Until then, only what is refused can be found out.
+    if (!isListening && mustSucceed && !this.#isRefused) return;
     const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
     const decide = (outcome: InboxProofOutcome): void => {
-      if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
+      const isOutdated =
+        commands.connections !== commandsBefore ||
+        (isListening && inbox.connections !== inboxBefore);
+      if (isOutdated) {
+        if (this.#isRefused) this.#runLater(older, mustSucceed);
+        return;
+      }
       switch (outcome.kind) {
         case 'arrived':
           commands.proved();
           inbox.proved();
-          this.#hasRights();
+          this.#isAllowed();
           return this.#listener.proved();
         case 'missing': {
+          if (!isListening) return this.#isAllowed(); // the script was carried out, and nobody could listen
           const divided = new Error(
             'what is published on one connection does not arrive on another one',
           );
@@ -100,8 +123,8 @@ export class ConnectionProof {
         case 'failed': {
           const cause = outcome.cause.cause ?? outcome.cause;
           this.#listener.failed(cause);
-          if (lacksRights(cause) || refusesWrites(cause)) this.#isRefused(cause);
-          if (mustSucceed || this.#lacksRights) this.#runLater(older, mustSucceed);
+          if (isRefusal(cause)) this.#refuses(cause);
+          if (mustSucceed || this.#isRefused) this.#runLater(older, mustSucceed);
           return;
         }
         default:
@@ -109,7 +132,7 @@ export class ConnectionProof {
       }
     };
     // The replicas of a new server may not be there yet, and that is proved at the start.
-    void proof.run(!mustSucceed || this.#lacksRights).then(decide);
+    void proof.run(!mustSucceed || this.#isRefused).then(decide);
   }
 
   #runLater(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {
@@ -117,19 +140,20 @@ export class ConnectionProof {
     this.#cancelRetry = this.#options.clock.after(RETRY_MS, () => this.#run(older, mustSucceed));
   }
 
-  #isRefused(cause: unknown): void {
-    this.#lacksRights = true;
+  #refuses(cause: unknown): void {
+    const isFirst = !this.#isRefused;
+    this.#isRefused = true;
+    if (isFirst && isBlocked(cause)) return; // what blocks the server may end in a moment
     const { server, rights } = this.#options;
-    const remedy = refusesWrites(cause)
-      ? 'give Redis what it needs to write: memory (maxmemory), or a disk to save to'
-      : `give the Redis user these keys, channels and commands: ACL SETUSER <user> ${rights()}`;
-    const reason = `${reasonOf(cause)} (at ${server}); ${remedy}`;
+    const remedy = remedyOf(cause, rights);
+    const advice = remedy === undefined ? '' : `; ${remedy}`;
+    const reason = `${reasonOf(cause)} (at ${server})${advice}`;
     this.#listener.rightsLost(new LockStoreError(reason, undefined, { cause }));
   }
 
-  #hasRights(): void {
-    if (!this.#lacksRights) return;
-    this.#lacksRights = false;
+  #isAllowed(): void {
+    if (!this.#isRefused) return;
+    this.#isRefused = false;
     this.#listener.rightsBack();
   }
 }

@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
-import { lacksRights } from '../scripts/reply-error.js';
+import { isRefusal, lacksRights } from '../scripts/reply-error.js';
 import { CommandConnection } from './command-connection.js';
 import { ConnectionProof } from './connection-proof.js';
 import { describedServer } from './described-server.js';
@@ -105,8 +105,12 @@ export class RedisConnections implements LockServers {
     return this.commands.isReady;
   }
 
-  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T): Promise<T> {
-    return this.commands.run(command, read);
+  run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T, dueAt?: number): Promise<T> {
+    const proveAndRead = (outcome: CommandOutcome): T => {
+      if (outcome.kind === 'failed') this.#proof.commandFailed(outcome.cause.cause);
+      return read(outcome);
+    };
+    return this.commands.run(command, proveAndRead, dueAt);
   }
 
   each(): Promise<readonly CommandRunner[]> {
@@ -271,6 +275,7 @@ export class RedisConnections implements LockServers {
     const isOther = before !== undefined && answers.runId !== undefined && answers.runId !== before;
     if (isOther || answers.refusesUser)
       return commands.reconnect(new Error('another server has taken its place'));
+    if (inbox?.ready === false) return this.#proof.beat(isRefusal(inbox.loss.cause));
     if (inbox?.ready !== true || inbox.connections !== inboxBefore || channel === undefined) return;
     const isElsewhere = answers.channel !== undefined && answers.channel !== channel;
     if (isElsewhere || answers.listeners === 0) inbox.reconnect();

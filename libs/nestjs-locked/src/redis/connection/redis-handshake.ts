@@ -3,6 +3,7 @@ import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
 import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
+import { remedyOf } from './remedy-of.js';
 import { clusterError, noClusterError, type ServerInfo, unsuitableServer } from './server-info.js';
 import { SlowLinkError } from './slow-link.js';
 
@@ -111,7 +112,8 @@ export class RedisHandshake {
         { cause },
       );
     }
-    const advice = cause instanceof SlowLinkError ? '' : `; ${remedy}`; // it says itself what to do
+    // A link that is slow says itself what to do.
+    const advice = cause instanceof SlowLinkError ? '' : `; ${remedyOf(cause, rights) ?? remedy}`;
     return new LockStoreError(
       `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}${advice}`,
       undefined,

@@ -58,9 +58,20 @@ export function refusesWrites(error: unknown): boolean {
   return isReplyError(error) && /\b(?:OOM|MISCONF)\b/.test(error.message);
 }
 
-/** It may be allowed again, but not because it is asked for once more. */
+/** The server refuses every write, because fewer replicas follow it than min-replicas-to-write asks for. */
+export function missesReplicas(error: unknown): boolean {
+  return isReplyError(error) && /\bNOREPLICAS\b/.test(error.message);
+}
+
+/** A script or a function of somebody else blocks the server, which refuses everything until that has ended. */
+export function isBlocked(error: unknown): boolean {
+  return isReplyError(error) && /^-?BUSY\b/.test(error.message);
+}
+
+/** The server refuses us or everybody something, and neither a single key nor the node of a cluster is the reason. */
 export function isRefusal(error: unknown): boolean {
-  return lacksRights(error) || refusesWrites(error);
+  if (lacksRights(error)) return true;
+  return isReplyError(error) && !isFromCluster(error) && !hasWrongType(error);
 }
 
 /** The key in Redis is not a string. */

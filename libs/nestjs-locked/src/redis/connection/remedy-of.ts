@@ -1,0 +1,17 @@
+import { isBlocked, lacksRights, missesReplicas, refusesWrites } from '../scripts/reply-error.js';
+
+/**
+ * What ends a refusal, in words for a message; undefined if only the words of Redis say that.
+ * @param rights what the Redis user needs, in the words of ACL SETUSER
+ */
+export function remedyOf(refusal: unknown, rights: () => string): string | undefined {
+  if (lacksRights(refusal))
+    return `give the Redis user these keys, channels and commands: ACL SETUSER <user> ${rights()}`;
+  if (refusesWrites(refusal))
+    return 'give Redis what it needs to write: memory (maxmemory), or a disk to save to';
+  if (missesReplicas(refusal))
+    return 'start the replicas that min-replicas-to-write asks for, see connected_slaves in INFO replication';
+  if (isBlocked(refusal))
+    return 'end the script or function that blocks Redis (SCRIPT KILL, FUNCTION KILL)';
+  return undefined;
+}
