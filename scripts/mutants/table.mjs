@@ -5913,4 +5913,28 @@ export const TABLE = [
     breaks: 'ping() fails while the store refuses what the locks need',
     specs: ['test/redis/rights-lost.spec.ts'],
   },
+  {
+    name: 'one lost master for all keys',
+    file: `${SOURCES}core/store/outages.ts`,
+    from: 'return parts.flatMap((part) => this.#byPart.get(part) ?? []);',
+    to: 'return parts.length > 0 ? [...this.#byPart.values()] : [];',
+    breaks: 'a renewal that fails on one master is told while another master is away',
+    specs: ['test/cluster/outages.spec.ts'],
+  },
+  {
+    name: 'renewals of a refused slot told for each key',
+    file: `${SOURCES}redis/cluster/cluster-connections.ts`,
+    from: '[this.partOf(key), ...refusedPartsOf(this.slotOf(key))]',
+    to: '[this.partOf(key), ...refusedPartsOf(this.slotOf(key)).slice(2)]',
+    breaks: 'what is told once of a slot is not told for each of its keys',
+    specs: ['test/cluster/outages.spec.ts'],
+  },
+  {
+    name: 'a lock log that repeats an outage for each lock',
+    file: `${SOURCES}nest/module/lock-log.ts`,
+    from: 'if (event.isAway) return;',
+    to: '',
+    breaks: 'what is told once of a server is not told for each of its keys',
+    specs: ['test/nest/lock-log.spec.ts'],
+  },
 ];

@@ -104,6 +104,26 @@ describe('a start that fails', () => {
   );
 });
 
+describe('a master that is away while another one refuses renewals', () => {
+  it('failed renewals are told of the other one, and not of each key of the one that is away', async () => {
+    const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
+    const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 15_000 });
+    const away = uniqueKey();
+    const lost = await cluster.masterOf(away);
+    let elsewhere = uniqueKey();
+    while ((await cluster.masterOf(elsewhere)) === lost) elsewhere = uniqueKey();
+    const onOther = openAdmin((await cluster.masterOf(elsewhere)).url);
+    for (const key of [away, elsewhere]) await engine.acquire(key);
+    await lost.kill();
+    await eventually(() => expect(events.map(({ type }) => type)).toContain('store-lost'));
+    await onOther.config('SET', 'min-replicas-to-write', 1);
+    await eventually(() => {
+      expect(failedRenewals(events)).toContainEqual({ key: away, isAway: true });
+      expect(failedRenewals(events)).toContainEqual({ key: elsewhere, isAway: false });
+    });
+  });
+});
+
 describe('a slot that is refused while every master answers', () => {
   const cluster = useRedisCluster({ replicasPerMaster: 0, requireFullCoverage: false });
 
@@ -156,8 +176,27 @@ describe('a slot that is refused while every master answers', () => {
     await (await engine.acquire(key)).release();
     expect(await engine.ping()).toBeGreaterThan(0);
   });
+
+  it('nobody serves it: that is told, and not for each key of the slot', async () => {
+    const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 6_000 });
+    const key = uniqueKey();
+    const [slot, owner] = [await cluster.slotOf(key), await cluster.masterOf(key)];
+    await engine.acquire(key);
+    const admins = cluster.servers.nodes.map(({ url }) => openAdmin(url));
+    for (const admin of admins) await admin.call('CLUSTER', 'DELSLOTS', slot);
+    await eventually(() => expect(failedRenewals(events)).toEqual([{ key, isAway: true }]));
+    expect(messages(events)).toMatch(new RegExp(`^Cannot use slot ${slot} of the cluster: `));
+    await openAdmin(owner.url).call('CLUSTER', 'ADDSLOTS', slot);
+    await eventually(() => expect(events.map(({ type }) => type)).toContain('store-back'));
+  });
 });
 
 function messages(events: readonly LockEvent[]): string {
   return events.map((event) => ('cause' in event ? event.cause.message : '')).join('\n');
+}
+
+function failedRenewals(events: readonly LockEvent[]): { key: string; isAway: boolean }[] {
+  return events.flatMap((event) =>
+    event.type === 'renewal-unknown' ? [{ key: event.key, isAway: event.isAway }] : [],
+  );
 }

@@ -20,15 +20,15 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^error It is lost\. Its signal has aborted; /,
   ],
   [
-    { type: 'renewal-unknown', key, remainingMs: 900.4, cause },
+    { type: 'renewal-unknown', key, remainingMs: 900.4, cause, isAway: false },
     /^warn Lock 'stock:1' could not be renewed, trying again for 900 ms: the reason$/,
   ],
   [
-    { type: 'release-unknown', key, cause, keepMs: 0 },
+    { type: 'release-unknown', key, cause, keepMs: 0, isAway: false },
     /^warn Lock 'stock:1' may not have been released; it ends with its lease at the latest: the reason$/,
   ],
   [
-    { type: 'release-unknown', key, cause, keepMs: 5 },
+    { type: 'release-unknown', key, cause, keepMs: 5, isAway: false },
     /^warn Lock 'stock:1' may become free before its holdAtLeastMs is over, .* 5 ms .*: the reason$/,
   ],
   [{ type: 'outlived', key }, /^warn Lock 'stock:1' is kept although its work has ended/],
@@ -88,14 +88,13 @@ describe('the log', () => {
     const lines = record();
     const log = new LockLog();
     log.report({ type: 'store-lost', cause });
-    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause });
-    log.report({ type: 'release-unknown', key, cause, keepMs: 0 });
+    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause, isAway: true });
+    log.report({ type: 'release-unknown', key, cause, keepMs: 0, isAway: true });
     expect(lines()).toHaveLength(1);
-    log.report({ type: 'release-unknown', key, cause, keepMs: 5 });
+    log.report({ type: 'release-unknown', key, cause, keepMs: 5, isAway: true });
     expect(lines()).toHaveLength(2);
-    log.report({ type: 'store-back', awayMs: 1 });
-    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause });
-    expect(lines()).toHaveLength(4);
+    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause, isAway: false });
+    expect(lines()).toHaveLength(3); // it is on another server
   });
 
   it('warns once of what forgets idle connections, which it does again and again', () => {

@@ -10,6 +10,8 @@ export type LockEvent =
       readonly key: string;
       readonly remainingMs: number;
       readonly cause: LockStoreError;
+      /** The part of the store that has the key is away, and that was told. */
+      readonly isAway: boolean;
     }
   /**
    * A release was not answered; it is tried again, and the lease ends on its own at the latest. For `keepMs` more the
@@ -21,6 +23,8 @@ export type LockEvent =
       readonly cause: LockStoreError;
       /** 0 if the lease lasts for as long as the key is to stay taken. */
       readonly keepMs: number;
+      /** As with `renewal-unknown`. */
+      readonly isAway: boolean;
     }
   /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
   | { readonly type: 'outlived'; readonly key: string }

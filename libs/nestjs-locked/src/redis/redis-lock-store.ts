@@ -148,6 +148,10 @@ export class RedisLockStore implements LockStore {
     return this.#servers.partOf(key);
   }
 
+  partsOf(key: string): readonly string[] {
+    return this.#servers.partsOf?.(key) ?? [this.#servers.partOf(key)];
+  }
+
   /** The replicas were asked by nobody: another process wrote the grant, on a connection of its own. */
   get mustConfirmMessages(): boolean {
     return this.#options.replicas !== undefined;

@@ -86,7 +86,8 @@ export class LeaseRelease {
     const now = this.#parts.clock.now();
     const keepMs = Math.max(0, (keptUntil ?? now) - now);
     const key = this.#key;
-    this.#parts.report({ type: 'release-unknown', key, cause, keepMs });
+    const isAway = this.#parts.outages.isToldOf(key);
+    this.#parts.report({ type: 'release-unknown', key, cause, keepMs, isAway });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,

@@ -428,8 +428,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#renewalFailed) return;
     this.#renewalFailed = true;
     const remainingMs = this.leftMs(); // until then it is tried again
-    this.#parts.outages.tellOf(this.key); // said once, it need not be logged for every lock
-    this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause });
+    const isAway = this.#parts.outages.tellOf(this.key); // said once, it need not be logged for every lock
+    this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause, isAway });
   }
 
   prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined> {

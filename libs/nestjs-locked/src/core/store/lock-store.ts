@@ -233,6 +233,8 @@ export interface LockStore {
   listensFor(key: string): boolean;
   /** The part of the store that has this key now. @default the store has one part only, without a name */
   partOf?(key: string): string;
+  /** Every part that may be told to be lost and has this key. @default the one that `partOf` names */
+  partsOf?(key: string): readonly string[];
   /**
    * True if a grant that came as a message must be confirmed by a renewal before a call gets it: the message does not
    * say whether the grant is as safe as an answer would be. @default false

@@ -35,9 +35,19 @@ export class Outages {
     this.#byPart.get(part)?.tell();
   }
 
-  /** Reports now the outage that concerns this key, if there is one, unless that was done. */
-  tellOf(key: string): void {
-    if (this.#byPart.size > 0) this.#of(key)?.tell();
+  /**
+   * Reports now the outages that concern this key, unless that was done.
+   * @returns whether there is one
+   */
+  tellOf(key: string): boolean {
+    const outages = this.#allOf(key);
+    for (const outage of outages) outage.tell();
+    return outages.length > 0;
+  }
+
+  /** Whether an outage was reported that concerns this key. */
+  isToldOf(key: string): boolean {
+    return this.#allOf(key).some(({ isTold }) => isTold);
   }
 
   ends(part = WHOLE): void {
@@ -74,6 +84,16 @@ export class Outages {
   }
 
   #of(key: string): Outage | undefined {
-    return this.#byPart.get(this.#store.partOf?.(key) ?? WHOLE);
+    return this.#byPart.get(this.#partOf(key));
+  }
+
+  #allOf(key: string): readonly Outage[] {
+    if (this.#byPart.size === 0) return [];
+    const parts = this.#store.partsOf?.(key) ?? [this.#partOf(key)];
+    return parts.flatMap((part) => this.#byPart.get(part) ?? []);
+  }
+
+  #partOf(key: string): string {
+    return this.#store.partOf?.(key) ?? WHOLE;
   }
 }

@@ -3,13 +3,11 @@ import type { LockEvent } from '../../core/lock-events.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
 /**
- * Writes to the application's log what no caller is told. While Redis is away, which is said once, there is no further
- * line for each lock that cannot be renewed or released because of that.
+ * Writes to the application's log what no caller is told. While a server is away, which is said once, there is no
+ * further line for each of its locks that cannot be renewed or released because of that.
  */
 export class LockLog {
   readonly #logger = new Logger(LOG_CONTEXT);
-  /** Redis is away, and that was said. */
-  #isAway = false;
   /** A connection was replaced, and that was said. */
   #isReplaced = false;
 
@@ -21,7 +19,7 @@ export class LockLog {
         );
         return;
       case 'renewal-unknown': {
-        if (this.#isAway) return;
+        if (event.isAway) return;
         const { key, remainingMs, cause } = event;
         this.#logger.warn(
           `Lock '${key}' could not be renewed, trying again for ${Math.round(remainingMs)} ms: ${cause.message}`,
@@ -56,13 +54,11 @@ export class LockLog {
         );
         return;
       case 'store-lost':
-        this.#isAway = true;
         this.#logger.error(
           `Redis is lost: ${event.cause.message}. Locks that are held are kept while their leases last`,
         );
         return;
       case 'store-back':
-        this.#isAway = false;
         this.#logger.log(`Redis is back after ${Math.round(event.awayMs)} ms`);
         return;
       case 'inbox-lost':
@@ -96,12 +92,17 @@ export class LockLog {
   }
 
   /** That others may get a key too early is said for each key, also while Redis is away. */
-  #notReleased({ key, cause, keepMs }: Extract<LockEvent, { type: 'release-unknown' }>): void {
+  #notReleased({
+    key,
+    cause,
+    keepMs,
+    isAway,
+  }: Extract<LockEvent, { type: 'release-unknown' }>): void {
     if (keepMs > 0) {
       this.#logger.warn(
         `Lock '${key}' may become free before its holdAtLeastMs is over, trying for ${Math.round(keepMs)} ms to keep it: ${cause.message}`,
       );
-    } else if (!this.#isAway) {
+    } else if (!isAway) {
       this.#logger.warn(
         `Lock '${key}' may not have been released; it ends with its lease at the latest: ${cause.message}`,
       );

@@ -14,7 +14,7 @@ import type { ServerInfo } from '../connection/server-info.js';
 import { slotIn } from './cluster-address.js';
 import { ClusterCommands } from './cluster-commands.js';
 import { ClusterNodes } from './cluster-nodes.js';
-import { RefusedSlots } from './refused-slots.js';
+import { refusedPartsOf, RefusedSlots } from './refused-slots.js';
 
 /** The masters of a Redis Cluster as the servers of a lock service: two connections of our own to each of them. */
 export class ClusterConnections implements LockServers {
@@ -60,6 +60,10 @@ export class ClusterConnections implements LockServers {
 
   partOf(key: string): string {
     return this.#nodes?.ofSlot(this.slotOf(key))?.address ?? '';
+  }
+
+  partsOf(key: string): readonly string[] {
+    return [this.partOf(key), ...refusedPartsOf(this.slotOf(key))];
   }
 
   readonly slotOf = (key: string): number => slotIn(this.#client, this.#options.keys.of(key)[0]);

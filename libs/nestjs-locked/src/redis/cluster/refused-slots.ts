@@ -12,6 +12,11 @@ const TRY_AFTER_MS = 1_000;
 /** All slots, while the cluster as a whole is down. */
 const WHOLE = 'all slots';
 
+/** The names of the outages of a slot. */
+export function refusedPartsOf(slot: number): readonly [slot: string, whole: string] {
+  return [`slot ${slot}`, WHOLE];
+}
+
 export interface RefusedSlotsOptions {
   readonly nodes: ClusterNodes;
   /** The keys in Redis that belong to a lock. */
@@ -49,7 +54,8 @@ export class RefusedSlots {
     const hasMoved = redirection !== undefined && redirection.kind !== 'down';
     if (!hasMoved && !nodes.all.every(({ connections }) => connections.isReady)) return;
     const isWhole = redirection?.kind === 'down' && redirection.isWhole;
-    this.#begin(isWhole ? WHOLE : `slot ${slot}`, keys, redisKey, failure);
+    const [one, whole] = refusedPartsOf(slot);
+    this.#begin(isWhole ? whole : one, keys, redisKey, failure);
   }
 
   close(): void {

@@ -46,6 +46,8 @@ export interface LockServers extends CommandRunner {
   open(listener: LockServersListener, limitMs: number): Promise<ReadonlyMap<string, ServerInfo>>;
   /** Which server has this key; '' if there is only one. */
   partOf(key: string): string;
+  /** Every name that is given to an outage of this key: that of its server is not the only one in a cluster. */
+  partsOf?(key: string): readonly string[];
   /** The slot of the key; keys of different slots cannot be in one command. Undefined: one server has all keys. */
   readonly slotOf?: (key: string) => number;
   /** Whether messages about this key can arrive. */
