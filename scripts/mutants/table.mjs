@@ -5937,4 +5937,28 @@ export const TABLE = [
     breaks: 'what is told once of a server is not told for each of its keys',
     specs: ['test/nest/lock-log.spec.ts'],
   },
+  {
+    name: 'labels with line breaks',
+    file: `${SOURCES}core/option.ts`,
+    from: ' &&\n      !CONTROL_CHARACTER.test(value)',
+    to: '',
+    breaks: 'what stands in a message is one line',
+    specs: OPTIONS,
+  },
+  {
+    name: 'an array as options',
+    file: `${SOURCES}core/known-options.ts`,
+    from: ' && !Array.isArray(options)',
+    to: '',
+    breaks: 'options that nothing would read are refused',
+    specs: OPTIONS,
+  },
+  {
+    name: 'tests: a kept key has a time of its own',
+    file: `${SOURCES}testing/in-memory-lock-store.ts`,
+    from: 'since: isOurs ? (fence - FENCE_BLOCK) / 1_000 : undefined',
+    to: 'since: (fence - FENCE_BLOCK) / 1_000',
+    breaks: 'the store in memory answers as the one on Redis does',
+    specs: ['test/redis/lock-store-contract.spec.ts'],
+  },
 ];

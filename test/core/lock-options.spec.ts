@@ -253,10 +253,21 @@ describe('ensure()', () => {
 });
 
 describe('options', () => {
-  it.each([null, 5, 'waitMs'])('refuses %j [D136]', async (options) => {
+  it.each([null, 5, 'waitMs', []])('refuses %j [D136]', async (options) => {
     const { a } = two();
     await expect(a.acquire('k', options as never)).rejects.toThrow(LockConfigError);
+    await expect(a.withLock('k', options as never, () => 1)).rejects.toThrow(LockConfigError);
   });
+
+  it.each(['', 'a\nb', 'a\u2028b', 'a\u0000', '\u001b[2K', 'x'.repeat(201)])(
+    'refuses %j as a label: it stands in messages',
+    async (label) => {
+      const { a } = two();
+      await expect(a.acquire('k', { label })).rejects.toThrow(
+        /^Invalid option label: .* must be a text of 1 to 200 characters without line breaks/,
+      );
+    },
+  );
 });
 
 describe('forceRelease() and inspect()', () => {
@@ -392,7 +403,7 @@ describe('an option that nobody reads', () => {
 
   it('what is no object is refused, too', async () => {
     const { a } = two();
-    for (const wrong of [null, 5, () => {}]) {
+    for (const wrong of [null, 5, [], () => {}]) {
       const options = wrong as unknown as object;
       await expect(a.tryAcquire('k', options)).rejects.toThrow('Invalid options');
       await expect(a.acquire('k', options)).rejects.toThrow('Invalid options');

@@ -37,7 +37,7 @@ const MOST_EDITS = 2;
 
 /** @throws LockConfigError if it cannot have options */
 export function assertIsObject(options: unknown): asserts options is object {
-  if (typeof options === 'object' && options !== null) return;
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
   throw new LockConfigError(`Invalid options: ${shownValue(options)} must be an object`);
 }
 

@@ -1,4 +1,5 @@
 import { invalidOption } from './lock.errors.js';
+import { CONTROL_CHARACTER } from './runtime/quoted.js';
 
 /** Refuses a value. @throws LockConfigError naming option, value and what is allowed */
 export type Check = (name: string, value: unknown) => void;
@@ -68,7 +69,11 @@ export const flag: Check = must('true or false', (value) => typeof value === 'bo
 /** @param mostCharacters how long it may be */
 export function shortText(mostCharacters: number): Check {
   return must(
-    `a text of 1 to ${mostCharacters} characters`,
-    (value) => typeof value === 'string' && value !== '' && value.length <= mostCharacters,
+    `a text of 1 to ${mostCharacters} characters without line breaks and control characters`,
+    (value) =>
+      typeof value === 'string' &&
+      value !== '' &&
+      value.length <= mostCharacters &&
+      !CONTROL_CHARACTER.test(value),
   );
 }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
-import { newProcessId } from '../core/store/lease-token.js';
+import { newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
 import type {
   AcquireCommand,
@@ -168,14 +168,15 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
   async inspect(key: string): Promise<LockRecord | undefined> {
     const { lock, queue, label, fence } = this.#locks.entry(key);
     if (lock === undefined) return undefined;
+    const isOurs = processIdOf(lock.token) !== undefined; // and not what keeps the key after a lease
     return {
       key,
       value: lock.token,
       remainingMs: lock.expiresAt - this.#locks.clock.now(),
       waiters: queue.length,
-      since: (fence - FENCE_BLOCK) / 1_000,
+      since: isOurs ? (fence - FENCE_BLOCK) / 1_000 : undefined,
       label: label?.token === lock.token ? label.label : undefined,
-      process: { host: hostname(), pid: process.pid },
+      process: isOurs ? { host: hostname(), pid: process.pid } : undefined,
     };
   }
 

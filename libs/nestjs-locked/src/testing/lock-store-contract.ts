@@ -592,6 +592,14 @@ const RULES: Readonly<Record<string, Rule>> = {
     for await (const other of b.store.directory.list(`${key.slice(0, 8)}*`)) found.push(other);
     ok(found.includes(key));
   },
+  'inspect() names neither holder nor time of a key that is only kept': async ({ a, b, key }) => {
+    const held = await a.acquired();
+    equal(typeof (await b.store.directory.inspect(key))?.since, 'number');
+    equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
+    const record = await b.store.directory.inspect(key);
+    notEqual(record, undefined);
+    deepEqual([record?.since, record?.process, record?.label], [undefined, undefined, undefined]);
+  },
   'list() understands patterns as Redis does, and refuses none': async ({ a, b, key }) => {
     const names = ['1', '2', '12', 'b', '[1]', '^', ']', '-', '\\', '$', '', 'é'];
     await Promise.all(names.map((name) => a.at(`${key}:${name}`).acquired(LONG_MS)));

@@ -1,5 +1,5 @@
 import { LockKeyError } from '../lock.errors.js';
-import { quoted } from '../runtime/quoted.js';
+import { CONTROL_CHARACTER, quoted } from '../runtime/quoted.js';
 import { describeValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 
@@ -72,7 +72,7 @@ export function textProblem(text: string): string | undefined {
   if (/[{}]/.test(text)) {
     return 'braces are reserved for the hash tag of Redis Cluster; leave them out, or put the value in with lockKey, which escapes it';
   }
-  if (/[\p{Cc}\u2028\u2029]/u.test(text)) {
+  if (CONTROL_CHARACTER.test(text)) {
     return 'it has a line break or control character; remove it, or put the value in with lockKey, which escapes it';
   }
   if (LONE_SURROGATE.test(text))
