@@ -3,9 +3,12 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { settled } from '../support/fake-clock.js';
+import { CleanUp } from '../../libs/nestjs-locked/src/core/store/clean-up.js';
+import { Outages } from '../../libs/nestjs-locked/src/core/store/outages.js';
+import { Scheduler } from '../../libs/nestjs-locked/src/core/time/scheduler.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
-import { granted, queued, unknown } from '../support/scripted-store.js';
+import { granted, queued, ScriptedStore, unknown } from '../support/scripted-store.js';
 
 const undone = { ...unknown, neverRan: true } as const;
 
@@ -26,6 +29,20 @@ describe('what a failed command may have left', () => {
     // The first attempt has left a token; nothing else is sent before that was taken back, or has ended by itself.
     expect(sent.acquire).toBeLessThanOrEqual(3);
     expect(sent.leave).toBeLessThanOrEqual(70);
+  });
+
+  it('waits for the pause of its key, whatever else comes to be taken back for it', async () => {
+    const [clock, store] = [new FakeClock(), new ScriptedStore()];
+    const scheduler = new Scheduler(clock, { before: () => {}, after: () => {} });
+    const outages = new Outages(store, clock, Infinity, () => {});
+    const cleanUp = new CleanUp(store, clock, scheduler, outages);
+    cleanUp.leave(KEY, ['first'], Infinity, () => {});
+    (await store.next('leave')).reply(unknown);
+    await settled();
+    cleanUp.leave(KEY, ['second'], Infinity, () => {});
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(100);
+    expect(await store.unanswered()).toEqual(['leave', 'leave']);
   });
 
   it('is nothing after a definite refusal', async () => {

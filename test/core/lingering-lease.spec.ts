@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { startScripted } from '../support/scripted-engine.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+import { granted } from '../support/scripted-store.js';
 
 describe('the answer to a renewal that comes when its lease lingers unused', () => {
   const answered = async (waiters: number) => {
@@ -29,5 +30,38 @@ describe('the answer to a renewal that comes when its lease lingers unused', () 
     expect(release.command.token).toBe(token);
     release.reply({ kind: 'released' });
     await nothingLeft();
+  });
+});
+
+describe('a call that wants a lingering lease, and goes before it has it', () => {
+  const microtasks = async (): Promise<void> => {
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  };
+
+  it('does not make it linger for longer', async () => {
+    const { clock, store, engine, held } = await startScripted({ lingerMs: 20_000 });
+    const { hold, token } = await held({ leaseMs: 600_000 });
+    await hold.release();
+    const other = engine.acquire('other', { leaseMs: 600_000 });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await (await other).release();
+    await clock.advance(19_000);
+
+    // In one turn of the event loop: 'other' is served, and too much time has passed when the second call comes.
+    const again = engine.acquire('other', { leaseMs: 600_000 });
+    await microtasks();
+    for (const until = performance.now() + 10; performance.now() < until;);
+    const controller = new AbortController();
+    const call = engine.acquire(KEY, { leaseMs: 600_000, signal: controller.signal });
+    const refused = expect(call).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    await microtasks();
+    controller.abort();
+    await refused;
+    expect((await again).isHeld).toBe(true);
+
+    await clock.advance(1_000);
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
   });
 });

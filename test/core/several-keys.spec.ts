@@ -7,7 +7,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { settled } from '../support/fake-clock.js';
-import { startScripted } from '../support/scripted-engine.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
 
 const busy = { kind: 'busy', remainingMs: 30_000 } as const;
@@ -498,5 +498,25 @@ describe('an abort in the tick in which the lock is handed over', () => {
     (await store.next('release')).reply({ kind: 'released' });
     expect((await call)[1]).toMatchObject({ reason: { code: 'LOCK_ABORTED' } });
     expect(ran).toBe(0);
+  });
+});
+
+describe('a signal that aborts in the moment in which one of several keys was granted', () => {
+  it('leaves nothing behind of the key that comes next', async () => {
+    const { store, engine, grant, nothingLeft } = await startScripted();
+    const controller = new AbortController();
+    const call = engine.acquire([KEY, 'z'], { signal: controller.signal });
+    const refused = expect(call).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);
+    const ask = await store.next('acquire');
+    expect(ask.command.key).toBe(KEY);
+    ask.reply(queued(ask.command.token));
+    await settled();
+    grant(ask.command.token, 100, 0, 30_000);
+    controller.abort(); // the call has got its first key, and goes on in a moment
+    await refused;
+    (await store.next('release')).reply({ kind: 'released' });
+    await settled();
+    await nothingLeft();
   });
 });

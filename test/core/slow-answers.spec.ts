@@ -68,3 +68,26 @@ describe('a process that stands still for more than half of the lease, again and
     expect((await store.next('release')).command).toMatchObject({ key: KEY });
   });
 });
+
+describe('a call that is refused because answers are too slow for its lease', () => {
+  it('does not let the others believe that the store has failed', async () => {
+    const { clock, store, engine } = await startScripted();
+    const refused = expect(
+      engine.acquire(KEY, { leaseMs: LEASE_MS, waitMs: 60_000 }),
+    ).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    const longer = engine.acquire(KEY, { leaseMs: 100 * LEASE_MS, waitMs: 60_000 });
+    const ask = await store.next('acquire');
+    clock.block(SLOW_MS);
+    ask.reply(granted(ask.command.token));
+    for (let i = 0; i < 2; i++) {
+      const renewal = await store.next('renew');
+      clock.block(SLOW_MS);
+      renewal.reply(renewed);
+    }
+    await refused;
+    const renewal = await store.next('renew'); // for the call that wants more
+    await expect(engine.tryAcquire(KEY)).resolves.toBeNull();
+    renewal.reply(renewed);
+    expect((await longer).isHeld).toBe(true);
+  });
+});

@@ -3,7 +3,7 @@ import { ACCEPT_MS, LEASE_MS } from '../../support/script-bench.js';
 import { BLOCK, expectLife, granted, queued } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
-const { contendedBench } = useScripts();
+const { contendedBench, heldBench } = useScripts();
 
 describe('recheck', () => {
   it('puts the new token in the place of the old one, and asks again [R2]', async () => {
@@ -21,6 +21,17 @@ describe('recheck', () => {
       expect(await bench.waiting()).toEqual([fresh, behind]);
       expect(await holder.heard()).toEqual([`w ${token} stock:42`]);
     }
+  });
+
+  it('asks only the first of those that cannot hear to look again soon', async () => {
+    const { bench } = await heldBench();
+    const deaf = (): string => bench.deadToken().replace(/:1$/, ':01');
+    const [first, second] = [deaf(), deaf()];
+    expect(queued(await bench.acquire(first), first).pttl).toBeLessThanOrEqual(50);
+    const { pttl, score } = queued(await bench.acquire(second), second);
+    expectLife(pttl, LEASE_MS);
+    const again = deaf();
+    expectLife(queued(await bench.recheck(second, again, score), again).pttl, LEASE_MS);
   });
 
   it('puts a dropped waiter back at its old place [R14]', async () => {
