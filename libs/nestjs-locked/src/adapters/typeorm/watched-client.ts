@@ -1,4 +1,5 @@
 import type { QueryRunner } from 'typeorm';
+import { EventEmitter } from 'node:events';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch, isWatchable } from '../../transactions/orm/client-watch.js';
 import { knownPgClient } from '../../transactions/orm/pg-client.js';
@@ -18,6 +19,29 @@ export function watchClient(manager: object, begun: TransactionScope): void {
   const client = new ClientWatch(own, () => pooled.release === ofThisUse);
   client.opened(manager);
   begun.atEnd(() => client.stop());
+}
+
+/**
+ * On PostgreSQL, TypeORM itself gives back a query runner whose connection has died, past `release()`. Code that looks
+ * at `isReleased` first, as is usual, neither rolls back nor releases then.
+ *
+ * @param died called until the transaction has ended
+ */
+export function whenConnectionDies(
+  runner: QueryRunner,
+  begun: TransactionScope,
+  died: () => void,
+): void {
+  const { databaseConnection: connection } = runner as { databaseConnection?: unknown };
+  // An error to which nobody listens is not ours to swallow.
+  if (!(connection instanceof EventEmitter) || connection.listenerCount('error') === 0) return;
+  const failed = (): void => {
+    if (runner.isReleased) died();
+  };
+  if (runner.isReleased) died(); // while it began
+  if (!begun.isOpen) return;
+  connection.on('error', failed);
+  begun.atEnd(() => connection.off('error', failed));
 }
 
 /**

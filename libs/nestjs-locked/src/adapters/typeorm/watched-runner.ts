@@ -13,9 +13,11 @@ import {
   isOutermostOn,
 } from '../../transactions/orm/known-depth.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
+import { NestedCommit } from '../../transactions/orm/nested-commit.js';
 import {
   endForSure,
   isForgottenBy,
+  oneAtATime,
   rollBackAndRelease,
   rollBackForSure,
 } from '../../transactions/orm/sure-rollback.js';
@@ -29,7 +31,7 @@ import {
 import { outcomeAt } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 import { transactionGone } from '../../transactions/sql/transaction-gone.js';
-import { commitInTime, endUncommitted, watchClient } from './watched-client.js';
+import { commitInTime, endUncommitted, watchClient, whenConnectionDies } from './watched-client.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Holds = readonly GuardingHold[];
@@ -67,19 +69,15 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   let openNested = 0;
-  /** What its code has asked for last has ended a nested one, and not the transaction. */
-  let hasCommittedNested = false;
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;
 
   const end = async (how: 'ended' | 'failing', act: () => Promise<void>): Promise<void> => {
     if (ending !== undefined) return endingOn(runner, act); // a branch ends it once more: TypeORM says so
     ending = how;
-    try {
-      await endingOn(runner, act);
-    } finally {
+    await endingOn(runner, act).finally(() => {
       ending = undefined;
-    }
+    });
   };
   // A branch that was not awaited would write behind the COMMIT or ROLLBACK, outside of the transaction.
   const assertNotEnding = (): void => {
@@ -91,6 +89,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (scope?.isOpen === true || depth > 0) scope?.assertTakes(sql);
   };
   guardStatements(runner, assertTakes);
+  const nestedCommit = new NestedCommit(runner);
   watchHooks(runner, () => scope);
 
   const nested: OpenNested = async (opened) => {
@@ -127,6 +126,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** It may be that a hook after its end has begun the next one. */
   const ended = (which: TransactionScope | undefined): void => {
     if (scope === which) depth = 0;
+  };
+
+  /** Its connection has died. If it is being ended, that fails now, and says how it has ended. */
+  const died = (which: TransactionScope): void => {
+    if (ending !== undefined && which.isEnding) return;
+    nestedCommit.lost(which);
+    ended(which);
+    void which.end('rolled-back');
   };
 
   const begin = async (isolation: Isolation, askedUnder: Holds): Promise<void> => {
@@ -175,6 +182,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await runner.rollbackTransaction().catch(() => {});
       throw error;
     }
+    whenConnectionDies(runner, begun, () => died(begun));
   };
 
   // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
@@ -204,6 +212,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await committed.beforeCommit();
     } catch (error) {
       committed.commitFailed();
+      if (runner.isReleased) await committed.end('rolled-back'); // its connection has died
       throw error;
     }
     isCommitting = true;
@@ -223,7 +232,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const isDisposing = watchDisposal(runner);
   runner.commitTransaction = async () => {
-    hasCommittedNested = false;
+    nestedCommit.isPast();
     // `await using` commits the transaction itself, whatever is nested in it.
     const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
     const isWhole = isDisposed || outlivesNested();
@@ -238,7 +247,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
         throw error;
       }
       depth = Math.max(0, depth - 1);
-      hasCommittedNested = NESTED_IN.getStore()?.scope === undefined;
+      if (NESTED_IN.getStore()?.scope === undefined) nestedCommit.came();
       if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
     }
@@ -247,7 +256,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.rollbackTransaction = async () => {
-    hasCommittedNested = false;
+    nestedCommit.isPast();
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
     const rolledBack = scope;
@@ -269,31 +278,21 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
   };
 
-  // This is the last resort: it is the only end of a transaction whose connection has died, and without a ROLLBACK a
-  // pool would hand out a connection that is still in a transaction.
-  const releaseNow = async (): Promise<void> => {
+  // Without a ROLLBACK, a pool would hand out a connection that is still in a transaction.
+  runner.release = oneAtATime(async () => {
     const isOpen = scope?.isOpen === true;
-    if (isOpen && hasCommittedNested) scope?.leftUncommitted();
-    hasCommittedNested = false;
+    nestedCommit.released(isOpen ? scope : undefined);
     // A hook before the COMMIT gives it back. Without a lock, TypeORM sends the COMMIT all the same.
     const isLeftAlone = isCommitting && scope?.isLocked === false;
     const outcome = isCommitting ? outcomeAt(scope?.commit.progress) : 'rolled-back';
     try {
-      if (isOpen && outcome === 'rolled-back' && !isLeftAlone) {
-        await rollBackAndRelease(runner, query, release);
-        return;
-      }
+      const mustRollBack = isOpen && outcome === 'rolled-back' && !isLeftAlone;
       if (outcome === 'unknown') await closeConnectionOf(runner.manager);
-      await release();
+      await (mustRollBack ? rollBackAndRelease(runner, query, release) : release());
     } finally {
       depth = 0;
       if (isOpen && !isLeftAlone) await scope?.end(outcome);
     }
-  };
-  let releasing: Promise<void> | undefined;
-  runner.release = () =>
-    (releasing ??= releaseNow().finally(() => {
-      releasing = undefined;
-    }));
+  });
   return nested;
 }

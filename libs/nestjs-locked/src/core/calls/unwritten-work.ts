@@ -8,9 +8,14 @@ type MaybeUnwritten = Hold & { [UNWRITTEN]?: Error };
 /**
  * Work under the hold was not written, and the code that does it has not noticed. Its call fails at its end, unless it
  * fails with an error of its own: that one must not be hidden.
+ *
+ * @returns takes it back: the code has noticed after all
  */
-export function noteUnwritten(hold: MaybeUnwritten, error: Error): void {
+export function noteUnwritten(hold: MaybeUnwritten, error: Error): () => void {
   hold[UNWRITTEN] ??= error;
+  return () => {
+    if (hold[UNWRITTEN] === error) delete hold[UNWRITTEN];
+  };
 }
 
 /** The work under these holds has succeeded, as far as its code knows. @throws once what was noted of them */

@@ -5,6 +5,7 @@ import { knownDepth, noteOpening } from './known-depth.js';
 import { noteCommitted } from './left-open-runners.js';
 import {
   isForgottenBy,
+  oneAtATime,
   rollBackAndRelease,
   rollBackForSure,
   type RolledBack,
@@ -172,17 +173,12 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
   };
   if (typeof release === 'function') {
     // By the body or a hook: the pool would hand out a connection that is still in the transaction.
-    const releaseNow = async (): Promise<void> => {
+    runner.release = oneAtATime(async () => {
       const releaseIt = (): Promise<void> => release.call(runner);
       const isActive = runner.isTransactionActive || isForgottenBy(runner);
       const isLocked = isActive && coordinator.openScope(manager)?.isLocked === true;
       if (!isLocked || runner.isReleased === true) await releaseIt();
       else await rollBackAndRelease(runner, (sql) => query.call(runner, sql), releaseIt);
-    };
-    let releasing: Promise<void> | undefined;
-    runner.release = () =>
-      (releasing ??= releaseNow().finally(() => {
-        releasing = undefined;
-      }));
+    });
   }
 }

@@ -104,6 +104,15 @@ export async function rollBackAndRelease(
   await release();
 }
 
+/** Several may release the same query runner: who asks while it is being released waits for that. */
+export function oneAtATime(release: () => Promise<void>): () => Promise<void> {
+  let releasing: Promise<void> | undefined;
+  return () =>
+    (releasing ??= release().finally(() => {
+      releasing = undefined;
+    }));
+}
+
 /** TypeORM's errors say which statement has failed. */
 function wasSent(error: unknown): boolean {
   return (error as { query?: unknown } | undefined)?.query === 'ROLLBACK';

@@ -204,10 +204,14 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.isOpen) this.#state = 'failing';
   }
 
-  /** Driven by hand, it is rolled back because it is released, although its code believes that it has committed it. */
-  leftUncommitted(): void {
+  /**
+   * Driven by hand, it is rolled back without a word, although its code believes that it has committed it.
+   * @returns takes it back: the code has noticed after all
+   */
+  leftUncommitted(): () => void {
     const error = this.refusal('left-uncommitted', A_TRANSACTION);
-    for (const hold of this.#gate.holds.keys()) noteUnwritten(hold, error);
+    const undo = [...this.#gate.holds.keys()].map((hold) => noteUnwritten(hold, error));
+    return () => undo.forEach((takeBack) => takeBack());
   }
 
   async #runBody<R>(body: () => Promise<R>): Promise<R> {
