@@ -5010,7 +5010,7 @@ export const TABLE = [
   {
     name: 'a lost lock is told to be kept',
     file: `${SOURCES}core/calls/held-lock.ts`,
-    from: 'this.#outlived.some(({ hold }) => !hold.isOver)',
+    from: 'this.#outlived.filter(({ hold }) => !hold.isOver)',
     to: 'this.isOutlived',
     breaks: 'nobody is told that a lost lock is kept',
     specs: RE_ENTRY,
@@ -6066,5 +6066,13 @@ export const TABLE = [
     to: 'return sent;',
     breaks: 'a call may try once more',
     specs: ['test/transactions/dead-connection-by-hand.spec.ts'],
+  },
+  {
+    name: 'core: a lock that a transaction keeps is said to be kept by calls',
+    file: `${SOURCES}core/calls/held-lock.ts`,
+    from: "return kept.some(({ hold }) => isGuardedAnywhere(hold)) ? 'transaction' : 'calls';",
+    to: "return 'calls';",
+    breaks: 'the log says why a lock is kept',
+    specs: ['test/transactions/runner-by-hand.spec.ts'],
   },
 ];

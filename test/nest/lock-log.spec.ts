@@ -31,7 +31,14 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     { type: 'release-unknown', key, cause, keepMs: 5, isAway: false },
     /^warn Lock 'stock:1' may become free before its holdAtLeastMs is over, .* 5 ms .*: the reason$/,
   ],
-  [{ type: 'outlived', key }, /^warn Lock 'stock:1' is kept although its work has ended/],
+  [
+    { type: 'outlived', key, by: 'calls' },
+    /^warn Lock 'stock:1' is kept although its work has ended: calls inside of it, .* not awaited$/,
+  ],
+  [
+    { type: 'outlived', key, by: 'transaction' },
+    /^warn Lock 'stock:1' is kept although its work has ended: a transaction .* has not ended$/,
+  ],
   [
     { type: 'commit-unknown', key, remainingMs: 900.4 },
     /^error Whether the transaction under lock 'stock:1' was committed is not known: .* 901 ms$/,

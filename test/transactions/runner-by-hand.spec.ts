@@ -1,13 +1,23 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError, LockLostError, LockNotAcquiredError } from 'nestjs-locked';
+import { NestFactory } from '@nestjs/core';
+import {
+  LockInTransactionError,
+  LockLostError,
+  LockNotAcquiredError,
+  LockService,
+  RedisLockModule,
+} from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
+import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
+import { RecordingLogger } from '../support/recording-logger.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
-import { startLocks } from './locks.js';
+import { isHeld, startLocks } from './locks.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -350,3 +360,19 @@ it.each<[string, (dataSource: DataSource) => Promise<unknown>]>([
     expect(await stock.quantity()).toBe(99);
   },
 );
+
+it('a transaction that is left open keeps its lock, and the log says why', async () => {
+  const logger = new RecordingLogger();
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const root = RedisLockModule.forRoot({ connection: redis.url });
+  const app = await NestFactory.createApplicationContext(root, { logger });
+  afterTest(() => app.close());
+  const runner = dataSource.createQueryRunner();
+  await app.get(LockService).withLock(stock.key, () => runner.startTransaction());
+  const warnings = (): string[] => logger.lines(LOG_CONTEXT).filter((line) => /^warn/.test(line));
+  await eventually(() => expect(warnings()).toHaveLength(1));
+  expect(warnings()).toEqual([expect.stringMatching(/a transaction .* under it has not ended$/)]);
+  expect(await isHeld(redis.url, stock.key)).toBe(true);
+  await runner.release();
+  await eventually(async () => expect(await isHeld(redis.url, stock.key)).toBe(false));
+});

@@ -26,8 +26,8 @@ export type LockEvent =
       /** As with `renewal-unknown`. */
       readonly isAway: boolean;
     }
-  /** The work has ended, but calls that joined its hold have not: the lock is kept until they have. */
-  | { readonly type: 'outlived'; readonly key: string }
+  /** The work has ended, but not all calls that joined its hold, or transactions: the lock is kept until they have. */
+  | { readonly type: 'outlived'; readonly key: string; readonly by: 'calls' | 'transaction' }
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease runs out. */
   | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
   /**

@@ -90,7 +90,8 @@ export class HandedOutLocks {
   /** A call inside that ends in this turn of the event loop, too, as a nested Observable may, was not left behind. */
   #reportIfOutlived(lock: HeldLock): void {
     const tell = (): void => {
-      if (lock.isKept) this.#parts.report({ type: 'outlived', key: lock.key });
+      const { key, keptBy: by } = lock;
+      if (by !== undefined) this.#parts.report({ type: 'outlived', key, by });
     };
     inNeutralContext(() => void atNextTurn(tell));
   }

@@ -125,14 +125,16 @@ export class HeldLock implements Lock {
     return this.#ambient.run((this.#here ??= new HeldHere(this, this.#sections)), work);
   }
 
-  /** Whether calls that joined one of these holds go on although this lock, which acquired it, was released. */
+  /** Whether calls or transactions that joined one of these holds go on, although this lock was released. */
   get isOutlived(): boolean {
     return this.#outlived.length > 0;
   }
 
-  /** Whether they keep it: one that was lost is kept by nobody. */
-  get isKept(): boolean {
-    return this.#outlived.some(({ hold }) => !hold.isOver);
+  /** What keeps it: one that was lost is kept by nobody. */
+  get keptBy(): 'calls' | 'transaction' | undefined {
+    const kept = this.#outlived.filter(({ hold }) => !hold.isOver);
+    if (kept.length === 0) return undefined;
+    return kept.some(({ hold }) => isGuardedAnywhere(hold)) ? 'transaction' : 'calls';
   }
 
   get #outlived(): readonly Section[] {

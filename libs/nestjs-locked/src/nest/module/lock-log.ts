@@ -2,6 +2,12 @@ import { Logger } from '@nestjs/common';
 import type { LockEvent } from '../../core/lock-events.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
+/** What goes on under a lock whose work has ended. */
+const OUTLIVED_BY = {
+  calls: 'calls inside of it, which joined its hold, were not awaited',
+  transaction: 'a transaction that was opened under it has not ended',
+};
+
 /**
  * Writes to the application's log what no caller is told. While a server is away, which is said once, there is no
  * further line for each of its locks that cannot be renewed or released because of that.
@@ -30,7 +36,7 @@ export class LockLog {
         return this.#notReleased(event);
       case 'outlived':
         this.#logger.warn(
-          `Lock '${event.key}' is kept although its work has ended: calls inside of it, which joined its hold, were not awaited`,
+          `Lock '${event.key}' is kept although its work has ended: ${OUTLIVED_BY[event.by]}`,
         );
         return;
       case 'commit-unknown':
