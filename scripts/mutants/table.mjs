@@ -5803,6 +5803,8 @@ export const TABLE = [
     to: '',
     breaks: 'no body runs in a transaction that was given back',
     specs: ['test/transactions/released-before-begin.spec.ts'],
+  },
+  {
     name: 'own stalls: the time in which this process stood still counts',
     file: `${SOURCES}core/time/after-silence.ts`,
     from: '    this.endsAt += ms;\n',
@@ -5865,6 +5867,8 @@ export const TABLE = [
     to: 'this.#lastTurnAt = now + longestMs;',
     breaks: 'what was refused is found to be allowed again soon',
     specs: ['test/core/refused-clean-up.spec.ts'],
+  },
+  {
     name: 'refused commands that lead to no proof',
     file: `${SOURCES}redis/connection/redis-connections.ts`,
     from: "if (outcome.kind === 'failed') this.#proof.commandFailed(outcome.cause.cause);",
@@ -5972,8 +5976,8 @@ export const TABLE = [
   {
     name: 'clean-up without regard to the pause of its key',
     file: `${SOURCES}core/store/clean-up.ts`,
-    from: 'if (ofKey.place === undefined) this.#collect(ofKey);',
-    to: 'this.#collect(ofKey);',
+    from: 'if (ofKey.place === undefined) this.#collect(ofKey);\n    else',
+    to: 'if (ofKey.place === undefined || ofKey.pausedUntil > 0) this.#collect(ofKey);\n    else',
     breaks: 'what has failed is tried again after a pause',
     specs: ['test/core/clean-up.spec.ts'],
   },

@@ -124,7 +124,7 @@ const tasks = {
 
   /** So many locks, held while the server stands still for longer than a command may take. */
   async silence(total) {
-    const leaseMs = 12_000;
+    const leaseMs = 24_000; // what the silence leaves of it is enough for a busy machine
     const lines = { warn: 0, outages: 0 };
     const count = (/** @type {'warn' | 'outages'} */ what) => () => void (lines[what] += 1);
     // An outage may be told twice, if its reason changes, and ends once: with the only line of the log.
@@ -144,7 +144,7 @@ const tasks = {
     const from = await server();
     Object.assign(lines, { warn: 0, outages: 0 });
     process.kill(pid, 'SIGSTOP');
-    await sleep(5_000);
+    await sleep(9_000);
     process.kill(pid, 'SIGCONT');
     await sleep(leaseMs / 4); // until the next renewals are due
     const to = await server();
