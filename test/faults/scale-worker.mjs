@@ -125,10 +125,11 @@ const tasks = {
   /** So many locks, held while the server stands still for longer than a command may take. */
   async silence(total) {
     const leaseMs = 24_000; // what the silence leaves of it is enough for a busy machine
-    const lines = { warn: 0, outages: 0 };
-    const count = (/** @type {'warn' | 'outages'} */ what) => () => void (lines[what] += 1);
-    // An outage may be told twice, if its reason changes, and ends once: with the only line of the log.
-    const logger = { log: count('outages'), warn: count('warn'), error() {} };
+    /** @type {Record<'log' | 'warn' | 'error', string[]>} */
+    const lines = { log: [], warn: [], error: [] };
+    const note = (/** @type {'log' | 'warn' | 'error'} */ level) => (/** @type {unknown} */ line) =>
+      void lines[level].push(String(line));
+    const logger = { log: note('log'), warn: note('warn'), error: note('error') };
     const { app, locks } = await open({ leaseMs, waitMs: 60_000 }, 'redis', logger);
     const held = [];
     let lost = 0;
@@ -142,7 +143,7 @@ const tasks = {
     await sleep(leaseMs / 2); // every lock has been renewed
     const pid = Number(/^process_id:(\d+)/m.exec(await redis.info('server'))?.[1]);
     const from = await server();
-    Object.assign(lines, { warn: 0, outages: 0 });
+    Object.assign(lines, { log: [], warn: [], error: [] });
     process.kill(pid, 'SIGSTOP');
     await sleep(9_000);
     process.kill(pid, 'SIGCONT');

@@ -533,8 +533,9 @@ describe('a query runner that is driven by hand', () => {
       await runner.startTransaction();
       await stock.takeOne(runner);
     });
-    await runner.query('SELECT pg_terminate_backend(pg_backend_pid())').catch(() => {});
     expect(await held()).toBe(true);
+    await runner.query('SELECT pg_terminate_backend(pg_backend_pid())').catch(() => {});
+    await eventually(async () => expect(await held()).toBe(false));
     await runner.rollbackTransaction().catch(() => {});
     await runner.release();
     expect([await held(), await stock.quantity()]).toEqual([false, 100]);

@@ -218,6 +218,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isCommitting = true;
     try {
       await commitInTime(committed, commit);
+      committed.commit.assertNotRolledBack(); // by a hook, so that TypeORM had none to commit
       committed.assertNoneNested(committed.commit.progress === 'not-sent'); // opened since then: TypeORM has ended that one
       committed.commit.succeeded(); // a hook may have swallowed that it was refused
     } catch (error) {
