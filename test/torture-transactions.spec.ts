@@ -88,7 +88,8 @@ describe('torture of transactions', () => {
       '10',
       [/has rows of (?:the runs |run \d, its last)/, /was acknowledged, and written by half: \{\}/],
     ],
-    ['order', '20', [/\d+ of \d+ calls have waited for their locks in vain/]],
+    // In longer runs, processes are killed, and what they keep is a reason to have waited in vain.
+    ['order', '12', [/\d+ of \d+ calls have waited for their locks in vain/]],
   ])('sees what is broken on purpose: %s [D94]', async (rules, seconds, violations) => {
     // Long enough to see it on a machine that does other things as well.
     await seesViolations(violations, '--seconds', seconds, '--break', rules);
