@@ -62,6 +62,19 @@ describe('while the store is away', () => {
     expect((await next).isHeld).toBe(true);
   });
 
+  it('a call whose wait ends gets the reason, and not that there was no answer yet', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire('other', { waitMs: 100 });
+    const failed = expect(call).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining(' of waiting: the cable is out'),
+    });
+    await store.next('acquire');
+    store.listener.storeLost(cause);
+    await clock.advance(2_000);
+    await failed;
+  });
+
   it('a nested call joins', async () => {
     const { clock, store, engine } = await startScripted();
     const mayNest = makeGate();
@@ -147,6 +160,8 @@ describe('while the store is away', () => {
     store.listener.storeLost(power);
     await expect(engine.acquire('other')).rejects.toThrow('and now the power, too');
     await expect(engine.ping()).rejects.toThrow('and now the power, too');
+    store.listener.storeLost(new LockStoreError('the cable is out')); // the two may alternate for hours
+    await expect(engine.ping()).rejects.toThrow('the cable is out');
     store.listener.storeBack();
     store.listener.storeBack();
     await clock.advance(1_000);

@@ -35,6 +35,13 @@ describe('ClusterOutages', () => {
     expect(told).toEqual(['lost a', 'back a', 'lost a']);
   });
 
+  it('tells of it again if the reason is another one', () => {
+    const { it: of, told } = outages('a');
+    of.begins('a', cause);
+    of.begins('a', new LockStoreError('refused'));
+    expect(told).toEqual(['lost a', 'lost a']);
+  });
+
   it('says nothing of a node without slots', () => {
     const { it: of, told } = outages();
     of.begins('b', cause);

@@ -240,7 +240,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** The answer is overdue. If it still comes and grants the lease, another call gets it, or it is released. */
   #giveUp(call: WaitingCall): void {
-    this.#failure ??= new LockStoreError('Redis has not answered yet', this.key);
+    this.#failure =
+      this.#parts.outages.causeOf(this.key) ??
+      this.#failure ??
+      new LockStoreError('Redis has not answered yet', this.key);
     this.#refuse(call);
     this.#settle();
   }

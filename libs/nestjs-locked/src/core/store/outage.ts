@@ -41,8 +41,8 @@ export const STORE_REFUSES: OutageKind = {
 };
 
 /**
- * A time during which a part of the store cannot be reached, as far as is known. It is reported once when it begins,
- * again if the reason is another one, and once when it ends.
+ * A time during which a part of the store cannot be reached, as far as is known. It is reported when it begins, once
+ * more for each further reason, and when it ends.
  */
 export class Outage {
   readonly #clock: Clock;
@@ -50,8 +50,8 @@ export class Outage {
   readonly #report: ReportLockEvent;
   readonly #kind: OutageKind;
   #since = 0;
-  /** The reason that was reported last, without its numbers. */
-  #reported: string | undefined;
+  /** The reasons that were reported, without their numbers. Two may alternate for as long as it lasts. */
+  readonly #reported = new Set<string>();
   #cancelReport: () => void = () => {};
   /** It has lasted long enough for calls to be refused. */
   #isLong = false;
@@ -69,7 +69,7 @@ export class Outage {
     const isKnown = this.#cause !== undefined;
     this.#cause = cause;
     if (isKnown) {
-      if (this.#reported !== undefined) this.tell();
+      if (this.isTold) this.tell();
       return;
     }
     this.#since = this.#clock.now();
@@ -84,23 +84,28 @@ export class Outage {
     );
   }
 
+  /** Why, as far as is known now. */
+  get cause(): LockStoreError {
+    return this.#cause as LockStoreError; // there is an outage only once it has begun
+  }
+
   get isTold(): boolean {
-    return this.#reported !== undefined;
+    return this.#reported.size > 0;
   }
 
   /** Reports it now, unless that was done. */
   tell(): void {
     this.#cancelReport();
-    const cause = this.#cause as LockStoreError;
+    const { cause } = this;
     const reason = cause.message.replace(/\d+/g, '');
-    if (reason === this.#reported) return;
-    this.#reported = reason;
+    if (this.#reported.has(reason)) return;
+    this.#reported.add(reason);
     this.#report(this.#kind.lost(cause));
   }
 
   ends(): void {
     this.close();
-    if (this.#reported === undefined) return;
+    if (!this.isTold) return;
     this.#report(this.#kind.back(this.#clock.now() - this.#since));
   }
 
@@ -126,7 +131,7 @@ export class Outage {
   }
 
   #error(begin: string, awayMs: number, key?: string): LockStoreError {
-    const { message } = this.#cause as LockStoreError;
+    const { message } = this.cause;
     const text = `${begin} ${Math.round(awayMs)} ms: ${message}`;
     return new LockStoreError(text, key, { cause: this.#cause });
   }

@@ -65,6 +65,11 @@ export class Outages {
     return this.#byPart.size > 0 && keys.some((key) => this.#of(key) !== undefined);
   }
 
+  /** Why this key cannot be reached, if that is so. */
+  causeOf(key: string): LockStoreError | undefined {
+    return this.#byPart.size === 0 ? undefined : this.#of(key)?.cause;
+  }
+
   /**
    * The error for a call that would have to wait for the store: undefined if the store is there, or has been away for
    * so short a time that it may be back in a moment.

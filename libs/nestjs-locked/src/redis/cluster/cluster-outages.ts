@@ -21,7 +21,10 @@ export class ClusterOutages {
 
   begins(address: string, cause: LockStoreError): void {
     const message = `master ${address} of the cluster: ${cause.message}`;
-    this.#away.set(address, new LockStoreError(message, undefined, { cause }));
+    const away = new LockStoreError(message, undefined, { cause });
+    const isOther = this.#away.get(address)?.message !== message;
+    this.#away.set(address, away);
+    if (isOther && this.#reported.has(address)) this.#listener.lost(away, address);
     this.review();
   }
 

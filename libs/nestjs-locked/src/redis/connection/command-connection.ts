@@ -25,6 +25,7 @@ import {
 import { ReplicaAcknowledgements } from './replica-acknowledgements.js';
 import type { RequiredReplicas } from './required-replicas.js';
 import { readServerInfo, type ServerInfo } from './server-info.js';
+import { saysMoreThan } from './silence-error.js';
 import { assertInTime, LateAnswers, SlowLinkError } from './slow-link.js';
 import { longestWaitMs } from './wait-command.js';
 
@@ -50,7 +51,7 @@ export interface CommandConnectionListener {
   /** A new connection is ready, and the commands that waited for it have been sent. */
   admitted(server: ServerInfo): void;
   failed(error: unknown): void;
-  /** The connection broke, or the server has fallen silent. Told once, until `back`. */
+  /** The connection broke, or the server has fallen silent. Until `back`, told again only with another reason. */
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
@@ -290,7 +291,7 @@ export class CommandConnection {
 
   #loseForGood(): void {
     this.#endPatience?.();
-    this.#tellLost(`the connection to Redis broke${this.#because}`);
+    this.#tellLost(this.#breach);
   }
 
   // ---- a new connection -------------------------------------------------------------------------------------
@@ -316,9 +317,6 @@ export class CommandConnection {
     } catch (error) {
       if (connection !== this.#connections) return;
       this.#failed(error);
-      // What was told before is that Redis does not answer at all.
-      if (error instanceof SlowLinkError && this.#isLost)
-        this.#listener?.lost(new LockStoreError(error.message, undefined, { cause: error }));
       own.reconnect();
       return;
     }
@@ -345,8 +343,10 @@ export class CommandConnection {
   }
 
   #failed(error: unknown): void {
+    const isNews = saysMoreThan(error, this.#lastError, this.#isSilent);
     this.#lastError = error;
     if (this.#endPatience !== undefined) this.#loseForGood();
+    else if (this.#isLost && isNews) this.#tellReason(this.#breach);
     this.#listener?.failed(error);
   }
 
@@ -356,8 +356,7 @@ export class CommandConnection {
     this.#isAdmitted = false;
     this.#heartbeat.stop();
     if (error !== undefined) this.#lastError = error;
-    if (this.#endPatience === undefined)
-      this.#tellLost(`the connection to Redis broke${this.#because}`);
+    if (this.#endPatience === undefined) this.#tellLost(this.#breach);
     for (const open of this.#unanswered) open.mayHaveRun = true;
     for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
@@ -466,6 +465,10 @@ export class CommandConnection {
   #tellLost(reason: string): void {
     if (this.#isLost) return;
     this.#isLost = true;
+    this.#tellReason(reason);
+  }
+
+  #tellReason(reason: string): void {
     this.#listener?.lost(new LockStoreError(reason, undefined, { cause: this.#lastError }));
   }
 
@@ -570,6 +573,11 @@ export class CommandConnection {
     const options = cause === undefined ? undefined : { cause };
     const error = new LockStoreError(`Cannot ${action}: ${reason}`, undefined, options);
     return { kind: 'failed', cause: error, neverRan: false };
+  }
+
+  get #breach(): string {
+    if (this.#lastError instanceof SlowLinkError) return this.#lastError.message;
+    return `the connection to Redis broke${this.#because}`;
   }
 
   get #because(): string {

@@ -1,6 +1,7 @@
 import { afterSilence } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisConnection } from './redis-client.js';
+import { SilenceError } from './silence-error.js';
 
 /**
  * A slow server must be given the time to show that it is there. So after a connection that was silent, the next one
@@ -84,7 +85,7 @@ export class SilenceWatch {
       this.#restart();
     }
     if (this.#since !== since) return this.#watch();
-    this.#redis.stream?.destroy(new Error(`Redis has said nothing for ${this.#patientMs} ms`));
+    this.#redis.stream?.destroy(new SilenceError(this.#patientMs));
     this.#patience = Math.min(2 * this.#patience, MOST_PATIENCE);
   }
 }

@@ -1,0 +1,68 @@
+/** Why Redis cannot be reached, as it or the socket says it after the connection has broken. */
+import { describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { eventually } from '../support/eventually.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer } from '../support/own-redis.js';
+
+/** What the log would say of the store. */
+function reasons(events: readonly LockEvent[]): string[] {
+  return events.flatMap((event) => (event.type === 'store-lost' ? [event.cause.message] : []));
+}
+
+async function cutAll(admin: Redis): Promise<void> {
+  await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+  await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+}
+
+describe('the reason of an outage', () => {
+  const user = ['ACL', 'SETUSER', 'app'] as const;
+  it.each([
+    {
+      why: 'the user was disabled',
+      begin: (admin: Redis) => admin.call(...user, 'off'),
+      says: 'WRONGPASS',
+    },
+    {
+      why: 'the password was changed',
+      begin: (admin: Redis) => admin.call(...user, 'resetpass', '>other'),
+      says: 'WRONGPASS',
+    },
+  ])('is told, and given to calls and `ping`: $why', async ({ begin, says }) => {
+    const server = await startRedisServer();
+    const admin = openAdmin(server.url);
+    await admin.call(...user, 'on', '>secret', '~*', '&*', '+@all');
+    const url = `redis://app:secret@127.0.0.1:${server.port}`;
+    const { engine, events } = await openLocks(url);
+    await begin(admin);
+    await cutAll(admin);
+    const failed = expect(engine.acquire('waits', { waitMs: 1 })).rejects.toThrow(says);
+    await eventually(() => expect(reasons(events).at(-1)).toContain(says));
+    await expect(engine.ping()).rejects.toThrow(says);
+    await failed;
+  });
+
+  it('is told, and given to `ping`: the server is gone', async () => {
+    const server = await startRedisServer();
+    const { engine, events } = await openLocks(server.url);
+    await server.kill();
+    await eventually(() => expect(reasons(events).at(-1)).toContain('ECONNREFUSED'));
+    await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
+  });
+
+  it('is told again when it is another one, but not that a silent server goes on being silent', async () => {
+    const server = await startRedisServer();
+    const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });
+    await server.pause();
+    engine.acquire('any', { waitMs: 60_000 }).catch(() => {});
+    await eventually(() => expect(reasons(events)).toHaveLength(1));
+    // The next connection was silent as well.
+    const isTried = (): Promise<unknown> => engine.inspect('any').catch(String);
+    await eventually(async () => expect(await isTried()).toContain('Redis has said nothing'));
+    expect(reasons(events)).toHaveLength(1);
+    await server.kill();
+    await eventually(() => expect(reasons(events).at(-1)).toContain('ECONNREFUSED'));
+    expect(reasons(events).join()).not.toContain('Redis has said nothing');
+  });
+});
