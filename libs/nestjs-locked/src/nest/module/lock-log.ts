@@ -117,7 +117,7 @@ export class LockLog {
 
   /** What forgets idle connections does so again and again, which is worth one warning. */
   #replaced(reason: string): void {
-    const message = `${reason}; it was made anew, and no call failed. Something between this process and Redis forgets idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
+    const message = `${reason}; it was made anew, and works. Something between this process and Redis seems to forget idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
     if (this.#isReplaced) this.#logger.debug(message);
     else this.#logger.warn(message);
     this.#isReplaced = true;

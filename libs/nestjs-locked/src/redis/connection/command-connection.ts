@@ -12,6 +12,7 @@ import {
   lacksRights,
 } from '../scripts/reply-error.js';
 import { Heartbeat } from './heartbeat.js';
+import { IdleReplacement } from './idle-replacement.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
@@ -55,7 +56,7 @@ export interface CommandConnectionListener {
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
-  /** The connection was idle and dead, and has been made anew in time. */
+  /** The connection was idle and dead, and the one that was made anew has answered a command in time. */
   replaced(cause: LockStoreError): void;
 }
 
@@ -113,9 +114,7 @@ export class CommandConnection {
   #cancelLimit: (() => void) | undefined;
   readonly #heartbeat: Heartbeat;
   readonly #onLose = new Set<() => void>();
-  /** A dead connection is being replaced; this ends the time for which that is no outage. */
-  #endPatience: (() => void) | undefined;
-  #replacing: { readonly cause: LockStoreError; readonly silentMs: number } | undefined;
+  readonly #replacement: IdleReplacement;
   readonly #acknowledgements: ReplicaAcknowledgements | undefined;
   readonly #late: LateAnswers;
 
@@ -123,6 +122,7 @@ export class CommandConnection {
     const { replicas, timeLimitMs, clock, pingEveryMs: everyMs } = options;
     this.#options = options;
     this.#late = new LateAnswers(options);
+    this.#replacement = new IdleReplacement(clock);
     this.#heartbeat = new Heartbeat(
       { clock, everyMs, timeLimitMs, isHeldUp: () => this.#acknowledgements?.isAsking === true },
       () => void this.#check(),
@@ -153,6 +153,10 @@ export class CommandConnection {
 
   get isReady(): boolean {
     return this.#isAdmitted;
+  }
+
+  get isAnswering(): boolean {
+    return this.#isAdmitted && !this.#isLost;
   }
 
   /** How many connections there have been. If the number has changed, the connection is another one. */
@@ -239,7 +243,7 @@ export class CommandConnection {
     this.#cancelLimit?.();
     this.#cancelLimit = undefined;
     this.#heartbeat.stop();
-    this.#endPatience?.();
+    this.#replacement.ends();
     for (const tell of this.#onLose) tell();
   }
 
@@ -274,24 +278,9 @@ export class CommandConnection {
 
   /** That an idle connection was dead is no outage, unless the next one cannot be made in time. */
   #replace(silentMs: number): void {
-    const { clock, timeLimitMs } = this.#options;
-    const cause = new LockStoreError(
-      `The connection for commands was idle, and did not answer within ${silentMs} ms`,
-    );
-    const cancel = clock.after(timeLimitMs, () => this.#loseForGood());
-    this.#endPatience = () => {
-      cancel();
-      this.#endPatience = undefined;
-      this.#replacing = undefined;
-    };
-    this.#replacing = { cause, silentMs };
-    this.#lose(cause);
+    const tooLate = (): void => this.#tellLost(this.#breach);
+    this.#lose(this.#replacement.begins(silentMs, this.#options.timeLimitMs, tooLate));
     this.#connection?.abandon();
-  }
-
-  #loseForGood(): void {
-    this.#endPatience?.();
-    this.#tellLost(this.#breach);
   }
 
   // ---- a new connection -------------------------------------------------------------------------------------
@@ -324,9 +313,7 @@ export class CommandConnection {
     this.#lastError = undefined;
     // A server that is paused for writes gets as far as this. It is back when it has answered a command.
     this.#isSilent = false;
-    if (this.#replacing !== undefined && tookMs < this.#replacing.silentMs)
-      this.#listener?.replaced(this.#replacing.cause); // otherwise the server is as slow, and nothing was forgotten
-    this.#endPatience?.();
+    this.#replacement.admitted(tookMs);
     this.#late.clear();
     this.#heartbeat.start(tookMs);
     this.#sendWaiting();
@@ -345,7 +332,7 @@ export class CommandConnection {
   #failed(error: unknown): void {
     const isNews = saysMoreThan(error, this.#lastError, this.#isSilent);
     this.#lastError = error;
-    if (this.#endPatience !== undefined) this.#loseForGood();
+    if (this.#replacement.isAwaited) this.#tellLost(this.#breach);
     else if (this.#isLost && isNews) this.#tellReason(this.#breach);
     this.#listener?.failed(error);
   }
@@ -356,7 +343,7 @@ export class CommandConnection {
     this.#isAdmitted = false;
     this.#heartbeat.stop();
     if (error !== undefined) this.#lastError = error;
-    if (this.#endPatience === undefined) this.#tellLost(this.#breach);
+    if (!this.#replacement.isAwaited) this.#tellLost(this.#breach);
     for (const open of this.#unanswered) open.mayHaveRun = true;
     for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
@@ -426,6 +413,7 @@ export class CommandConnection {
         this.#heardFrom(connection);
         if (!isAwaited()) return this.#heardLate(connection, sentAt);
         if (open.command.isUnfinished?.(reply) === true) return void again({ whole: false });
+        this.#tellReplaced(sentAt);
         this.#answered(open, reply);
       },
       (error: unknown) => {
@@ -462,7 +450,13 @@ export class CommandConnection {
     this.#listener?.back();
   }
 
+  #tellReplaced(sentAt: number): void {
+    const cause = this.#replacement.answered(sentAt);
+    if (cause !== undefined) this.#listener?.replaced(cause);
+  }
+
   #tellLost(reason: string): void {
+    this.#replacement.ends();
     if (this.#isLost) return;
     this.#isLost = true;
     this.#tellReason(reason);
@@ -543,7 +537,7 @@ export class CommandConnection {
       return this.#end(open, this.#failure(open.command, undefined, reason));
     }
     // A command has waited for all of its time: this is told before what fails because of it.
-    if (!this.#isAdmitted && this.#endPatience !== undefined) this.#loseForGood();
+    if (this.#replacement.isAwaited) this.#tellLost(this.#breach);
     const reason = this.#isAdmitted
       ? `Redis did not answer earlier commands within ${limit}`
       : `there was no connection to Redis for ${limit}${this.#because}`;

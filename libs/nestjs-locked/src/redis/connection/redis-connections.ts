@@ -211,6 +211,7 @@ export class RedisConnections implements LockServers {
     const { clock, timeLimitMs, pingEveryMs, keys, processId } = this.#options;
     const name = keys.inboxPrefix + processId;
     const channel = this.#channel;
+    let commandsBefore = 0;
     this.#inbox = new RedisInbox(
       this.#client,
       { name, channel, clock, timeLimitMs, pingEveryMs },
@@ -222,10 +223,16 @@ export class RedisConnections implements LockServers {
           this.#listener?.subscribed(this.#part);
         },
         lost: (cause) => {
+          commandsBefore = this.commands.connections;
           this.#listener?.inboxLost(cause, this.#part);
           this.#watchSilence();
         },
-        replaced: (cause) => this.#listener?.replaced(cause, this.#part),
+        replaced: (cause) => {
+          // If commands were away as well, it was not this connection that was forgotten.
+          const { isAnswering, connections } = this.commands;
+          if (isAnswering && connections === commandsBefore)
+            this.#listener?.replaced(cause, this.#part);
+        },
         failed: (error) => handshake.failed(error),
         message: (text) => {
           const message = parseInboxMessage(text);
