@@ -2765,7 +2765,7 @@ export const TABLE = [
   {
     name: 'transaction: a COMMIT that did not get its turn is in doubt',
     file: `${SOURCES}transactions/scope/watched-commit.ts`,
-    from: 'this.#lossBeforeSending() ?? ',
+    from: 'loss ?? ',
     to: '',
     breaks: 'a COMMIT that was not sent is not in doubt',
     specs: ['test/transactions/commit-statement.spec.ts'],

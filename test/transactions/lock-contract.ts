@@ -271,6 +271,27 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
     });
 
+    it('ends with its lease if the connection dies in silence before the COMMIT', async () => {
+      const proxy = await PostgresProxy.start(postgres.url);
+      const proxied = await open(proxy.url);
+      afterTest(() => void proxied.close()); // some drivers wait for the dead connection
+      const { locks } = await start();
+      const sale = locks.withLock(stock.key, { leaseMs: 1_500 }, () =>
+        proxied.transaction(async (tx) => {
+          await stock.takeOne(tx);
+          proxy.dieAt(/not awaited/);
+          Promise.resolve(tx.query('SELECT 1 /* not awaited */', [])).catch(() => {});
+        }),
+      );
+      const pending = sleep(30_000, 'pending', { ref: false });
+      const failed = Promise.race([sale, pending]);
+      await expect(failed).rejects.toBeInstanceOf(LockLostError);
+      expect(proxy.dead).toBe(1);
+      await eventually(async () => expect(await held()).toBe(false));
+      expect(await stock.quantity()).toBe(100);
+      await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
+    });
+
     it('is no success if its body has committed with a statement of its own', async () => {
       const { locks } = await start();
       const sale = locks.withLock(stock.key, () =>

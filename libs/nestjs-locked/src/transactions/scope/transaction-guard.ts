@@ -153,7 +153,7 @@ export class TransactionGuard {
     await this.#session?.beforeCommit(this.#commitIdleMs());
     for (const hold of this.#holds.keys()) {
       await hold.whenCertain();
-      hold.assertHeld();
+      await assertLasts(hold); // the answer may have been late
     }
   }
 

@@ -251,7 +251,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     // If it was the driver itself that has rolled it back, it says why where the gate asks it.
     if ((this.#isByHand || this.#hasRefusedEnd) && this.#endedInside) throw this.#endedInside;
     this.#state = 'committing';
-    await this.#gate.pass();
+    await this.commit.passGate();
     if (this.#endedInside !== undefined) throw this.#endedInside;
     this.commit.expect(this.description.seesCommit?.(this.tx) === true);
   }

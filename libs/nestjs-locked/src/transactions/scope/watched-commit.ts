@@ -1,4 +1,10 @@
-import { LockCommitUnknownError, LockInTransactionError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/lease/hold.js';
+import {
+  LockCommitUnknownError,
+  LockInTransactionError,
+  LockLostError,
+} from '../../core/lock.errors.js';
+import { systemClock } from '../../core/time/clock.js';
 import type { TransactionStatus } from '../sql/database-session.js';
 import { isNotUnderstood, isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
 import { transactionGone } from '../sql/transaction-gone.js';
@@ -7,6 +13,9 @@ import type { CommitGate } from './commit-gate.js';
 import { CommitWait } from './commit-wait.js';
 import { type CommitProgress, outcomeOfFailedCommit } from './failed-commit.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
+
+/** How long a ROLLBACK is waited for if the gate was not answered, where the connection could not be closed. */
+const ROLLBACK_MS = 5_000;
 
 /** To be called with the answer to a COMMIT. @throws if the answer says that nothing was committed */
 export type NoteAnswer = (error: unknown, command?: unknown) => void;
@@ -27,6 +36,9 @@ export class WatchedCommit {
   /** It had no effect: the transaction is as it was before. */
   #notUnderstood: Error | undefined;
   #onOverdue: (error: Error) => void = () => {};
+  /** Set while the gate is being passed. */
+  #closeGate: ((error: Error) => void) | undefined;
+  #cancelRollback: () => void = () => {};
 
   /** @param close closes the connection of the transaction */
   constructor(gate: CommitGate, close: () => void) {
@@ -36,6 +48,26 @@ export class WatchedCommit {
       () => gate.holds.keys(),
       () => this.#isOverdue(),
     );
+  }
+
+  /**
+   * Passes the gate, which may have to ask the database, and waits no longer than for the answer to a COMMIT. It may
+   * never be answered: the connection has died in silence, or works on a stream that nobody reads.
+   *
+   * @throws whatever forbids the COMMIT; once it was waited for too long, the connection is closed
+   */
+  async passGate(): Promise<void> {
+    const passed = this.#gate.pass();
+    this.#wait.begin();
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#closeGate = reject;
+        passed.then(resolve, reject);
+      });
+    } finally {
+      this.#closeGate = undefined;
+      this.#wait.end();
+    }
   }
 
   /** The gate has been passed. @param isSeen whether the statement will come through `sending` */
@@ -185,11 +217,18 @@ export class WatchedCommit {
 
   #isOverdue(): void {
     this.#close();
-    this.#onOverdue(this.#lossBeforeSending() ?? this.#unknown(undefined));
+    const loss = this.#lossBeforeSending();
+    if (this.#closeGate === undefined) {
+      this.#onOverdue(loss ?? this.#unknown(undefined));
+      return;
+    }
+    const error = (this.#veto = gateUnanswered([...this.#gate.holds.keys()], loss));
+    this.#closeGate(error);
+    this.#cancelRollback = systemClock.after(ROLLBACK_MS, () => this.#onOverdue(error));
   }
 
   #lossBeforeSending(): Error | undefined {
-    if (this.#progress !== 'not-sent') return undefined;
+    if (this.#progress !== 'not-sent' && this.#closeGate === undefined) return undefined;
     try {
       return this.assertMayBeSent(undefined);
     } catch (error) {
@@ -237,5 +276,18 @@ export class WatchedCommit {
 
   end(): void {
     this.#wait.end();
+    this.#cancelRollback();
   }
+}
+
+/** No COMMIT was sent. @param cause what says that one of the holds has ended meanwhile */
+function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLostError {
+  const known = cause instanceof LockLostError ? cause : undefined;
+  const key = known?.key ?? holds[0]?.key ?? '';
+  return new LockLostError(
+    `The transaction is rolled back: before its COMMIT, its connection has answered nothing for as long as lock '${key}' lasts (it has died in silence, or a stream was not read to its end), and is closed`,
+    key,
+    known?.reason ?? 'expired',
+    { cause },
+  );
 }
