@@ -8,7 +8,12 @@ import {
 } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
 import { systemClock } from '../../core/time/clock.js';
-import type { ClaimOutcome, DatabaseSession, TransactionBounds } from '../sql/database-session.js';
+import {
+  type ClaimOutcome,
+  type DatabaseSession,
+  LONGEST_MS,
+  type TransactionBounds,
+} from '../sql/database-session.js';
 import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
 
 /** How often a claim is tried: our number is raised if the database is ahead, and others can raise theirs meanwhile. */
@@ -61,7 +66,8 @@ export async function claimFence(
       key: locks.fenceKey(key),
       fencingNumber: fencingToken,
     }));
-    const waitMs = Math.max(MIN_WAIT_MS, Math.ceil(patienceMs - (systemClock.now() - startedAt)));
+    const leftMs = Math.max(MIN_WAIT_MS, Math.ceil(patienceMs - (systemClock.now() - startedAt)));
+    const waitMs = leftMs === Infinity ? Infinity : Math.min(leftMs, LONGEST_MS);
     const outcome = await session.claim(table, claims, bounds, waitMs).catch((error: unknown) => {
       throw understood(error, table);
     });

@@ -1,5 +1,5 @@
 import type { TransactionTimeouts } from '../../core/transaction.options.js';
-import type { TransactionBounds } from '../sql/database-session.js';
+import { LONGEST_MS, type TransactionBounds } from '../sql/database-session.js';
 
 /** Whenever a healthy holder is paused, it has at least this share of its lease left: it renews after every third. */
 export const HEALTHY_SHARE = 2 / 3;
@@ -28,15 +28,17 @@ export function transactionBounds(
   const budgetMs = Math.max(2, certainMs - marginMs(certainMs));
   const statementMs = given.statementMs ?? Math.round((budgetMs * 5) / 9);
   const totalMs = given.totalMs ?? (holdLeftMs === Infinity ? undefined : Math.ceil(holdLeftMs));
+  const idleMs = given.idleMs ?? Math.round((budgetMs * 4) / 9);
   return {
-    idleMs: given.idleMs ?? Math.round((budgetMs * 4) / 9),
-    statementMs,
-    lockMs: given.lockMs ?? statementMs,
-    ...(totalMs === undefined ? {} : { totalMs: Math.min(totalMs, 2_147_483_647) }),
+    idleMs: Math.min(idleMs, LONGEST_MS),
+    statementMs: Math.min(statementMs, LONGEST_MS),
+    lockMs: Math.min(given.lockMs ?? statementMs, LONGEST_MS),
+    ...(totalMs === undefined ? {} : { totalMs: Math.min(totalMs, LONGEST_MS) }),
   };
 }
 
 /** How long the database may wait for the COMMIT. */
 export function commitIdleMs(given: TransactionTimeouts, remainingMs: number): number {
-  return given.idleMs ?? Math.max(1, Math.floor(remainingMs - marginMs(remainingMs)));
+  const idleMs = given.idleMs ?? Math.max(1, Math.floor(remainingMs - marginMs(remainingMs)));
+  return Math.min(idleMs, LONGEST_MS);
 }

@@ -21,6 +21,9 @@ export interface RefusedClaim {
   readonly newest: number;
 }
 
+/** PostgreSQL takes no longer time-out: 24 days. */
+export const LONGEST_MS = 2_147_483_647;
+
 /** What a transaction may take at most, in milliseconds; 0 and undefined = as the database has it. */
 export interface TransactionBounds {
   readonly idleMs?: number;
