@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Hold } from '../../libs/nestjs-locked/src/core/lease/hold.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { CommitWait } from '../../libs/nestjs-locked/src/transactions/scope/commit-wait.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
@@ -67,5 +68,24 @@ describe('the wait for the answer to a COMMIT', () => {
 
   it('is over with the lease if there is no answer', async () => {
     expect(await outcome(() => {})).toEqual(['overdue']);
+  });
+
+  it('is late after a third of the lease, so that it is not renewed until the answer comes', async () => {
+    const told: string[] = [];
+    const hold = {
+      ...leaseFromNow(),
+      options: { leaseMs: 600 },
+      leaseLeftMs: () => 600, // it is renewed all the time
+      commitIsLate: () => told.push('late'),
+    } as unknown as Hold;
+    const wait = new CommitWait(
+      () => [hold],
+      () => {},
+    );
+    systemClock.after(400, () => told.push('two thirds'));
+    wait.begin();
+    await eventually(() => expect(told).toContain('two thirds'));
+    wait.end();
+    expect(told).toEqual(['late', 'two thirds']);
   });
 });
