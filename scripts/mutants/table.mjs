@@ -6150,6 +6150,8 @@ export const TABLE = [
     to: 'true',
     breaks: 'that something forgets idle connections is said only if it is true',
     specs: ['test/redis/idle-replacement.spec.ts'],
+  },
+  {
     name: 'transaction: a gate that is waited for without end',
     file: `${SOURCES}transactions/scope/watched-commit.ts`,
     from: '    this.#wait.begin();\n    try {',
