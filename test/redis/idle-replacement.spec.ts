@@ -24,9 +24,9 @@ describe('nothing is said of devices that forget connections', () => {
     await sleep(IDLE_MS);
     await server.admin.call('CLIENT', 'PAUSE', 60_000, 'WRITE');
     await locks.engine.tryAcquire('paused').catch(() => {});
-    await eventually(() => expect(count(locks, 'store-lost')).toBe(1));
+    await eventually(() => expect(count(locks, 'store-lost')).toBeGreaterThan(0));
     await server.admin.call('CLIENT', 'UNPAUSE');
-    await eventually(() => expect(count(locks, 'store-back')).toBe(1));
+    await eventually(() => expect(count(locks, 'store-back')).toBeGreaterThan(0));
     expect(await locks.engine.ping()).toBeGreaterThanOrEqual(0);
     expect(count(locks, 'connection-replaced')).toBe(0);
   });

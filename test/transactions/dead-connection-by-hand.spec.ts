@@ -215,6 +215,20 @@ describe('a connection that dies in a transaction that is driven by hand', () =>
   });
 });
 
+it('a nested transaction with a callback says that its connection has died', async () => {
+  const { dataSource, locks } = await start();
+  const sale = locks.withLock(stock.key, async () => {
+    const runner = dataSource.createQueryRunner();
+    await runner.startTransaction();
+    await runner.manager.transaction(async () => {
+      await killUnseen(runner);
+      await sell(runner).catch(() => {});
+    });
+  });
+  await expect(sale).rejects.toThrow(/already released/);
+  expect(await state()).toEqual([false, 100]);
+});
+
 describe('a connection that dies when a nested transaction was the last that was committed', () => {
   const half: Work = async (runner) => {
     await sell(runner);

@@ -186,6 +186,27 @@ describeWithMariaDb('the same on MariaDB', () => {
     },
   );
 
+  it('is committed by nobody after a COMMIT that was refused without being carried out', async () => {
+    const { runner, locks, dataSource } = await start('mysql', database, {});
+    const connection = (await runner.connect()) as { query: (...args: unknown[]) => unknown };
+    const { query } = connection;
+    connection.query = (sql, ...rest) =>
+      query.call(connection, sql === 'COMMIT' ? 'DO no_such_function()' : sql, ...rest);
+    const outcome = await told(
+      locks.withLock(stock.key, async () => {
+        await runner.startTransaction();
+        await stock.takeOne(runner.manager);
+        await runner.commitTransaction();
+      }),
+    );
+    expect(outcome).toBeInstanceOf(Error);
+    connection.query = query;
+    await runner.release();
+    // The pool hands the same connection out again.
+    await dataSource.transaction((manager) => manager.query('SELECT 1'));
+    expect(await stock.quantity()).toBe(100);
+  });
+
   it.each(['COMMIT nothing', 'START TRANSACTION nothing'])(
     'is committed by nobody after %s of a hook, which was not understood',
     async (sql) => {

@@ -27,6 +27,12 @@ async function start() {
   return { locks, onRunner };
 }
 
+async function sell(runner: QueryRunner): Promise<void> {
+  await runner.startTransaction();
+  await stock.takeOne(runner.manager);
+  await runner.commitTransaction();
+}
+
 /** Commits once, and has started twice. */
 async function sellHalf(runner: QueryRunner): Promise<void> {
   await runner.startTransaction();
@@ -37,6 +43,12 @@ async function sellHalf(runner: QueryRunner): Promise<void> {
 }
 
 class Planned extends Error {}
+
+const swallowed = (work: Promise<unknown>): Promise<void> =>
+  work.then(
+    () => {},
+    () => {},
+  );
 
 describe('a transaction by hand that is released when only a nested one was committed', () => {
   it('makes its call fail at its end, and nothing is written', async () => {
@@ -52,6 +64,76 @@ describe('a transaction by hand that is released when only a nested one was comm
     const lock = await locks.acquire(stock.key);
     const sale = lock.run(() => onRunner(sellHalf));
     await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(lock.run(() => 'done')).resolves.toBe('done');
+    await lock.release();
+  });
+
+  it.each<[string, (runner: QueryRunner) => Promise<unknown>]>([
+    ['a statement that fails', (runner) => swallowed(runner.query('SELECT * FROM no_such_table'))],
+    [
+      'a nested one with a callback',
+      (runner) => runner.manager.transaction((nested) => stock.takeOne(nested)),
+    ],
+  ])('is told also if what came behind it was %s', async (_, last) => {
+    const { locks, onRunner } = await start();
+    const sale = locks.withLock(stock.key, () =>
+      onRunner((runner) => sellHalf(runner).then(() => last(runner))),
+    );
+    await expect(sale).rejects.toThrow(/^Nothing was written/);
+    expect(await stock.quantity()).toBe(100);
+  });
+
+  it('is told by one call, and not once more by the call around it', async () => {
+    const { locks, onRunner } = await start();
+    await locks.withLock('around', async () => {
+      const first = locks.withLock(stock.key, () => onRunner(sellHalf));
+      await expect(first).rejects.toThrow(/^Nothing was written/);
+      await locks.withLock(stock.key, () => onRunner(sell));
+    });
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('is not told by a call whose inner call has failed because of something else', async () => {
+    const { locks, onRunner } = await start();
+    await locks.withLock('around', async () => {
+      const first = locks.withLock(stock.key, () =>
+        onRunner(async (runner) => {
+          await sellHalf(runner);
+          throw new Planned();
+        }),
+      );
+      await expect(first).rejects.toBeInstanceOf(Planned);
+    });
+  });
+
+  it('is not told if its code has tried once more, and that was committed', async () => {
+    const { locks, onRunner } = await start();
+    await locks.withLock(stock.key, async () => {
+      await onRunner(sellHalf);
+      await onRunner(sell);
+    });
+    expect(await stock.quantity()).toBe(99);
+  });
+
+  it('is told of one transaction, although another one was told before', async () => {
+    const { locks, onRunner } = await start();
+    const sale = locks.withLock('around', async () => {
+      await swallowed(locks.withLock(stock.key, () => onRunner(sellHalf)));
+      await onRunner(sellHalf);
+    });
+    await expect(sale).rejects.toThrow(/^Nothing was written/);
+  });
+
+  it('is not told by the next lock.run() if the first one has failed', async () => {
+    const { locks, onRunner } = await start();
+    const lock = await locks.acquire(stock.key);
+    const first = lock.run(() =>
+      onRunner(async (runner) => {
+        await sellHalf(runner);
+        throw new Planned();
+      }),
+    );
+    await expect(first).rejects.toBeInstanceOf(Planned);
     await expect(lock.run(() => 'done')).resolves.toBe('done');
     await lock.release();
   });
@@ -76,6 +158,13 @@ describe('a transaction by hand that is released when only a nested one was comm
       async (runner) => {
         await runner.startTransaction();
         await runner.manager.transaction((nested) => stock.takeOne(nested));
+      },
+    ],
+    [
+      'a transaction with a callback was committed before it',
+      async (runner) => {
+        await runner.manager.transaction((manager) => stock.takeOne(manager));
+        await runner.startTransaction();
       },
     ],
     [

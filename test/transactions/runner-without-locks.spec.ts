@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { lockAware } from 'nestjs-locked/typeorm';
 import { EntitySchema, type QueryRunner } from 'typeorm';
+import type { EventEmitter } from 'node:events';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { openDataSource } from './data-source.js';
@@ -69,6 +70,27 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
       throw new Error(told.join());
     });
   },
+  'its transactions leave nothing on the connection, also if a hook fails behind each COMMIT':
+    async (runner) => {
+      let isFailing = false;
+      runner.connection.subscribers.push({
+        afterTransactionCommit: () => {
+          if (isFailing) throw new Error('hook');
+        },
+      });
+      const client = (await runner.connect()) as EventEmitter;
+      const round = async (): Promise<number> => {
+        await runner.startTransaction();
+        await save(runner, 'a').catch(() => {});
+        await runner.commitTransaction().catch(() => {});
+        return client.listenerCount('error');
+      };
+      const before = await round();
+      const after = await round();
+      isFailing = true;
+      await round();
+      return [after - before, (await round()) - before];
+    },
   'a hook gives its connection back before its COMMIT': async (runner) => {
     runner.connection.subscribers.push({
       beforeQuery: async ({ query }) => {

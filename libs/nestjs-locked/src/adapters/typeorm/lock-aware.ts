@@ -28,7 +28,8 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import { type OpenNested, watchRunner } from './watched-runner.js';
+import type { OpenNested } from './nested-callbacks.js';
+import { watchRunner } from './watched-runner.js';
 
 /** What `lockAware` may be told about a data source. */
 export interface LockAwareOptions {

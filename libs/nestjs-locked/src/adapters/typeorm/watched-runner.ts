@@ -1,5 +1,4 @@
 import type { QueryRunner } from 'typeorm';
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { retryingConflicts } from '../../transactions/fence/fence.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
 import { watchCommit } from '../../transactions/orm/commit-watch.js';
@@ -13,7 +12,6 @@ import {
   isOutermostOn,
 } from '../../transactions/orm/known-depth.js';
 import { leftOpenOn, noteCommitted } from '../../transactions/orm/left-open-runners.js';
-import { NestedCommit } from '../../transactions/orm/nested-commit.js';
 import {
   endForSure,
   isForgottenBy,
@@ -31,6 +29,7 @@ import {
 import { outcomeAt } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 import { transactionGone } from '../../transactions/sql/transaction-gone.js';
+import { NestedCallbacks, type OpenNested } from './nested-callbacks.js';
 import { commitInTime, endUncommitted, watchClient, whenConnectionDies } from './watched-client.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
@@ -42,15 +41,6 @@ export interface RunnerWatch {
   /** Begins a scope; `start` opens its transaction. */
   readonly open: (isolation: Isolation, start: () => Promise<void>) => Promise<TransactionScope>;
 }
-
-/** Opens a nested transaction, with a callback, in the one that is driven by hand. */
-export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
-
-/**
- * The transaction that is driven by hand, for the code in a nested one that was opened with a callback, until that one
- * has ended.
- */
-const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
 
 /**
  * Follows the transactions of a query runner that is driven by hand. Savepoints use the same methods, and are passed
@@ -68,7 +58,9 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let depth = 0;
   let isCommitting = false;
   let isRollingBack = false;
-  let openNested = 0;
+  const callbacks = new NestedCallbacks();
+  /** What its code has asked for last has committed a nested one: it may believe that all is committed. */
+  let hasCommittedNested = false;
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;
 
@@ -89,19 +81,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (scope?.isOpen === true || depth > 0) scope?.assertTakes(sql);
   };
   guardStatements(runner, assertTakes);
-  const nestedCommit = new NestedCommit(runner);
   watchHooks(runner, () => scope);
 
-  const nested: OpenNested = async (opened) => {
-    openNested++;
-    const around = { scope };
-    try {
-      return await NESTED_IN.run(around, opened);
-    } finally {
-      openNested--;
-      around.scope = undefined;
-    }
-  };
   /**
    * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
    * the innermost of them. Under a lock, one that could not be rolled back counts; without, it may be tried once more.
@@ -110,11 +91,12 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
    * a lock
    */
   const outlivesNested = (): boolean => {
-    const around = NESTED_IN.getStore()?.scope;
+    const around = NestedCallbacks.around;
     if (around === undefined || around.tx !== runner.manager) {
-      if (scope?.isOpen !== true || depth - openNested > 1) return false;
-      return openNested > 0 || (scope.isLocked && isInSavepoint(runner));
+      if (scope?.isOpen !== true || depth - callbacks.open > 1) return false;
+      return callbacks.open > 0 || (scope.isLocked && isInSavepoint(runner));
     }
+    if (runner.isReleased) return false; // its connection has died, which TypeORM says
     const isLocked = around.isLocked || scope?.isLocked === true;
     if (isLocked && (isRollingBack || around !== scope || !scope.isOpen)) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
@@ -131,7 +113,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** Its connection has died. If it is being ended, that fails now, and says how it has ended. */
   const died = (which: TransactionScope): void => {
     if (ending !== undefined && which.isEnding) return;
-    nestedCommit.lost(which);
+    if (hasCommittedNested) which.leftUncommitted();
     ended(which);
     void which.end('rolled-back');
   };
@@ -195,6 +177,11 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   /** @returns the error for the caller */
   const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
     const { outcome, told } = failed.commit.failed(error, true);
+    if (!failed.isLocked && hasEndedOn(runner)) {
+      ended(failed); // a hook behind its COMMIT has failed, which is not followed without a lock
+      await failed.end('committed');
+      return told;
+    }
     if (failed.commit.progress === 'not-sent' && !runner.isReleased) {
       await failed.commitUnsent(); // still open: a hook of other code has thrown
       return told;
@@ -233,7 +220,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
 
   const isDisposing = watchDisposal(runner);
   runner.commitTransaction = async () => {
-    nestedCommit.isPast();
+    if (NestedCallbacks.around === undefined) hasCommittedNested = false;
     // `await using` commits the transaction itself, whatever is nested in it.
     const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
     const isWhole = isDisposed || outlivesNested();
@@ -248,7 +235,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
         throw error;
       }
       depth = Math.max(0, depth - 1);
-      if (NESTED_IN.getStore()?.scope === undefined) nestedCommit.came();
+      hasCommittedNested ||= NestedCallbacks.around === undefined && depthOf(runner) > 0;
       if (isWhole && scope !== undefined) noteCommitted(runner, scope);
       return;
     }
@@ -257,7 +244,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   };
 
   runner.rollbackTransaction = async () => {
-    nestedCommit.isPast();
+    if (NestedCallbacks.around === undefined) hasCommittedNested = false;
     const isWhole = outlivesNested();
     isRollingBack ||= isWhole;
     const rolledBack = scope;
@@ -282,7 +269,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   // Without a ROLLBACK, a pool would hand out a connection that is still in a transaction.
   runner.release = oneAtATime(async () => {
     const isOpen = scope?.isOpen === true;
-    nestedCommit.released(isOpen ? scope : undefined);
+    if (isOpen && hasCommittedNested) scope?.leftUncommitted();
+    hasCommittedNested = false;
     // A hook before the COMMIT gives it back. Without a lock, TypeORM sends the COMMIT all the same.
     const isLeftAlone = isCommitting && scope?.isLocked === false;
     const outcome = isCommitting ? outcomeAt(scope?.commit.progress) : 'rolled-back';
@@ -295,5 +283,5 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (isOpen && !isLeftAlone) await scope?.end(outcome);
     }
   });
-  return nested;
+  return (opened) => callbacks.run(scope, opened);
 }

@@ -9,7 +9,7 @@ import { HeldLock } from './held-lock.js';
 import type { TransactionalLocks } from './open-transaction.js';
 import type { Section } from './section.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
-import { assertWritten } from './unwritten-work.js';
+import { assertWritten, unwrittenIsKnown } from './unwritten-work.js';
 
 /** The locks that calls have been given and that are not released yet. Work under them is run here. */
 export class HandedOutLocks {
@@ -42,11 +42,14 @@ export class HandedOutLocks {
   async run<T>(sections: readonly Section[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
     const lock = this.handOut(sections);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
+    const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     try {
-      const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
       const result = await this.#runWork(lock, own, work);
       assertWritten(own);
       return result;
+    } catch (error) {
+      unwrittenIsKnown(own);
+      throw error;
     } finally {
       await this.#leave(lock);
     }
@@ -75,9 +78,14 @@ export class HandedOutLocks {
     const transaction = currentTransaction();
     if (transaction !== undefined) await transaction.adopt(this.#service(), holds, 'lock.run');
     const keys = holds.map(({ key }) => key);
-    const result = await (transaction === undefined ? work() : transaction.during(keys, work));
-    assertWritten(holds);
-    return result;
+    try {
+      const result = await (transaction === undefined ? work() : transaction.during(keys, work));
+      assertWritten(holds);
+      return result;
+    } catch (error) {
+      unwrittenIsKnown(holds);
+      throw error;
+    }
   };
 
   async #leave(lock: HeldLock): Promise<void> {

@@ -3,27 +3,34 @@ import type { Hold } from '../lease/hold.js';
 /** On the hold itself: another copy of this package may have handed it out. */
 const UNWRITTEN = Symbol.for('nestjs-locked/UnwrittenWork');
 
-type MaybeUnwritten = Hold & { [UNWRITTEN]?: Error };
+/** All holds under which the work was done share it. */
+interface Unwritten {
+  readonly error: Error;
+  isKnown: boolean;
+}
+
+type MaybeUnwritten = Hold & { [UNWRITTEN]?: Unwritten[] };
 
 /**
- * Work under the hold was not written, and the code that does it has not noticed. Its call fails at its end, unless it
- * fails with an error of its own: that one must not be hidden.
- *
- * @returns takes it back: the code has noticed after all
+ * Work under these holds was not written, and the code that does it has not noticed. Its call fails at its end, unless
+ * it fails with an error of its own: that one must not be hidden.
  */
-export function noteUnwritten(hold: MaybeUnwritten, error: Error): () => void {
-  hold[UNWRITTEN] ??= error;
-  return () => {
-    if (hold[UNWRITTEN] === error) delete hold[UNWRITTEN];
-  };
+export function noteUnwritten(holds: readonly MaybeUnwritten[], error: Error): void {
+  const note: Unwritten = { error, isKnown: false };
+  for (const hold of holds) (hold[UNWRITTEN] ??= []).push(note);
+}
+
+/** A call under these holds has failed, or has tried once more and has succeeded: nobody needs to be told any more. */
+export function unwrittenIsKnown(holds: readonly MaybeUnwritten[]): void {
+  for (const hold of holds) {
+    for (const note of hold[UNWRITTEN] ?? []) note.isKnown = true;
+    delete hold[UNWRITTEN];
+  }
 }
 
 /** The work under these holds has succeeded, as far as its code knows. @throws once what was noted of them */
 export function assertWritten(holds: readonly MaybeUnwritten[]): void {
-  const errors = holds.map((hold) => {
-    const error = hold[UNWRITTEN];
-    delete hold[UNWRITTEN];
-    return error;
-  });
-  for (const error of errors) if (error !== undefined) throw error;
+  const news = holds.flatMap((hold) => hold[UNWRITTEN] ?? []).find(({ isKnown }) => !isKnown);
+  unwrittenIsKnown(holds);
+  if (news !== undefined) throw news.error;
 }

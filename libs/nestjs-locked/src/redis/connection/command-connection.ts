@@ -452,7 +452,7 @@ export class CommandConnection {
 
   #tellReplaced(sentAt: number): void {
     const cause = this.#replacement.answered(sentAt);
-    if (cause !== undefined) this.#listener?.replaced(cause);
+    if (cause !== undefined && !this.#isLost) this.#listener?.replaced(cause);
   }
 
   #tellLost(reason: string): void {

@@ -83,11 +83,11 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'endless-branch':
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':
-      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED or NESTED; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
+      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED, or NESTED where that is a savepoint, which it is not with typeorm-transactional; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
     case 'begun-inside':
       return 'Its connection was in the middle of another transaction, which its former user has neither committed nor rolled back, so that both would be committed together, or none. That connection is closed, and what was left open is rolled back; await every nested transaction (a savepoint) in the body of the transaction, and give no connection back before COMMIT or ROLLBACK was answered';
     case 'left-uncommitted':
-      return 'Its query runner was released before its COMMIT, which has rolled it back: the last commitTransaction() has ended a nested transaction (a savepoint) in it; commit as often as you start, or call rollbackTransaction() for what is not to be written';
+      return 'Its query runner was released before its COMMIT, or its connection has died, which has rolled it back: the last commitTransaction() has ended a nested transaction (a savepoint) in it; commit as often as you start, or call rollbackTransaction() for what is not to be written';
     case 'ends-it':
       return 'It would end the transaction (COMMIT, END, PREPARE TRANSACTION, or ROLLBACK among other statements), which only the code that has opened it may do under a lock; return from the body to commit, throw to roll back, or use a savepoint';
     case 'rolled-back-inside':

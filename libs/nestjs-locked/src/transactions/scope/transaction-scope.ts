@@ -4,7 +4,7 @@ import type {
   TransactionalLocks,
 } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
-import { noteUnwritten } from '../../core/calls/unwritten-work.js';
+import { noteUnwritten, unwrittenIsKnown } from '../../core/calls/unwritten-work.js';
 import type { Hold } from '../../core/lease/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { isUnfenced } from '../fence/unfenced.js';
@@ -204,14 +204,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.isOpen) this.#state = 'failing';
   }
 
-  /**
-   * Driven by hand, it is rolled back without a word, although its code believes that it has committed it.
-   * @returns takes it back: the code has noticed after all
-   */
-  leftUncommitted(): () => void {
-    const error = this.refusal('left-uncommitted', A_TRANSACTION);
-    const undo = [...this.#gate.holds.keys()].map((hold) => noteUnwritten(hold, error));
-    return () => undo.forEach((takeBack) => takeBack());
+  /** Driven by hand, it is rolled back without its code, which believes that it has committed it. */
+  leftUncommitted(): void {
+    noteUnwritten([...this.#gate.holds.keys()], this.refusal('left-uncommitted', A_TRANSACTION));
   }
 
   async #runBody<R>(body: () => Promise<R>): Promise<R> {
@@ -283,6 +278,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (!this.isOpen) return;
     this.#state = 'ended';
     this.commit.end();
+    if (outcome === 'committed') unwrittenIsKnown([...this.#gate.holds.keys()]); // it was tried once more
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);

@@ -1,0 +1,32 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
+
+/** Opens a nested transaction, with a callback, in the one that is driven by hand. */
+export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
+
+const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
+
+/** The nested transactions that were opened with a callback in those of one query runner, which is driven by hand. */
+export class NestedCallbacks {
+  #open = 0;
+
+  /** The transaction by hand around the code that runs here, until its nested one has ended. */
+  static get around(): TransactionScope | undefined {
+    return NESTED_IN.getStore()?.scope;
+  }
+
+  get open(): number {
+    return this.#open;
+  }
+
+  async run<T>(scope: TransactionScope | undefined, opened: () => Promise<T>): Promise<T> {
+    this.#open++;
+    const around = { scope };
+    try {
+      return await NESTED_IN.run(around, opened);
+    } finally {
+      this.#open--;
+      around.scope = undefined;
+    }
+  }
+}
