@@ -54,7 +54,7 @@ describe('the reason of an outage', () => {
   it('is told again when it is another one, but not that a silent server goes on being silent', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });
-    await server.pause();
+    server.pause();
     engine.acquire('any', { waitMs: 60_000 }).catch(() => {});
     await eventually(() => expect(reasons(events)).toHaveLength(1));
     // The next connection was silent as well.
