@@ -439,7 +439,7 @@ export const TABLE = [
   {
     name: 'clean-up that is not repeated',
     file: `${SOURCES}core/store/clean-up.ts`,
-    from: 'debt.failure = reply.cause;',
+    from: 'debt.failure = reply;',
     to: 'return this.#settle(ofKey, debt);',
     breaks: 'clean-up is repeated until it is answered, or the lease has ended',
     specs: ['test/core/clean-up.spec.ts', ...LEASES],
@@ -5823,9 +5823,17 @@ export const TABLE = [
   {
     name: 'own stalls: the time in which this process stood still counts',
     file: `${SOURCES}core/time/after-silence.ts`,
-    from: '    this.endsAt += ms;\n',
+    from: '    this.endsAt += Math.min(ms, now - this.since);\n',
     to: '',
     breaks: 'a process that stood still still has the time for a new connection',
+    specs: ['test/core/after-silence.spec.ts'],
+  },
+  {
+    name: 'own stalls: a limit leaves out what was before it began',
+    file: `${SOURCES}core/time/after-silence.ts`,
+    from: 'Math.min(ms, now - this.since)',
+    to: 'ms',
+    breaks: 'a command is given up when its time is over',
     specs: ['test/core/after-silence.spec.ts'],
   },
   {
@@ -5847,7 +5855,7 @@ export const TABLE = [
   {
     name: 'clean-up: one key that is allowed again says nothing of the others',
     file: `${SOURCES}core/store/clean-up.ts`,
-    from: 'if (wasRefused && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);',
+    from: 'if (wasRefused && isAllowed && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);',
     to: '',
     breaks: 'what was refused is taken back when the rights are back',
     specs: ['test/core/refused-clean-up.spec.ts'],
@@ -5875,6 +5883,14 @@ export const TABLE = [
     to: '',
     breaks: 'a closed service leaves no connection',
     specs: ['test/cluster/guest-nodes.spec.ts'],
+  },
+  {
+    name: 'clean-up: a key of which something is allowed counts as allowed',
+    file: `${SOURCES}core/store/clean-up.ts`,
+    from: 'const isAllowed = !this.#noteRefusal(ofKey);',
+    to: 'const isAllowed = this.#refused.delete(ofKey);',
+    breaks: 'what was refused is found to be allowed again soon',
+    specs: ['test/core/refused-clean-up.spec.ts'],
   },
   {
     name: 'clean-up: refused keys do not take turns',

@@ -1,5 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { afterSilence, STALL_MS } from '../../libs/nestjs-locked/src/core/time/after-silence.js';
+import {
+  afterSilence,
+  AwakeLimit,
+  STALL_MS,
+} from '../../libs/nestjs-locked/src/core/time/after-silence.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const LIMIT_MS = 600;
@@ -49,6 +53,12 @@ describe('the limit for an answer', () => {
     expect(isOver).toBe(false);
     await clock.advance(STALL_MS);
     expect(isOver).toBe(true);
+  });
+
+  it('leaves out no more of it than has passed since the limit began', () => {
+    const limit = new AwakeLimit(LIMIT_MS, 1_000);
+    limit.stoodStill(5 * LIMIT_MS, 1_030);
+    expect(limit.endsAt).toBe(1_030 + LIMIT_MS);
   });
 
   it('leaves time for an answer if it would be over right after a block, but only once', async () => {

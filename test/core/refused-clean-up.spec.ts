@@ -1,9 +1,12 @@
 /** What must be taken back from keys that the store refuses, for want of a right: how often it is tried, and when. */
 import { describe, expect, it } from '@jest/globals';
+import { CleanUp } from '../../libs/nestjs-locked/src/core/store/clean-up.js';
 import type { Unknown } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
-import { settled } from '../support/fake-clock.js';
+import { Outages } from '../../libs/nestjs-locked/src/core/store/outages.js';
+import { Scheduler } from '../../libs/nestjs-locked/src/core/time/scheduler.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
 import { startScripted } from '../support/scripted-engine.js';
-import { queued, unknown } from '../support/scripted-store.js';
+import { queued, ScriptedStore, unknown } from '../support/scripted-store.js';
 
 const refused: Unknown = { ...unknown, isRefused: true };
 const KEYS = 1_000;
@@ -111,5 +114,25 @@ describe('what the store refuses to take back', () => {
     await clock.advance(1_000);
     const ask = await store.next('acquire');
     expect(ask.command.key).toBe('k:999');
+  });
+
+  it('is tried soon when somebody wants its key, although the rest for that key was allowed', async () => {
+    const [clock, store] = [new FakeClock(), new ScriptedStore()];
+    const scheduler = new Scheduler(clock, { before: () => {}, after: () => {} });
+    const cleanUp = new CleanUp(store, clock, scheduler, new Outages(store, clock, 0, () => {}));
+    const tried: string[] = [];
+    store.takeBack = (commands) =>
+      commands.map(async ({ tokens: [token] }) => {
+        tried.push(token);
+        return token === 'allowed' ? ({ kind: 'left' } as const) : refused;
+      });
+    for (let i = 0; i < KEYS; i++) cleanUp.leave(`k:${i}`, ['of others'], Infinity, () => {});
+    cleanUp.leave('mixed', ['refused'], Infinity, () => {});
+    cleanUp.leave('mixed', ['allowed'], Infinity, () => {});
+    await settled();
+    expect(tried.splice(0)).toHaveLength(KEYS + 2);
+    expect(cleanUp.stuckBy('mixed')).toBeDefined();
+    await clock.advance(1_000);
+    expect(tried).toContain('refused');
   });
 });

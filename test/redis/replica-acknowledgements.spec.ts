@@ -22,7 +22,7 @@ function start() {
     command: OpenCommand['command'],
     end: (outcome: CommandOutcome) => void = (outcome) => ended.push([command.action, outcome]),
   ): OpenCommand => {
-    const open = new OpenCommand(command, new AwakeLimit(Infinity, Infinity), end);
+    const open = new OpenCommand(command, new AwakeLimit(Infinity, 0), end);
     open.sending = ++sendings;
     return open;
   };

@@ -81,7 +81,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.atEnd = true;
     const answerBy = wasBlocked(this.dueAt, now) ? Infinity : this.#answerBy;
     const endsAt = Math.max(now, Math.min(now + ANSWER_GRACE_MS, answerBy));
-    this.#grace = new AwakeLimit(ANSWER_GRACE_MS, endsAt);
+    this.#grace = new AwakeLimit(ANSWER_GRACE_MS, now, endsAt);
     this.dueAt = this.#grace.lookAt(now);
   }
 

@@ -7,6 +7,7 @@ import type {
   ReleaseReply,
   TakeBackCommand,
   TakeBackReply,
+  Unknown,
 } from './lock-store.js';
 import type { Outages } from './outages.js';
 import { RetryPause } from './retry-pause.js';
@@ -30,8 +31,8 @@ interface Debt {
   /** Called when it is settled, one way or another. */
   readonly done: () => void;
   isOnItsWay: boolean;
-  /** Why it was tried in vain: what is true in the store is not known. */
-  failure: LockStoreError | undefined;
+  /** It was tried in vain: what is true in the store is not known. */
+  failure: Unknown | undefined;
 }
 
 /** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
@@ -63,7 +64,7 @@ export class CleanUp {
   readonly #scheduler: Scheduler;
   readonly #outages: Outages;
   readonly #byKey = new Map<string, DebtsOfKey>();
-  /** Those whose last try the store has refused. */
+  /** Those of which the store has refused something when it was last tried. */
   readonly #refused = new Set<DebtsOfKey>();
   /** When the last of them is to be tried. */
   #lastTurnAt = -Infinity;
@@ -93,8 +94,8 @@ export class CleanUp {
       if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
         const { key, token, used } = command;
         const owed = { key, tokens: [token], used } as const;
-        const ofKey = this.#owe(owed, until, done, first.cause, keptUntil);
-        if (first.isRefused === true) this.#refused.add(ofKey);
+        const ofKey = this.#owe(owed, until, done, first, keptUntil);
+        this.#noteRefusal(ofKey);
         this.#pause(ofKey);
       } else {
         done();
@@ -110,9 +111,7 @@ export class CleanUp {
   returnAtOnce(key: string, token: string, until: number, done: () => void): void {
     const ofKey = this.#byKey.get(key);
     const isOwed = [...(ofKey?.debts ?? [])].some(({ command }) => command.tokens.includes(token));
-    this.#collect(
-      isOwed ? (ofKey as DebtsOfKey) : this.#owe({ key, tokens: [token] }, until, done),
-    );
+    this.#collect(isOwed && ofKey ? ofKey : this.#owe({ key, tokens: [token] }, until, done));
   }
 
   /**
@@ -126,7 +125,7 @@ export class CleanUp {
     if (ofKey === undefined) return undefined;
     this.#hasten(ofKey);
     this.#flush(); // ahead of the request
-    return [...ofKey.debts].find(({ failure }) => failure !== undefined)?.failure;
+    return [...ofKey.debts].find(({ failure }) => failure !== undefined)?.failure?.cause;
   }
 
   /** Calls back once when nothing is owed for the key any more. */
@@ -153,7 +152,7 @@ export class CleanUp {
     command: TakeBackCommand,
     leaseEnd: number,
     done: () => void,
-    failure?: LockStoreError,
+    failure?: Unknown,
     keptUntil = -Infinity,
   ): DebtsOfKey {
     const { key } = command;
@@ -241,15 +240,24 @@ export class CleanUp {
     const ofKey = this.#byKey.get(debt.command.key);
     if (ofKey === undefined || !ofKey.debts.has(debt)) return;
     const isUnknown = reply.kind === 'unknown';
-    const wasRefused = this.#refused.delete(ofKey);
+    const wasRefused = this.#refused.has(ofKey);
     if (!isUnknown || reply.isLasting === true || this.#closed) {
       this.#settle(ofKey, debt);
-      if (wasRefused && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);
+      const isAllowed = !this.#noteRefusal(ofKey);
+      if (wasRefused && isAllowed && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);
       return;
     }
-    if (reply.isRefused === true) this.#refused.add(ofKey);
-    debt.failure = reply.cause;
+    debt.failure = reply;
+    this.#noteRefusal(ofKey);
     this.#pause(ofKey);
+  }
+
+  /** @returns whether the store refuses anything that is owed for the key: not all of it needs the same rights */
+  #noteRefusal(ofKey: DebtsOfKey): boolean {
+    const isRefused = [...ofKey.debts].some(({ failure }) => failure?.isRefused === true);
+    if (isRefused) this.#refused.add(ofKey);
+    else this.#refused.delete(ofKey);
+    return isRefused;
   }
 
   #pause(ofKey: DebtsOfKey): void {

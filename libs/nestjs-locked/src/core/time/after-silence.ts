@@ -58,11 +58,13 @@ export class AwakeLimit {
 
   /**
    * @param limitMs how long it is
-   * @param endsAt when it is over, on the monotonic clock
+   * @param since when it has begun, on the monotonic clock
+   * @param endsAt when it is over
    */
   constructor(
     readonly limitMs: number,
-    public endsAt: number,
+    readonly since: number,
+    public endsAt = since + limitMs,
   ) {}
 
   /** When to look at it next. */
@@ -71,11 +73,11 @@ export class AwakeLimit {
   }
 
   /**
-   * This process stood still until `now`. That time does not count, and once, if the limit would be over, there is a
-   * little more: for what could only be sent now.
+   * This process stood still until `now`. What of that time belongs to the limit does not count, and once, if the limit
+   * would be over, there is a little more: for what could only be sent now.
    */
   stoodStill(ms: number, now: number): void {
-    this.endsAt += ms;
+    this.endsAt += Math.min(ms, now - this.since);
     const soonest = now + Math.min(STALL_MS, this.limitMs);
     if (this.#isExtended || this.endsAt >= soonest) return;
     this.#isExtended = true;
@@ -91,7 +93,7 @@ export class AwakeLimit {
  */
 export function afterSilence(clock: Clock, limitMs: number, over: () => void): () => void {
   if (limitMs === Infinity) return () => {};
-  const limit = new AwakeLimit(limitMs, clock.now() + limitMs);
+  const limit = new AwakeLimit(limitMs, clock.now());
   let cancel = (): void => {};
   const look = (): void => {
     cancel = whenDue(clock, limit.lookAt(clock.now()), (stoodStill) => {

@@ -198,7 +198,7 @@ export class CommandConnection {
 
   #newLimit(): AwakeLimit {
     const { clock, timeLimitMs } = this.#options;
-    return new AwakeLimit(timeLimitMs, clock.now() + timeLimitMs);
+    return new AwakeLimit(timeLimitMs, clock.now());
   }
 
   /** @param connection on which it is sent at once; undefined: it waits */
