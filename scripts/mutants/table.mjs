@@ -6090,7 +6090,7 @@ export const TABLE = [
   {
     name: 'unwritten work: a call fails although its code has tried once more',
     file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: "if (outcome === 'committed') unwrittenIsKnown([...this.#gate.holds.keys()]);",
+    from: "if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys());",
     to: '',
     breaks: 'a call may try once more',
     specs: ['test/transactions/left-uncommitted.spec.ts'],

@@ -5,6 +5,7 @@ import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
+import { byHand } from './opened-transaction.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -22,22 +23,7 @@ async function nestedByHand(runner: QueryRunner): Promise<void> {
   await runner.rollbackTransaction().catch(() => {});
 }
 
-async function byHand(
-  dataSource: DataSource,
-  body: (runner: QueryRunner) => Promise<void>,
-): Promise<void> {
-  const runner = dataSource.createQueryRunner();
-  try {
-    await runner.startTransaction();
-    await body(runner);
-    await runner.commitTransaction();
-  } catch (error) {
-    await runner.rollbackTransaction().catch(() => {});
-    throw error;
-  } finally {
-    await runner.release();
-  }
-}
+const openedByHand = byHand((runner) => runner.rollbackTransaction().catch(() => {}));
 
 type End = () => Promise<unknown>;
 
@@ -50,14 +36,14 @@ const SALES: Record<string, (dataSource: DataSource, end: End) => Promise<unknow
       await end();
     }),
   'a query runner driven by hand, with a callback': (dataSource, end) =>
-    byHand(dataSource, async (runner) => {
+    openedByHand(dataSource, async (runner) => {
       await sell(runner.manager);
       await nestedWithCallback(runner.manager);
       await sell(runner.manager);
       await end();
     }),
   'a query runner driven by hand, by hand': (dataSource, end) =>
-    byHand(dataSource, async (runner) => {
+    openedByHand(dataSource, async (runner) => {
       await sell(runner.manager);
       await nestedByHand(runner);
       await sell(runner.manager);
@@ -127,8 +113,8 @@ describe.each(['under a lock', 'without one'])(
           if (++calls === 2) throw new Error('no mail server');
         },
       });
-      const work = (): Promise<void> =>
-        byHand(dataSource, async ({ manager }) => {
+      const work = (): Promise<unknown> =>
+        openedByHand(dataSource, async ({ manager }) => {
           await sell(manager);
           await nestedWithCallback(manager);
           const failing = manager.transaction((nested) => sell(nested).then(noMoney));

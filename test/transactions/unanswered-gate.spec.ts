@@ -4,7 +4,6 @@ import { LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
 import pg from 'pg';
-import type { DataSource, QueryRunner } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { useMariaDb, usePostgres } from '../support/databases.js';
@@ -15,6 +14,7 @@ import { TcpProxy } from '../support/tcp-proxy.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
 import { mysql2Transactions } from './mysql2-transactions.js';
+import { byHand, type OpensTransaction, withCallback } from './opened-transaction.js';
 import { transactionsOf } from './recipes/node-postgres.js';
 import { useStock } from './stock.js';
 
@@ -32,29 +32,13 @@ const settled = async (sale: Promise<unknown>): Promise<unknown> => {
   return Promise.race([failed, sleep(PENDING_MS, 'pending', { ref: false })]);
 };
 
-type Body = (runner: QueryRunner) => Promise<unknown>;
-
-const FORMS: [string, (dataSource: DataSource, body: Body) => Promise<unknown>][] = [
-  [
-    'with a callback',
-    (dataSource, body) =>
-      dataSource.transaction(({ queryRunner }) => body(queryRunner as QueryRunner)),
-  ],
+const FORMS: [string, OpensTransaction][] = [
+  ['with a callback', withCallback],
   [
     'by hand',
-    async (dataSource, body) => {
-      const runner = dataSource.createQueryRunner();
-      try {
-        await runner.startTransaction();
-        await body(runner);
-        await runner.commitTransaction();
-      } catch (error) {
-        if (runner.isTransactionActive) await runner.rollbackTransaction().catch(() => {});
-        throw error;
-      } finally {
-        await runner.release();
-      }
-    },
+    byHand(async (runner) => {
+      if (runner.isTransactionActive) await runner.rollbackTransaction().catch(() => {});
+    }),
   ],
 ];
 

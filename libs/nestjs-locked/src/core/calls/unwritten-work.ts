@@ -15,13 +15,13 @@ type MaybeUnwritten = Hold & { [UNWRITTEN]?: Unwritten[] };
  * Work under these holds was not written, and the code that does it has not noticed. Its call fails at its end, unless
  * it fails with an error of its own: that one must not be hidden.
  */
-export function noteUnwritten(holds: readonly MaybeUnwritten[], error: Error): void {
+export function noteUnwritten(holds: Iterable<MaybeUnwritten>, error: Error): void {
   const note: Unwritten = { error, isKnown: false };
   for (const hold of holds) (hold[UNWRITTEN] ??= []).push(note);
 }
 
 /** A call under these holds has failed, or has tried once more and has succeeded: nobody needs to be told any more. */
-export function unwrittenIsKnown(holds: readonly MaybeUnwritten[]): void {
+export function unwrittenIsKnown(holds: Iterable<MaybeUnwritten>): void {
   for (const hold of holds) {
     for (const note of hold[UNWRITTEN] ?? []) note.isKnown = true;
     delete hold[UNWRITTEN];

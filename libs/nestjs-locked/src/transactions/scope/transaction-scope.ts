@@ -206,7 +206,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   /** Driven by hand, it is rolled back without its code, which believes that it has committed it. */
   leftUncommitted(): void {
-    noteUnwritten([...this.#gate.holds.keys()], this.refusal('left-uncommitted', A_TRANSACTION));
+    noteUnwritten(this.#gate.holds.keys(), this.refusal('left-uncommitted', A_TRANSACTION));
   }
 
   async #runBody<R>(body: () => Promise<R>): Promise<R> {
@@ -278,7 +278,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (!this.isOpen) return;
     this.#state = 'ended';
     this.commit.end();
-    if (outcome === 'committed') unwrittenIsKnown([...this.#gate.holds.keys()]); // it was tried once more
+    if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys()); // it was tried once more
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
