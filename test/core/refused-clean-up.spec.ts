@@ -37,6 +37,25 @@ async function start() {
   };
 }
 
+/** The clean-up alone, on a store that refuses the tokens that `isRefused` names. */
+function startAlone(isRefused: (token: string) => boolean) {
+  const [clock, store] = [new FakeClock(), new ScriptedStore()];
+  const scheduler = new Scheduler(clock, { before: () => {}, after: () => {} });
+  const cleanUp = new CleanUp(store, clock, scheduler, new Outages(store, clock, 0, () => {}));
+  const tried: string[] = [];
+  store.takeBack = (commands) =>
+    commands.map(async ({ tokens: [token] }) => {
+      tried.push(token);
+      return isRefused(token) ? refused : ({ kind: 'left' } as const);
+    });
+  return { clock, store, cleanUp, tried };
+}
+
+/** So many that none of them has its turn soon. */
+function leaveOthers(cleanUp: CleanUp): void {
+  for (let i = 0; i < KEYS; i++) cleanUp.leave(`k:${i}`, ['of others'], Infinity, () => {});
+}
+
 describe('what the store refuses to take back', () => {
   it('is tried 20 times a second at most, however much of it there is, and nothing is forgotten', async () => {
     const { clock, tried } = await start();
@@ -117,16 +136,8 @@ describe('what the store refuses to take back', () => {
   });
 
   it('is tried soon when somebody wants its key, although the rest for that key was allowed', async () => {
-    const [clock, store] = [new FakeClock(), new ScriptedStore()];
-    const scheduler = new Scheduler(clock, { before: () => {}, after: () => {} });
-    const cleanUp = new CleanUp(store, clock, scheduler, new Outages(store, clock, 0, () => {}));
-    const tried: string[] = [];
-    store.takeBack = (commands) =>
-      commands.map(async ({ tokens: [token] }) => {
-        tried.push(token);
-        return token === 'allowed' ? ({ kind: 'left' } as const) : refused;
-      });
-    for (let i = 0; i < KEYS; i++) cleanUp.leave(`k:${i}`, ['of others'], Infinity, () => {});
+    const { clock, cleanUp, tried } = startAlone((token) => token !== 'allowed');
+    leaveOthers(cleanUp);
     cleanUp.leave('mixed', ['refused'], Infinity, () => {});
     cleanUp.leave('mixed', ['allowed'], Infinity, () => {});
     await settled();
@@ -134,5 +145,32 @@ describe('what the store refuses to take back', () => {
     expect(cleanUp.stuckBy('mixed')).toBeDefined();
     await clock.advance(1_000);
     expect(tried).toContain('refused');
+  });
+
+  it('is not tried again at once when it is a release, and somebody wants its key', async () => {
+    const { clock, store, cleanUp, tried } = startAlone(() => true);
+    leaveOthers(cleanUp);
+    await settled();
+    store.release = async () => refused;
+    await cleanUp.release({ key: 'k', token: 'released', used: 1 }, Infinity, () => {});
+    await settled();
+    tried.length = 0;
+    expect(cleanUp.stuckBy('k')).toBeDefined();
+    await clock.advance(900);
+    expect(tried).not.toContain('released');
+    await clock.advance(100);
+    expect(tried).toContain('released');
+  });
+
+  it('does not stand in the way of what came later for the key: that is sent ahead of a request', async () => {
+    const { clock, cleanUp, tried } = startAlone((token) => token !== 'later');
+    leaveOthers(cleanUp);
+    cleanUp.leave('k', ['ended'], clock.now() + 100, () => {});
+    await settled();
+    cleanUp.leave('k', ['later'], Infinity, () => {});
+    await clock.advance(200);
+    expect(tried).not.toContain('later');
+    expect(cleanUp.stuckBy('k')).toBeUndefined();
+    expect(tried).toContain('later');
   });
 });

@@ -93,8 +93,8 @@ export class CleanUp {
     return this.#store.release(command).then((first) => {
       if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
         const { key, token, used } = command;
-        const owed = { key, tokens: [token], used } as const;
-        const ofKey = this.#owe(owed, until, done, first, keptUntil);
+        const ofKey = this.#owe({ key, tokens: [token], used }, until, done, first, keptUntil);
+        ofKey.triedAt = this.#clock.now();
         this.#noteRefusal(ofKey);
         this.#pause(ofKey);
       } else {
@@ -123,9 +123,11 @@ export class CleanUp {
   stuckBy(key: string): LockStoreError | undefined {
     const ofKey = this.#byKey.get(key);
     if (ofKey === undefined) return undefined;
-    this.#hasten(ofKey);
+    const failure = [...ofKey.debts].find((debt) => debt.failure !== undefined)?.failure;
+    if (failure === undefined) this.#collect(ofKey);
+    else this.#hasten(ofKey);
     this.#flush(); // ahead of the request
-    return [...ofKey.debts].find(({ failure }) => failure !== undefined)?.failure?.cause;
+    return failure?.cause;
   }
 
   /** Calls back once when nothing is owed for the key any more. */
@@ -155,10 +157,9 @@ export class CleanUp {
     failure?: Unknown,
     keptUntil = -Infinity,
   ): DebtsOfKey {
-    const { key } = command;
     const until = Math.max(leaseEnd, keptUntil);
-    const ofKey = this.#byKey.get(key) ?? this.#newKey();
-    this.#byKey.set(key, ofKey);
+    const ofKey = this.#byKey.get(command.key) ?? this.#newKey();
+    this.#byKey.set(command.key, ofKey);
     ofKey.debts.add({ command, until, keptUntil, done, isOnItsWay: false, failure });
     return ofKey;
   }
@@ -188,8 +189,7 @@ export class CleanUp {
   }
 
   #isAway({ debts }: DebtsOfKey): boolean {
-    const [debt] = debts;
-    return debt !== undefined && this.#outages.concern([debt.command.key]);
+    return [...debts].some(({ command }) => this.#outages.concern([command.key]));
   }
 
   // ---- sending ----------------------------------------------------------------------------------------------

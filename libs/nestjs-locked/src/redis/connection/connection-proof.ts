@@ -48,8 +48,9 @@ export class ConnectionProof {
   readonly #listener: ConnectionProofListener;
   #beats = 0;
   #isRefused = false;
-  /** When a command was refused last after which the proof was repeated. */
+  /** When the last proof was made, or is due, that a refused command has given rise to. */
   #suspectedAt = -Infinity;
+  #cancelSuspicion: () => void = () => {};
   #cancelRetry: () => void = () => {};
 
   constructor(options: ConnectionProofOptions, listener: ConnectionProofListener) {
@@ -78,13 +79,17 @@ export class ConnectionProof {
   commandFailed(cause: unknown): void {
     const inbox = this.#options.inbox();
     if (inbox === undefined || this.#isRefused || !isRefusal(cause)) return;
-    const now = this.#options.clock.now();
-    if (now - this.#suspectedAt < RETRY_MS) return;
-    this.#suspectedAt = now;
-    this.#run(inbox, false);
+    const { clock } = this.#options;
+    const now = clock.now();
+    if (this.#suspectedAt > now) return; // one is due
+    const pauseMs = Math.max(0, this.#suspectedAt + RETRY_MS - now);
+    this.#suspectedAt = now + pauseMs;
+    if (pauseMs === 0) this.#run(inbox, false);
+    else this.#cancelSuspicion = clock.after(pauseMs, () => this.#run(inbox, false));
   }
 
   close(): void {
+    this.#cancelSuspicion();
     this.#cancelRetry();
     this.#isRefused = false;
   }

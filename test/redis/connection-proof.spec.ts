@@ -1,0 +1,109 @@
+/** When the rights of the Redis user are looked at again, on the clock. What Redis refuses, `rights-lost` shows. */
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
+import { ConnectionProof } from '../../libs/nestjs-locked/src/redis/connection/connection-proof.js';
+import type {
+  InboxProof,
+  InboxProofOutcome,
+} from '../../libs/nestjs-locked/src/redis/connection/inbox-proof.js';
+import type { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/redis-inbox.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+const refusal = new Error('NOPERM No permissions to access a key');
+const refused: InboxProofOutcome = {
+  kind: 'failed',
+  cause: new LockStoreError('Cannot prove the scripts', undefined, { cause: refusal }),
+  neverRan: true,
+};
+
+/** Both connections are there and stay the same. */
+function start() {
+  const clock = new FakeClock();
+  const told: string[] = [];
+  const proofs: number[] = [];
+  let outcome: InboxProofOutcome = { kind: 'arrived' };
+  const commands = { isReady: true, connections: 1, proved: () => {} };
+  const inbox = { ready: true, connections: 1, proved: () => {}, reconnect: () => {} };
+  const inboxProof = {
+    run: async () => {
+      proofs.push(clock.now());
+      return outcome;
+    },
+  };
+  const proof = new ConnectionProof(
+    {
+      clock,
+      commands: commands as unknown as CommandConnection,
+      inbox: () => inbox as unknown as RedisInbox,
+      proof: inboxProof as unknown as InboxProof,
+      server: 'redis://here',
+      rights: () => '+ping',
+    },
+    {
+      proved: () => {},
+      failed: () => {},
+      rightsLost: () => void told.push('lost'),
+      rightsBack: () => void told.push('back'),
+    },
+  );
+  return { clock, proof, proofs, told, answer: (next: InboxProofOutcome) => void (outcome = next) };
+}
+
+describe('the proof of what the Redis user may do', () => {
+  it('is made as soon as a command was refused, and once a second at most', async () => {
+    const { clock, proof, proofs } = start();
+    const startedAt = clock.now();
+    for (let i = 0; i < 30; i++) {
+      proof.commandFailed(refusal);
+      await clock.advance(100);
+    }
+    await clock.advance(10_000);
+    expect(proofs.map((at) => at - startedAt)).toEqual([0, 1_000, 2_000, 3_000]);
+  });
+
+  it('is made once more for a refusal that came right after the last one', async () => {
+    const { clock, proof, proofs, told, answer } = start();
+    proof.commandFailed(refusal);
+    await settled();
+    expect(told).toEqual([]);
+    answer(refused);
+    await clock.advance(300);
+    proof.commandFailed(refusal);
+    await clock.advance(699);
+    expect(proofs).toHaveLength(1);
+    await clock.advance(1);
+    expect(told).toEqual(['lost']);
+  });
+
+  it('is not made for a refusal once the locks are closed', async () => {
+    const { clock, proof, proofs } = start();
+    proof.commandFailed(refusal);
+    await settled();
+    proof.commandFailed(refusal);
+    proof.close();
+    await clock.advance(5_000);
+    expect(proofs).toHaveLength(1);
+  });
+
+  it('is not made for a failure that is no refusal', async () => {
+    const { clock, proof, proofs } = start();
+    proof.commandFailed(new Error('Connection is closed.'));
+    await clock.advance(5_000);
+    expect(proofs).toEqual([]);
+  });
+
+  it('is repeated each second while something is refused, and the end of that is told once', async () => {
+    const { clock, proof, proofs, told, answer } = start();
+    answer(refused);
+    proof.commandFailed(refusal);
+    await clock.advance(5_500);
+    expect(proofs).toHaveLength(6);
+    expect(new Set(told)).toEqual(new Set(['lost']));
+    answer({ kind: 'arrived' });
+    await clock.advance(5_000);
+    expect(proofs).toHaveLength(7);
+    expect(told.at(-1)).toBe('back');
+    expect(told.filter((event) => event === 'back')).toHaveLength(1);
+  });
+});
