@@ -4541,7 +4541,7 @@ export const TABLE = [
   {
     name: 'each sending has the whole time',
     file: `${SOURCES}redis/cluster/cluster-commands.ts`,
-    from: 'unchanged, dueAt)',
+    from: 'unchanged, limit.endsAt)',
     to: 'unchanged)',
     breaks: 'a command ends within its time, wherever it is sent',
     specs: DETOURS,
@@ -6352,5 +6352,21 @@ export const TABLE = [
     to: '',
     breaks: 'a closed service sends nothing',
     specs: ['test/redis/connection-proof.spec.ts'],
+  },
+  {
+    name: 'command on a detour that has no time left after an own stall',
+    file: `${SOURCES}redis/cluster/cluster-commands.ts`,
+    from: 'if (stoodStill > 0) limit.stoodStill(stoodStill, now);',
+    to: '',
+    breaks: 'limits leave out the time in which the process stood still',
+    specs: DETOURS,
+  },
+  {
+    name: 'own stall that makes the successor of an idle connection late',
+    file: `${SOURCES}redis/connection/idle-replacement.ts`,
+    from: 'afterSilence(this.#clock, limitMs, tooLate)',
+    to: 'this.#clock.after(limitMs, tooLate)',
+    breaks: 'limits leave out the time in which the process stood still',
+    specs: ['test/redis/idle-replacement.spec.ts'],
   },
 ];

@@ -57,7 +57,7 @@ function start() {
     at: (name: keyof typeof known) => known[name],
     moved: (_slot: number, name: keyof typeof known) => void (owner = name),
     lookSoon: () => void looks++,
-    changed: async () => {},
+    changed: async (_limitMs: number) => {},
   };
   const commands = new ClusterCommands(nodes as unknown as ClusterNodes, clock, LIMIT_MS);
   const ended: [action: string, outcome: CommandOutcome][] = [];
@@ -254,6 +254,32 @@ describe('a command that cannot be carried out yet', () => {
     expect(times).toBeLessThanOrEqual(LIMIT_MS / 50 + 1);
     expect(looks()).toBeGreaterThanOrEqual(times - 1); // the last answer may have come when the time was over
     expect(outcomeOf('acquire')).toMatchObject({ neverRan: true });
+  });
+
+  it('is tried once more after this process stood still during a pause', async () => {
+    const { run, next, clock, outcomeOf } = start();
+    run('acquire');
+    (await next('a: acquire')).end(down);
+    await settled();
+    clock.block(3 * LIMIT_MS);
+    await clock.advance(0);
+    (await next('a: acquire')).end(answered);
+    await settled();
+    expect(outcomeOf('acquire')).toEqual(answered);
+  });
+
+  it('is sent once a node is known, although this process stood still meanwhile', async () => {
+    const { run, next, clock, nodes, known, outcomeOf } = start();
+    nodes.ofSlot = () => undefined as never;
+    nodes.changed = (ms) => new Promise<void>((resolve) => void clock.after(ms, resolve));
+    run('acquire');
+    await settled();
+    clock.block(3 * LIMIT_MS);
+    nodes.ofSlot = () => known.a;
+    await clock.advance(0);
+    (await next('a: acquire')).end(answered);
+    await settled();
+    expect(outcomeOf('acquire')).toEqual(answered);
   });
 
   it('is sent in its short form while its keys are moving, and that with pauses, too', async () => {

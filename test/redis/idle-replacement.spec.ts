@@ -1,7 +1,9 @@
 /** What is told of a connection that was idle and did not answer: that something has forgotten it must be true. */
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { IdleReplacement } from '../../libs/nestjs-locked/src/redis/connection/idle-replacement.js';
 import { eventually } from '../support/eventually.js';
+import { FakeClock } from '../support/fake-clock.js';
 import { type OpenedLocks, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -57,5 +59,20 @@ describe('nothing is said of devices that forget connections', () => {
     proxy.heal();
     await eventually(() => expect(locks.store.listensFor('any')).toBe(true));
     expect(count(locks, 'connection-replaced')).toBe(0);
+  });
+});
+
+describe('the successor of an idle connection', () => {
+  it('is too late when its time is over, the time in which this process stood still left out', async () => {
+    const clock = new FakeClock();
+    const replacement = new IdleReplacement(clock);
+    let late = 0;
+    replacement.begins(250, 500, () => late++);
+    await clock.advance(200);
+    clock.block(5_000);
+    await clock.advance(200);
+    expect(late).toBe(0);
+    await clock.advance(300);
+    expect(late).toBe(1);
   });
 });

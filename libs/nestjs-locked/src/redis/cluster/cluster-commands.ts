@@ -1,6 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
+import { AwakeLimit, stoodStillMs } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { CommandRunner } from '../connection/lock-servers.js';
 import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
@@ -18,9 +19,8 @@ const MOST_AT_ONCE = 3;
 interface Detour {
   readonly command: RedisCommand;
   readonly slot: number;
-  readonly startedAt: number;
-  /** When the command's time is over. */
-  readonly dueAt: number;
+  /** How long the command may take. It begins with the first sending. */
+  readonly limit: AwakeLimit;
   /** What is sent: the command, or what can be done in its place while its keys are moving. */
   form: RedisCommand;
   /** How often a node has said that it belongs elsewhere. */
@@ -87,11 +87,10 @@ export class ClusterCommands implements CommandRunner {
    */
   async attempt(command: RedisCommand): Promise<CommandOutcome> {
     const slot = this.#nodes.slotOf(command.redisKey ?? '');
-    const startedAt = this.#clock.now();
-    const dueAt = startedAt + this.#timeLimitMs;
+    const limit = new AwakeLimit(this.#timeLimitMs, this.#clock.now());
     const node = this.#mustWait(command) ? undefined : this.#nodes.ofSlot(slot);
     const detour = (): Detour => ({
-      ...{ command, slot, startedAt, dueAt, from: node },
+      ...{ command, slot, limit, from: node },
       ...{ form: command, sentOn: 0 },
     });
     if (node === undefined) return this.#inTurn(detour(), undefined);
@@ -123,7 +122,7 @@ export class ClusterCommands implements CommandRunner {
    * @param failure what the first node said; undefined if the command has not been sent yet
    */
   async #follow(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
-    const { command, slot, dueAt } = detour;
+    const { command, slot, limit } = detour;
     let mayHaveRun = failure?.neverRan === false;
     const reason =
       this.#nodes.ofSlot(slot) === undefined
@@ -132,15 +131,15 @@ export class ClusterCommands implements CommandRunner {
     let last = failure ?? notSent(command, reason);
     for (;;) {
       const next = await this.#next(detour, last);
-      if (this.#nodes.isClosed || this.#clock.now() >= dueAt)
+      if (this.#nodes.isClosed || this.#clock.now() >= limit.endsAt)
         return { ...last, neverRan: !mayHaveRun };
       if (next === undefined) continue;
       detour.from = next.node;
-      const outcome = await next.node.connections.run(next.command, unchanged, dueAt);
+      const outcome = await next.node.connections.run(next.command, unchanged, limit.endsAt);
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
       mayHaveRun ||= !outcome.neverRan;
-      if (this.#clock.now() >= dueAt) return { ...last, neverRan: !mayHaveRun }; // which says what has held it up
+      if (this.#clock.now() >= limit.endsAt) return { ...last, neverRan: !mayHaveRun }; // which says what has held it up
       last = outcome;
       if (!this.#goesOn(outcome, next.node, command)) return { ...outcome, neverRan: !mayHaveRun };
     }
@@ -148,13 +147,13 @@ export class ClusterCommands implements CommandRunner {
 
   /** What to send next, and where; undefined if no node is known. It waits if nothing has a chance right now. */
   async #next(detour: Detour, failure: CommandFailure): Promise<Next | undefined> {
-    const { command, slot, dueAt } = detour;
+    const { command, slot, limit } = detour;
     const redirection = redirectionOf(failure);
     const from = detour.from as ClusterNode; // somebody has redirected the command
     switch (redirection?.kind) {
       case 'moved':
         this.#nodes.moved(redirection.slot, redirection.address, from);
-        if (++detour.sentOn > MOST_AT_ONCE) await this.#pause(dueAt);
+        if (++detour.sentOn > MOST_AT_ONCE) await this.#pause(limit);
         break;
       case 'ask':
         return {
@@ -164,19 +163,19 @@ export class ClusterCommands implements CommandRunner {
       case 'again': {
         const { form } = detour;
         const { whileMoving } = command;
-        const isTime = this.#clock.now() - detour.startedAt >= (whileMoving?.afterMs ?? Infinity);
-        if (whileMoving === undefined || !isTime || form !== command) await this.#pause(dueAt);
+        const isTime = this.#clock.now() - limit.since >= (whileMoving?.afterMs ?? Infinity);
+        if (whileMoving === undefined || !isTime || form !== command) await this.#pause(limit);
         else detour.form = { ...command, send: whileMoving.send.bind(whileMoving) };
         break;
       }
       case 'down':
         this.#nodes.lookSoon();
-        await this.#pause(dueAt);
+        await this.#pause(limit);
         break;
       case undefined: // its node has gone, or none is known
         if (this.#nodes.ofSlot(slot) !== undefined) break;
         this.#nodes.lookSoon();
-        await this.#nodes.changed(dueAt - this.#clock.now());
+        await this.#wait(limit, Infinity, (ms) => this.#nodes.changed(ms));
         break;
       default:
         return unreachable(redirection);
@@ -191,10 +190,25 @@ export class ClusterCommands implements CommandRunner {
     return node.isGone && !this.#nodes.isClosed && (failure.neverRan || isRepeatable !== false);
   }
 
-  #pause(dueAt: number): Promise<void> {
-    const ms = PAUSE_MS * (0.5 + Math.random() / 2);
-    const leftMs = Math.max(0, dueAt - this.#clock.now());
-    return new Promise((resolve) => void this.#clock.after(Math.min(ms, leftMs), resolve));
+  #pause(limit: AwakeLimit): Promise<void> {
+    const pauseMs = PAUSE_MS * (0.5 + Math.random() / 2);
+    const wait = (ms: number): Promise<void> =>
+      new Promise((resolve) => void this.#clock.after(ms, resolve));
+    return this.#wait(limit, pauseMs, wait);
+  }
+
+  /** Waits within the limit. If this process stood still when the wait was over, that does not count. */
+  async #wait(
+    limit: AwakeLimit,
+    longestMs: number,
+    wait: (ms: number) => Promise<void>,
+  ): Promise<void> {
+    const startedAt = this.#clock.now();
+    const endsAt = Math.min(startedAt + longestMs, limit.endsAt);
+    await wait(Math.max(0, endsAt - startedAt));
+    const now = this.#clock.now();
+    const stoodStill = stoodStillMs(endsAt, now);
+    if (stoodStill > 0) limit.stoodStill(stoodStill, now);
   }
 }
 

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../../core/lock.errors.js';
+import { afterSilence } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import { SilenceError } from './silence-error.js';
 
@@ -25,7 +26,7 @@ export class IdleReplacement {
   begins(silentMs: number, limitMs: number, tooLate: () => void): LockStoreError {
     this.ends();
     this.#silentMs = silentMs;
-    this.#cancel = this.#clock.after(limitMs, tooLate);
+    this.#cancel = afterSilence(this.#clock, limitMs, tooLate);
     const reason = `The connection for commands was idle, and did not answer within ${silentMs} ms`;
     this.#cause = new LockStoreError(reason, undefined, { cause: new SilenceError(silentMs) });
     return this.#cause;
