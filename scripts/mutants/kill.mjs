@@ -10,14 +10,17 @@ const BROKEN = /Error compiling script|SyntaxError|user_script:\d+: .*(expected|
 /** What runs for longer has met a mutant that goes round in circles. All specs of a mutant take less than a minute. */
 const LIMIT_MS = 150_000;
 
+/** No test of theirs takes half of it, also on a busy machine. */
+const TEST_LIMIT_MS = 45_000;
+
 /** @typedef {{ killed: boolean, hung: boolean, by: string, output: string }} Outcome */
 
 /** Runs spec files in the copy. @returns {Promise<Outcome>} */
 export async function runSpecs(copy, specs) {
   const jest = createRequire(join(copy.folder, 'package.json')).resolve('jest/bin/jest');
   const args = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest];
-  // As soon as one test fails the mutant is dead, and what waits for ever need not be waited for.
-  const options = ['--bail', '--maxWorkers=2'];
+  // As soon as one test fails the mutant is dead. A test that takes so long waits for what never comes.
+  const options = ['--bail', '--maxWorkers=2', `--testTimeout=${TEST_LIMIT_MS}`];
   const result = await run(copy, [...args, ...options, ...specs]);
   const failed = /● (.+)\n/.exec(result.output)?.[1];
   return { ...result, by: result.hung ? 'does not end any more' : (failed ?? specs.join(' ')) };
@@ -39,6 +42,7 @@ async function run(copy, args) {
   const child = spawn(process.execPath, args, {
     cwd: copy.folder,
     detached: true,
+    env: { ...process.env, TEST_FAIL_FAST: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const end = () => {

@@ -15,6 +15,9 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { switchOffAsyncStorages } from './async-storages.mjs';
 import { watchForDefects } from './defects.mjs';
 
+/** Whoever only asks whether a file fails is answered by its first failure: the tests behind it are skipped. */
+const FAILS_FAST = process.env['TEST_FAIL_FAST'] !== undefined;
+
 const PROCESS_GUARD = new URL('./process-guard.mjs', import.meta.url).href;
 
 /** A worker would outlive a jest that was ended by a signal, until its spec file is done. */
@@ -24,6 +27,7 @@ export default class GuardedEnvironment extends TestEnvironment {
   /** @type {string[]} */
   #defects = [];
   #guardedProcesses;
+  #hasFailed = false;
   #stopWatching = () => {};
 
   /**
@@ -46,8 +50,11 @@ export default class GuardedEnvironment extends TestEnvironment {
       case 'setup': // jest has just removed the listeners of others
         this.#stopWatching = watchForDefects((defect) => this.#defects.push(defect));
         return undefined;
+      case 'test_start':
+        if (FAILS_FAST && this.#hasFailed) event.test.mode = 'skip';
+        return undefined;
       case 'test_done':
-        return this.#passOn(event.test.errors);
+        return this.#testIsDone(event.test);
       case 'run_finish':
         return this.#passOn(state.unhandledErrors);
       default:
@@ -64,6 +71,12 @@ export default class GuardedEnvironment extends TestEnvironment {
     switchOffAsyncStorages();
     process.off('disconnect', endWithJest); // it would keep a worker that has nothing to do alive
     if (late.length > 0) throw new Error(late.join('\n'));
+  }
+
+  /** @param {import('@jest/types').Circus.TestEntry} test */
+  async #testIsDone({ errors }) {
+    await this.#passOn(errors);
+    this.#hasFailed ||= errors.length > 0;
   }
 
   /** @param {unknown[]} errors */
