@@ -10,6 +10,7 @@ import { runCommand, UNGUARDED } from './support/run-command.js';
 interface Suite {
   readonly status: string;
   readonly message: string;
+  readonly assertionResults: readonly { readonly status: string }[];
 }
 
 const CONFIG = fileURLToPath(new URL('./fixtures/guard/jest.config.mjs', import.meta.url));
@@ -17,18 +18,23 @@ const folder = mkdtempSync(join(tmpdir(), 'guard-spec-'));
 let suites: ReadonlyMap<string, Suite>;
 let exitCode: number;
 
-beforeAll(async () => {
+/** Runs a jest of its own. */
+async function runJest(names: string[], env: Record<string, string>): Promise<number> {
   const file = join(folder, 'result.json');
   const jest = createRequire(import.meta.url).resolve('jest/bin/jest');
-  const options = ['--config', CONFIG, '--json', `--outputFile=${file}`];
+  const options = ['--config', CONFIG, '--json', `--outputFile=${file}`, ...names];
   const args = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest];
-  // It shall fail by its own guard, not by that of its process.
-  const ended = await runCommand(process.execPath, [...args, ...options], folder, UNGUARDED);
-  exitCode = ended.code;
+  const ended = await runCommand(process.execPath, [...args, ...options], folder, env);
   const { testResults } = JSON.parse(readFileSync(file, 'utf8')) as {
     testResults: (Suite & { name: string })[];
   };
   suites = new Map(testResults.map((suite) => [basename(suite.name, '-case.ts'), suite]));
+  return ended.code;
+}
+
+beforeAll(async () => {
+  // It shall fail by its own guard, not by that of its process.
+  exitCode = await runJest([], UNGUARDED);
 });
 
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -58,4 +64,19 @@ describe('a suite fails', () => {
 
 it('a suite without any of this passes', () => {
   expect(suites.get('clean.case.ts')).toMatchObject({ status: 'passed', message: '' });
+});
+
+describe('a suite in which two tests fail', () => {
+  const outcomes = (): string[] | undefined =>
+    suites.get('two-failures.case.ts')?.assertionResults.map(({ status }) => status);
+
+  it('shows both', () => {
+    expect(outcomes()).toEqual(['failed', 'failed']);
+  });
+
+  it('skips the second one if only the first is asked for', async () => {
+    const env = { ...UNGUARDED, TEST_FAIL_FAST: '1' };
+    expect(await runJest(['two-failures'], env)).toBe(1);
+    expect(outcomes()).toEqual(['failed', 'pending']);
+  });
 });
