@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockCommitUnknownError, LockInTransactionError, type LockService } from 'nestjs-locked';
+import {
+  LockCommitUnknownError,
+  LockInTransactionError,
+  LockLostError,
+  type LockService,
+} from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import type { EventEmitter } from 'node:events';
@@ -285,5 +290,72 @@ describeWithMariaDb('on MariaDB, where TypeORM leaves the query runner to its co
       await transact(dataSource, selling);
     });
     expect(await state(shop)).toEqual([false, 99]);
+  });
+
+  const startThere = async (fence = true, subscriber: EntitySubscriberInterface = {}) => {
+    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings));
+    dataSource.subscribers.push(subscriber);
+    return { dataSource, locks: (await startLocks(redis.url, { fence })).locks };
+  };
+  const die = (runner: QueryRunner): Promise<void> => killOnMariaDb(mariaDb, runner);
+
+  it.each(BY_FENCE)('ends its lock although its code does not end it, %s', async (_, fence) => {
+    const { dataSource, locks } = await startThere(fence);
+    await locks.withLock(shop.key, async () => {
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      await sellThere(runner);
+      await die(runner);
+    });
+    expect(await state(shop)).toEqual([false, 100]);
+  });
+
+  it.each<[string, EntitySubscriberInterface]>([
+    ['before its COMMIT', { beforeTransactionCommit: ({ queryRunner }) => die(queryRunner) }],
+    [
+      'while the gate asks the database',
+      {
+        beforeQuery: ({ query, queryRunner }) =>
+          query.startsWith('RELEASE') ? die(queryRunner) : undefined,
+      },
+    ],
+  ])('ends its lock although its code does not end it, %s', async (_, subscriber) => {
+    const { dataSource, locks } = await startThere(false, subscriber);
+    await locks.withLock(shop.key, async () => {
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      await runner.commitTransaction().catch(() => {});
+    });
+    expect(await state(shop)).toEqual([false, 100]);
+  });
+
+  const fail = async (runner: QueryRunner, fatal: boolean): Promise<void> => {
+    const connection = (await runner.connect()) as EventEmitter;
+    connection.emit('error', Object.assign(new Error('unexpected'), { fatal }));
+  };
+
+  it('takes nothing more behind an error that its driver calls fatal', async () => {
+    const { dataSource, locks } = await startThere();
+    const sale = locks.withLock(shop.key, () =>
+      transact(dataSource, async (runner) => {
+        await fail(runner, true);
+        await sellThere(runner);
+      }),
+    );
+    await expect(sale).rejects.toThrow(/closed state/);
+    expect(await state(shop)).toEqual([false, 100]);
+  });
+
+  it('goes on behind another error', async () => {
+    const { dataSource, locks } = await startThere();
+    await locks.withLock(shop.key, () =>
+      transact(dataSource, async (runner) => {
+        await fail(runner, false);
+        expect(await isHeld(redis.url, shop.key)).toBe(true);
+        await sellThere(runner);
+        await locks.forceRelease(shop.key);
+      }).catch((error: unknown) => expect(error).toBeInstanceOf(LockLostError)),
+    );
+    expect(await shop.quantity()).toBe(100);
   });
 });

@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 import { EventEmitter } from 'node:events';
-import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
+import { closeConnectionOf, isBroken } from '../../transactions/orm/broken-connection.js';
 import { ClientWatch, isWatchable } from '../../transactions/orm/client-watch.js';
 import { knownPgClient } from '../../transactions/orm/pg-client.js';
 import { isRolledBack } from '../../transactions/orm/sure-rollback.js';
@@ -22,8 +22,16 @@ export function watchClient(manager: object, begun: TransactionScope): void {
 }
 
 /**
- * On PostgreSQL, TypeORM itself gives back a query runner whose connection has died, past `release()`. Code that looks
- * at `isReleased` first, as is usual, neither rolls back nor releases then.
+ * Whether its connection is known to be gone. On PostgreSQL, TypeORM then gives back the query runner itself, past
+ * `release()`; on MySQL, it leaves it to its code.
+ */
+export function hasDied(runner: QueryRunner): boolean {
+  return runner.isReleased || isBroken(connectionOf(runner));
+}
+
+/**
+ * The code of a query runner whose connection has died may neither roll back nor release, such as code that looks at
+ * `isReleased` first, as is usual.
  *
  * @param died called until the transaction has ended
  */
@@ -32,16 +40,21 @@ export function whenConnectionDies(
   begun: TransactionScope,
   died: () => void,
 ): void {
-  const { databaseConnection: connection } = runner as { databaseConnection?: unknown };
+  const connection = connectionOf(runner);
   // An error to which nobody listens is not ours to swallow.
   if (!(connection instanceof EventEmitter) || connection.listenerCount('error') === 0) return;
-  const failed = (): void => {
-    if (runner.isReleased) died();
+  // `fatal`: so mysql2 marks the errors that end its connection.
+  const failed = ({ fatal }: { readonly fatal?: unknown }): void => {
+    if (runner.isReleased || fatal === true) died();
   };
   if (runner.isReleased) died(); // while it began
   if (!begun.isOpen) return;
   connection.on('error', failed);
   begun.atEnd(() => connection.off('error', failed));
+}
+
+function connectionOf(runner: QueryRunner): unknown {
+  return (runner as { readonly databaseConnection?: unknown }).databaseConnection;
 }
 
 /**

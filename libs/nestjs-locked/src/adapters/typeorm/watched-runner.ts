@@ -30,7 +30,13 @@ import { outcomeAt } from '../../transactions/scope/transaction-outcome.js';
 import { A_STATEMENT, type TransactionScope } from '../../transactions/scope/transaction-scope.js';
 import { transactionGone } from '../../transactions/sql/transaction-gone.js';
 import { NestedCallbacks, type OpenNested } from './nested-callbacks.js';
-import { commitInTime, endUncommitted, watchClient, whenConnectionDies } from './watched-client.js';
+import {
+  commitInTime,
+  endUncommitted,
+  hasDied,
+  watchClient,
+  whenConnectionDies,
+} from './watched-client.js';
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Holds = readonly GuardingHold[];
@@ -115,6 +121,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (ending !== undefined && which.isEnding) return;
     if (hasCommittedNested) which.leftUncommitted();
     ended(which);
+    // What mysql2 calls fatal may be an answer that it cannot read: its server would keep the transaction open.
+    if (which.isLocked) void closeConnectionOf(runner.manager);
     void which.end('rolled-back');
   };
 
@@ -182,7 +190,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await failed.end('committed');
       return told;
     }
-    if (failed.commit.progress === 'not-sent' && !runner.isReleased) {
+    if (failed.commit.progress === 'not-sent' && !hasDied(runner)) {
       await failed.commitUnsent(); // still open: a hook of other code has thrown
       return told;
     }
@@ -199,7 +207,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await committed.beforeCommit();
     } catch (error) {
       committed.commitFailed();
-      if (runner.isReleased) await committed.end('rolled-back'); // its connection has died
+      if (hasDied(runner)) await committed.end('rolled-back');
       throw error;
     }
     isCommitting = true;
