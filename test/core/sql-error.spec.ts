@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   isMissingTable,
+  isNotUnderstood,
   isRefusedCommit,
   sqlErrorCode,
 } from '../../libs/nestjs-locked/src/transactions/sql/sql-error.js';
@@ -124,6 +125,22 @@ describe('a COMMIT that failed', () => {
 
   it('was not sent if Prisma had ended the transaction before', () => {
     expect(isRefusedCommit({ code: 'P2028', meta: { operation: 'commit' } })).toBe(true);
+  });
+});
+
+describe('a COMMIT that MySQL may not have understood', () => {
+  const errno = 1064;
+  const other = 'INSERT nothing';
+
+  it('was not, by an error that tells no statement, or that one only', () => {
+    expect(isNotUnderstood({ errno }, 'COMMIT')).toBe(true);
+    expect(isNotUnderstood({ errno, sql: 'COMMIT' }, 'COMMIT')).toBe(true);
+  });
+
+  it('was understood if the error is also of another statement, such as that of a hook', () => {
+    expect(isNotUnderstood({ errno, sql: other }, 'COMMIT')).toBe(false);
+    const ofHook = { query: 'COMMIT', driverError: { errno, sql: other } };
+    expect(isNotUnderstood(ofHook, 'COMMIT')).toBe(false);
   });
 });
 

@@ -101,6 +101,25 @@ async function expiry(ms: number): Promise<never> {
 }
 
 describe('a transaction', () => {
+  it('is told to keep a lock of several keys of which it knows one', async () => {
+    const { engine, events, transaction, key } = await start();
+    const other = uniqueKey('other');
+    const end = makeGate();
+    const left: Promise<unknown>[] = [];
+    await engine.withLock([key, other], {}, async () => {
+      left.push(engine.withLock(other, {}, () => end.opened));
+      const opened = engine.withLock(key, {}, async () => {
+        for (let i = 0; i < 100; i++) await Promise.resolve(); // until the call around has ended
+        await transaction(() => end.opened);
+      });
+      left.push(opened);
+    });
+    await sleep(10);
+    expect(events).toContainEqual(expect.objectContaining({ type: 'outlived', by: 'transaction' }));
+    end.open();
+    await Promise.all(left);
+  });
+
   it('aborts the signal of its locks when it ends before its body', async () => {
     const { engine, transaction, key } = await start({ insideTransaction: 'join' });
     let told: unknown;

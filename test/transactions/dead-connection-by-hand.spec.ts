@@ -39,10 +39,14 @@ async function transact(dataSource: DataSource, work: Work): Promise<void> {
 }
 
 /** The database ends the connection, as it does with one that was idle for too long. */
-async function kill(runner: QueryRunner): Promise<void> {
-  const [row] = (await runner.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
-  await postgres.query('SELECT pg_terminate_backend($1::int)', [row?.pid]);
+async function kill(runner: QueryRunner, pid = pidOf(runner)): Promise<void> {
+  await postgres.query('SELECT pg_terminate_backend($1::int)', [await pid]);
   await eventually(() => expect(runner.isReleased).toBe(true));
+}
+
+async function pidOf(runner: QueryRunner): Promise<number | undefined> {
+  const [row] = (await runner.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
+  return row?.pid;
 }
 
 /** As `kill`, but no statement of the runner comes before it. */
@@ -167,6 +171,51 @@ describe('a connection that dies in a transaction that is driven by hand', () =>
     );
     await expect(sale).rejects.toThrow();
     expect(await state()).toEqual([false, 100]);
+  });
+
+  it('ends its lock if that happens in a hook before its COMMIT', async () => {
+    const { dataSource, locks } = await start(true, {
+      beforeTransactionCommit: ({ queryRunner }) => kill(queryRunner),
+    });
+    const sale = locks.withLock(stock.key, () => transact(dataSource, sell));
+    await expect(sale).rejects.toThrow(/already released/);
+    expect(await state()).toEqual([false, 100]);
+  });
+
+  it('ends its lock if that happens behind a COMMIT that was not sent', async () => {
+    const other = `other:${stock.key}`;
+    let lose: () => Promise<unknown> = () => Promise.resolve();
+    const { dataSource, locks } = await start(true, {
+      beforeQuery: ({ query }) => (query === 'COMMIT' ? lose() : undefined),
+    });
+    const sale = locks.withLock([stock.key, other], async (lock) => {
+      lose = async () => {
+        await locks.forceRelease(other);
+        await eventually(() => expect(lock.isHeld).toBe(false));
+      };
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      const pid = pidOf(runner);
+      await sell(runner);
+      const error = await runner.commitTransaction().catch((refused: unknown) => refused);
+      await kill(runner, pid);
+      return error;
+    });
+    await expect(sale).resolves.toBeInstanceOf(LockLostError);
+    expect(await state()).toEqual([false, 100]);
+  });
+
+  it('ends its lock if that happens to the next transaction, of a hook behind the COMMIT', async () => {
+    let commits = 0;
+    const { dataSource, locks } = await start(true, {
+      afterTransactionCommit: async ({ queryRunner }) => {
+        if (++commits > 1) return;
+        await queryRunner.startTransaction();
+        await kill(queryRunner);
+      },
+    });
+    await locks.withLock(stock.key, () => transact(dataSource, sell));
+    expect(await state()).toEqual([false, 99]);
   });
 
   it('leaves a COMMIT in doubt that is on its way', async () => {

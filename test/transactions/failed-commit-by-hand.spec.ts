@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError, LockLostError } from 'nestjs-locked';
+import { LockCommitUnknownError, LockInTransactionError, LockLostError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { useMariaDb, usePostgres } from '../support/databases.js';
@@ -8,6 +8,7 @@ import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
+import { createSlowCommitTable, whenCommitting } from './slow-commit.js';
 import { type Stock, useStock } from './stock.js';
 
 const redis = useRedis();
@@ -134,6 +135,40 @@ describe('a query runner that is driven by hand, whose COMMIT was not sent', () 
     expect(outcome).toEqual([expect.objectContaining({ code: '23505' }), REFUSED, 'done']);
     await runner.release();
     expect(await stock.quantity()).toBe(100);
+  });
+
+  it('has ended, and its lock with it, if a hook behind the COMMIT throws', async () => {
+    const { runner, locks } = await start('postgres', database, {
+      afterTransactionCommit: () => Promise.reject(new Error('too late')),
+    });
+    const outcome = await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await stock.takeOne(runner.manager);
+      return told(runner.commitTransaction());
+    });
+    expect(outcome).toEqual(new Error('too late'));
+    expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([99, false]);
+    await runner.release();
+  });
+
+  it('loses its connection if it is released while its COMMIT is on its way', async () => {
+    await createSlowCommitTable(database);
+    const { runner, locks, dataSource } = await start('postgres', database, {});
+    const pid = async (): Promise<unknown> => {
+      const [row] = await dataSource.query<{ pid: number }[]>('SELECT pg_backend_pid() AS pid');
+      return row?.pid;
+    };
+    const before = await pid();
+    const outcome = await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await runner.query('INSERT INTO slow VALUES (1)');
+      const committed = told(runner.commitTransaction());
+      await whenCommitting(database);
+      await runner.release();
+      return committed;
+    });
+    expect(outcome).toBeInstanceOf(LockCommitUnknownError);
+    expect(await pid()).not.toBe(before);
   });
 
   it.each(['rollbackTransaction', 'release'] as const)(

@@ -57,3 +57,20 @@ describe('a nested transaction by hand whose commit is done, but not its hook', 
     expect(await stock.quantity()).toBe(98);
   });
 });
+
+it('several nested transactions by hand may follow each other under a lock', async () => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const { locks } = await startLocks(redis.url, { fence: true });
+  const runner = dataSource.createQueryRunner();
+  await locks.withLock(stock.key, async () => {
+    await runner.startTransaction();
+    for (let i = 0; i < 2; i++) {
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.commitTransaction();
+    }
+    await runner.commitTransaction();
+  });
+  await runner.release();
+  expect(await stock.quantity()).toBe(98);
+});

@@ -3,6 +3,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import { EntitySchema, type QueryRunner } from 'typeorm';
 import type { EventEmitter } from 'node:events';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { openDataSource } from './data-source.js';
 
@@ -91,6 +92,24 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
       await round();
       return [after - before, (await round()) - before];
     },
+  'nobody listens to its connection': async (runner) => {
+    const client = (await runner.connect()) as EventEmitter;
+    client.removeAllListeners('error');
+    await runner.startTransaction();
+    return client.listenerCount('error');
+  },
+  'its connection dies while it begins': async (runner) => {
+    runner.connection.subscribers.push({
+      afterTransactionStart: async () => {
+        const [row] = (await runner.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
+        await postgres.query('SELECT pg_terminate_backend($1::int)', [row?.pid]);
+        await eventually(() => expect(runner.isReleased).toBe(true));
+      },
+    });
+    const client = (await runner.connect()) as EventEmitter;
+    await runner.startTransaction();
+    return client.listenerCount('error');
+  },
   'a hook gives its connection back before its COMMIT': async (runner) => {
     runner.connection.subscribers.push({
       beforeQuery: async ({ query }) => {

@@ -24,3 +24,14 @@ export async function killCommits(postgres: TestDatabase): Promise<void> {
     if (killed.length === 0) throw new Error('Nobody commits');
   });
 }
+
+/** Waits until a connection of this database commits. */
+export async function whenCommitting(postgres: TestDatabase): Promise<void> {
+  await eventually(async () => {
+    const committing = await postgres.query(
+      `SELECT pid FROM pg_stat_activity
+       WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
+    );
+    if (committing.length === 0) throw new Error('Nobody commits');
+  });
+}

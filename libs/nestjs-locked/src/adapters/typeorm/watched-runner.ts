@@ -231,8 +231,8 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     if (NestedCallbacks.around === undefined) hasCommittedNested = false;
     // `await using` commits the transaction itself, whatever is nested in it.
     const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
-    const isWhole = isDisposed || outlivesNested();
-    scope?.assertNoneNested(isWhole);
+    const whole = isDisposed || outlivesNested() ? scope : undefined;
+    scope?.assertNoneNested(whole !== undefined);
     if (isDisposed) depth = 1;
     if (depth !== 1 || scope === undefined) {
       const before = depthOf(runner);
@@ -244,7 +244,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       }
       depth = Math.max(0, depth - 1);
       hasCommittedNested ||= NestedCallbacks.around === undefined && depthOf(runner) > 0;
-      if (isWhole && scope !== undefined) noteCommitted(runner, scope);
+      if (whole !== undefined) noteCommitted(runner, whole);
       return;
     }
     const committed = scope;
