@@ -6192,6 +6192,22 @@ export const TABLE = [
     specs: ['test/core/transactions.spec.ts'],
   },
   {
+    name: 'typeorm: what is sent behind a BEGIN that a hook has refused counts as inside of a transaction',
+    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
+    from: 'if (depthOf(runner) === 0) this',
+    to: 'if (depthOf(runner) === 0 && !runner.isTransactionActive) this',
+    breaks: 'nothing is unfenced in silence',
+    specs: ['test/transactions/runner-by-hand.spec.ts'],
+  },
+  {
+    name: 'typeorm: behind a SAVEPOINT that a hook has refused, a statement counts as outside of its transaction',
+    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
+    from: 'if (depthOf(runner) === 0) this',
+    to: 'if (depthOf(runner) === 0 || !runner.isTransactionActive) this',
+    breaks: 'a warning is true',
+    specs: ['test/transactions/runner-by-hand.spec.ts'],
+  },
+  {
     name: 'typeorm: a COMMIT whose connection dies counts as rolled back',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
     from: '    if (ending !== undefined && which.isEnding) return;\n',

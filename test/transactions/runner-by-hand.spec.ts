@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
   LockInTransactionError,
@@ -50,6 +51,13 @@ function once(hook: () => unknown, number = 1): () => Promise<void> {
   return async () => {
     if (++calls === number) await hook();
   };
+}
+
+/** @returns what was logged as a warning since then */
+function spyOnWarnings(): () => unknown[] {
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+  afterTest(() => warn.mockRestore());
+  return () => warn.mock.calls.map(([message]) => message as unknown);
 }
 
 async function sellOn(runner: QueryRunner): Promise<void> {
@@ -159,6 +167,44 @@ describe('a query runner whose start fails in the hook after it', () => {
     await runner.commitTransaction();
     await runner.release();
     expect(await stock.quantity()).toBe(99);
+  });
+});
+
+describe('a query runner whose start has failed in a hook', () => {
+  const fail = (): Promise<never> => Promise.reject(new Error('not now'));
+  const hooks: [string, EntitySubscriberInterface][] = [
+    ['before it', { beforeTransactionStart: fail }],
+    [
+      'before its BEGIN is sent',
+      { beforeQuery: ({ query }) => (query.startsWith('START') ? fail() : undefined) },
+    ],
+    ['after it', { afterTransactionStart: fail }],
+  ];
+
+  it.each(hooks)('is warned of if its code goes on under a fenced lock: %s', async (_, hook) => {
+    const warnings = spyOnWarnings();
+    const { locks, runner } = await start(hook);
+    await locks.withLock(stock.key, async () => {
+      await expect(runner.startTransaction()).rejects.toThrow('not now');
+      await add(runner);
+    });
+    expect(warnings()).toEqual([expect.stringContaining('outside of a transaction')]);
+    await runner.release();
+  });
+
+  it('may go on in the transaction around it without a warning', async () => {
+    const warnings = spyOnWarnings();
+    const { locks, runner } = await start({
+      beforeTransactionStart: once(fail, 2),
+    });
+    await locks.withLock(stock.key, async () => {
+      await runner.startTransaction();
+      await expect(runner.startTransaction()).rejects.toThrow('not now');
+      await add(runner);
+      await runner.release();
+    });
+    expect(warnings()).toEqual([]);
+    expect(await stock.quantity()).toBe(100);
   });
 });
 

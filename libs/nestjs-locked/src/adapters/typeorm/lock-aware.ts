@@ -9,6 +9,7 @@ import { openedHere, opening } from '../../transactions/orm/delayed-begin.js';
 import { rollingBackFailedStarts } from '../../transactions/orm/failed-start.js';
 import { guardRunner, isGuardableRunner } from '../../transactions/orm/guarded-runner.js';
 import {
+  depthOf,
   isConnectedRunner,
   knownDepth,
   watchLaterStarts,
@@ -253,7 +254,8 @@ class LockAwareDataSource {
   #noteStatements(runner: QueryRunner): void {
     const query = runner.query.bind(runner) as (...args: unknown[]) => Promise<unknown>;
     runner.query = ((sql: string, ...more: unknown[]) => {
-      if (!runner.isTransactionActive) this.#coordinator.noteStatement(this.#connection, sql);
+      // Where a hook has failed before a BEGIN or SAVEPOINT was sent, `isTransactionActive` says the opposite.
+      if (depthOf(runner) === 0) this.#coordinator.noteStatement(this.#connection, sql);
       return query(sql, ...more);
     }) as QueryRunner['query'];
   }
