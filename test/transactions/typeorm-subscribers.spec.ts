@@ -227,6 +227,44 @@ describe('a subscriber that throws before the rollback', () => {
   });
 });
 
+describe('without a lock, a subscriber that throws before the rollback', () => {
+  type Sell = (dataSource: DataSource) => Promise<unknown>;
+  const forms: Record<string, Sell> = {
+    'with a callback': (dataSource) =>
+      dataSource.transaction(async (manager) => {
+        await stock.takeOne(manager);
+        throw new Error('no money');
+      }),
+    'by hand': async (dataSource) => {
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      await stock.takeOne(runner);
+      await runner.rollbackTransaction().finally(() => runner.release());
+    },
+  };
+
+  /** The next transaction on the same connection commits what was left open. @returns what that has changed */
+  const leftBy = async (dataSource: DataSource, sell: Sell): Promise<number> => {
+    let calls = 0;
+    dataSource.subscribers.push({
+      beforeTransactionRollback: () => (calls++ === 0 ? fail() : undefined),
+    });
+    const before = await stock.quantity();
+    await expect(sell(dataSource)).rejects.toThrow();
+    await dataSource.transaction((manager) => manager.query('SELECT 1'));
+    return (await stock.quantity()) - before;
+  };
+
+  it.each(Object.entries(forms))(
+    'leaves the transaction open with TypeORM alone, and does not with the library: %s',
+    async (_, sell) => {
+      const alone = await openDataSource('postgres', postgres.settings, 1);
+      const wrapped = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      expect([await leftBy(alone, sell), await leftBy(wrapped, sell)]).toEqual([-1, 0]);
+    },
+  );
+});
+
 describe('a subscriber whose own statement fails in the middle of the COMMIT', () => {
   it('does not make it a refused one: it was committed, and the lock is released [D90]', async () => {
     const other = await openDataSource('postgres', postgres.settings);
