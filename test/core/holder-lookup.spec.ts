@@ -8,6 +8,8 @@ import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lo
 import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
+import { KEY, startScripted } from '../support/scripted-engine.js';
+import { queued } from '../support/scripted-store.js';
 
 type Inspect = (key: string) => Promise<LockRecord | undefined>;
 
@@ -119,6 +121,24 @@ describe('a wait that ended because somebody else holds the lock', () => {
     await clock.advance(400);
     await refused;
   });
+});
+
+it('does not delay the error beyond the second that an answer may take', async () => {
+  const { clock, store, engine } = await startScripted();
+  Object.assign(store.directory, { inspect: never });
+  let isOver = false;
+  const call = engine.acquire(KEY, { waitMs: 100 }).catch((error: unknown) => {
+    isOver = true;
+    return error;
+  });
+  const ask = await store.next('acquire');
+  await clock.advance(1_050);
+  ask.reply(queued(ask.command.token));
+  await clock.advance(40);
+  expect(isOver).toBe(false);
+  await clock.advance(10);
+  expect(isOver).toBe(true);
+  expect(await call).toMatchObject({ code: 'LOCK_NOT_ACQUIRED', waitedMs: 1_050 });
 });
 
 it('is not asked by a call that gets the lock, tries once, or skips', async () => {

@@ -188,7 +188,7 @@ describe('a number that the database wants raised', () => {
       key: KEY,
       options: resolveLockOptions(undefined, options),
       isPart: false,
-      answerBy: Infinity,
+      limits: { since: clock.now(), waitMs: Infinity, answerBy: Infinity },
     });
     const ask = await store.next('acquire');
     ask.reply(one(ask.command.token));

@@ -520,3 +520,133 @@ describe('a signal that aborts in the moment in which one of several keys was gr
     await nothingLeft();
   });
 });
+
+describe('several keys, when the wait is over', () => {
+  const SLOW_MS = 60;
+
+  it('are not asked for one by one if the first answer says that one is taken', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted();
+    const call = engine.acquire(['a', 'b', 'c'], { waitMs: 50 });
+    call.catch(() => {});
+    const asked = [await store.next('together'), store.take('together'), store.take('together')];
+    await clock.advance(SLOW_MS);
+    asked.forEach(({ reply }, i) => reply(i === 2 ? busy : { ...busy, wasFree: true }));
+    await expect(call).rejects.toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+      key: 'c',
+      waitedMs: SLOW_MS,
+      message: expect.stringContaining("Lock 'c' was not acquired within 50 ms"),
+    });
+    await nothingLeft();
+  });
+
+  it('are asked for with one command if more than one is missing', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted();
+    const call = engine.acquire(['a', 'b', 'c'], { waitMs: 100 });
+    call.catch(() => {});
+    for (let i = 0; i < 3; i++) (await store.next('together')).reply(busy);
+    const a = await store.next('acquire');
+    await clock.advance(110);
+    a.reply(granted(a.command.token));
+    const rest = [await store.next('together'), store.take('together')];
+    expect(rest.map(({ command }) => command.key)).toEqual(['b', 'c']);
+    await clock.advance(SLOW_MS);
+    for (const { reply } of rest) reply(busy);
+    await expect(call).rejects.toMatchObject({
+      code: 'LOCK_NOT_ACQUIRED',
+      waitedMs: 110 + SLOW_MS,
+      message: expect.stringContaining('was not acquired within 100 ms'),
+    });
+    const release = await store.next('release');
+    expect(release.command).toMatchObject({ key: 'a' });
+    release.reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it('are had if that command gets all that is missing', async () => {
+    const { clock, store, engine } = await startScripted();
+    const call = engine.acquire(['a', 'b', 'c'], { waitMs: 100 });
+    for (let i = 0; i < 3; i++) (await store.next('together')).reply(busy);
+    const a = await store.next('acquire');
+    await clock.advance(110);
+    a.reply(granted(a.command.token));
+    for (let i = 0; i < 2; i++) {
+      const ask = await store.next('together');
+      ask.reply(granted(ask.command.token));
+    }
+    expect((await call).isHeld).toBe(true);
+  });
+
+  it('say how long the call waited, and not how long it waited for one of them', async () => {
+    const { clock, call, store } = await waitingForBoth({ waitMs: 1_000 });
+    await clock.advance(1_000);
+    (await store.next('leave')).reply({ kind: 'left' });
+    await expect(call).rejects.toMatchObject({
+      waitedMs: 1_000,
+      message: expect.stringContaining("Lock 'b' was not acquired within 1000 ms"),
+    });
+  });
+});
+
+describe('a single try beside a call of this process', () => {
+  /** A call whose command is on its way. */
+  async function beside() {
+    const started = await startScripted();
+    const waiting = started.engine.acquire('a', { waitMs: 60_000 });
+    waiting.catch(() => {});
+    const ask = await started.store.next('acquire');
+    return { ...started, ask, waiting };
+  }
+
+  it.each([['a'], [['a', 'b']]])(
+    'does not call %j taken while nobody knows: the answer decides [D55]',
+    async (keys) => {
+      const { store, engine, ask } = await beside();
+      const result = engine.tryAcquire(keys);
+      expect(await store.unanswered()).toEqual([]);
+      ask.reply(queued(ask.command.token));
+      await expect(result).resolves.toBeNull();
+    },
+  );
+
+  it.each([['a'], [['a', 'b']]])(
+    'says that the store has failed if there is no answer for %j [D55]',
+    async (keys) => {
+      const { clock, engine } = await beside();
+      const refused = expect(engine.tryAcquire(keys)).rejects.toThrow(LockStoreError);
+      await clock.advance(1_100);
+      await refused;
+    },
+  );
+
+  it('calls a key taken that a call of this process has, whatever is wrong with the store', async () => {
+    const { clock, store, engine, ask, waiting } = await beside();
+    ask.reply(granted(ask.command.token));
+    expect((await waiting).isHeld).toBe(true);
+    store.listener.storeLost(new Error('cut'));
+    await clock.advance(100);
+    await expect(engine.tryAcquire('a')).resolves.toBeNull();
+    await expect(engine.tryAcquire(['a', 'b'])).resolves.toBeNull();
+  });
+
+  it('does not call a key taken that others wait for while the store is away', async () => {
+    const { clock, store, engine, ask } = await beside();
+    ask.reply(queued(ask.command.token));
+    await settled();
+    store.listener.storeLost(new Error('cut'));
+    await clock.advance(100);
+    await expect(engine.tryAcquire('a')).rejects.toThrow(LockStoreError);
+    await expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
+  });
+
+  it('does not say that others hold a key if the store is away when the wait ends', async () => {
+    const { clock, store, engine, ask } = await beside();
+    ask.reply(queued(ask.command.token));
+    const second = engine.acquire('a', { waitMs: 500 });
+    const refused = expect(second).rejects.toThrow(LockStoreError);
+    await clock.advance(300);
+    store.listener.storeLost(new Error('cut'));
+    await clock.advance(300);
+    await refused;
+  });
+});

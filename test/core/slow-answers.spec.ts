@@ -86,8 +86,33 @@ describe('a call that is refused because answers are too slow for its lease', ()
     }
     await refused;
     const renewal = await store.next('renew'); // for the call that wants more
-    await expect(engine.tryAcquire(KEY)).resolves.toBeNull();
+    const tried = engine.tryAcquire(KEY);
     renewal.reply(renewed);
     expect((await longer).isHeld).toBe(true);
+    expect(await tried).toBeNull();
+  });
+});
+
+describe('a round trip that is longer than the lease', () => {
+  it('ends the call after three answers, although each lease has ended by then', async () => {
+    const { clock, store, engine, nothingLeft } = await startScripted();
+    const refused = engine
+      .acquire(KEY, { leaseMs: LEASE_MS, waitMs: Infinity })
+      .catch((error: unknown) => error);
+    const first = await store.next('acquire');
+    await clock.advance(1_200);
+    first.reply(granted(first.command.token));
+    const renewal = await store.next('renew');
+    await clock.advance(1_200);
+    renewal.reply({ kind: 'lost' });
+    const second = await store.next('acquire');
+    await clock.advance(1_200);
+    second.reply(granted(second.command.token));
+    expect(await refused).toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining('a round trip to Redis took 1200 ms'),
+    });
+    (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
   });
 });

@@ -42,7 +42,7 @@ type Sent =
 export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
-  directory = noDirectory;
+  directory = { ...noDirectory };
   isListening = true;
   readonly listensFor = (): boolean => this.isListening;
   mustConfirmMessages = false;

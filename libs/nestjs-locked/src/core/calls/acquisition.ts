@@ -2,6 +2,7 @@ import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Hold } from '../lease/hold.js';
 import type { QueuesByKey } from '../lease/queues-by-key.js';
+import { notAcquired } from '../lease/waiting-call.js';
 import {
   LockAbortedError,
   LockConfigError,
@@ -31,8 +32,9 @@ export interface CallParts {
  *
  * Several keys are first asked for with one command, which disturbs nobody if one of them is taken; a single try ends
  * there. A call that waits takes them one after the other. The order is the same everywhere, so that two calls with
- * several keys cannot wait for each other. A lease may end while the call waits for a later key, so all holds are
- * checked right before the work starts, and what was lost is taken again.
+ * several keys cannot wait for each other. What is missing when its wait is over is asked for with one command. A lease
+ * may end while the call waits for a later key, so all holds are checked before the work starts, and what was lost is
+ * taken again.
  */
 export class Acquisition {
   readonly #parts: EngineParts;
@@ -91,29 +93,34 @@ export class Acquisition {
    */
   async #takeAtOnce(): Promise<boolean> {
     try {
-      const others: string[] = [];
-      for (const key of this.#keys) {
-        const parent = this.#parentOf(key);
-        const joined = parent === undefined ? undefined : await this.#join(parent, 0);
-        if (joined === undefined) others.push(key);
-        else this.#sections.push(joined);
-      }
-      await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
-      for (const key of others) this.#assertNotClosing(key);
-      if (others.length > 0) {
-        this.#time.asksAgain();
-        const holds = await this.#queues.takeTogether(others, this.#options, this.#time.answerBy);
-        this.#sections.push(...holds.map((hold) => new Section(hold)));
-      }
+      await this.#takeTogether(this.#keys);
       if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
     } catch (error) {
       const mayWait = error instanceof LockNotAcquiredError || error instanceof LockStoreError;
-      if (this.#options.waitMs === 0 || !mayWait) throw error;
+      if (this.#time.leftMs === 0 || !mayWait) throw error;
       this.#giveBack(0);
       return false;
     }
-    this.#sections.sort((a, b) => byBytes(a.hold.key, b.hold.key));
     return this.#firstLost === -1;
+  }
+
+  /** Joins those of the keys that this context holds, and takes the others, all or none. It waits for nobody. */
+  async #takeTogether(keys: readonly string[]): Promise<void> {
+    const others: string[] = [];
+    for (const key of keys) {
+      const parent = this.#parentOf(key);
+      const joined = parent === undefined ? undefined : await this.#join(parent, 0);
+      if (joined === undefined) others.push(key);
+      else this.#sections.push(joined);
+    }
+    await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
+    for (const key of others) this.#assertNotClosing(key);
+    if (others.length > 0) {
+      this.#time.asksAgain();
+      const holds = await this.#queues.takeTogether(others, this.#options, this.#time);
+      this.#sections.push(...holds.map((hold) => new Section(hold)));
+    }
+    this.#sections.sort((a, b) => byBytes(a.hold.key, b.hold.key));
   }
 
   // ---- one after the other ----------------------------------------------------------------------------------
@@ -126,7 +133,12 @@ export class Acquisition {
   async #takeInTurn(): Promise<void> {
     for (;;) {
       while (this.#sections.length < this.#keys.length) {
-        const key = this.#keys[this.#sections.length] as string;
+        const missing = this.#keys.slice(this.#sections.length);
+        const [key] = missing as [string];
+        if (missing.length > 1 && this.#time.leftMs === 0) {
+          await this.#takeTogether(missing); // one more answer is awaited, and not one for each of them
+          break;
+        }
         const parent = this.#parentOf(key);
         const joined =
           parent === undefined ? undefined : await this.#join(parent, this.#time.leftMs);
@@ -149,7 +161,7 @@ export class Acquisition {
     this.#assertNotClosing(key);
     this.#time.asksAgain();
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    const terms = { key, options, isPart: this.#isSeveral, answerBy: this.#time.answerBy };
+    const terms = { key, options, isPart: this.#isSeveral, limits: this.#time };
     const entered = this.#queues.enter(terms);
     if (later === undefined) return entered;
     return entered.catch((error: unknown) => {
@@ -175,10 +187,11 @@ export class Acquisition {
         return undefined;
       case 'busy':
         throw perhapsDeadlock(
-          new LockNotAcquiredError(
-            `Lock '${key}' was not acquired within ${this.#options.waitMs} ms: another branch of this same call has it; branches of one call take turns, and must not wait for each other inside`,
+          notAcquired(
             key,
-            Math.round(cappedMs),
+            this.#time,
+            this.#parts.clock.now(),
+            'another branch of this same call has it; branches of one call take turns, and must not wait for each other inside',
           ),
           later,
         );

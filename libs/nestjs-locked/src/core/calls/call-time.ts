@@ -1,9 +1,11 @@
-import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
+import { ANSWER_GRACE_MS, type CallLimits } from '../lease/waiting-call.js';
 import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /** How long one call may wait: for all its keys together, and for the answers to all its commands. */
-export class CallTime {
+export class CallTime implements CallLimits {
+  readonly since: number;
+  readonly waitMs: number;
   readonly #clock: Clock;
   readonly #until: number;
   #answerBy: number;
@@ -11,7 +13,9 @@ export class CallTime {
 
   constructor(clock: Clock, waitMs: number) {
     this.#clock = clock;
-    this.#until = clock.now() + waitMs;
+    this.since = clock.now();
+    this.waitMs = waitMs;
+    this.#until = this.since + waitMs;
     this.#answerBy = this.#until + ANSWER_GRACE_MS;
   }
 
@@ -20,7 +24,7 @@ export class CallTime {
     return Math.max(0, Math.ceil(this.#until - this.#clock.now()));
   }
 
-  /** When all answers must have come, on the monotonic clock. */
+  /** When all answers must have come, however many keys the call wants. */
   get answerBy(): number {
     return this.#answerBy;
   }

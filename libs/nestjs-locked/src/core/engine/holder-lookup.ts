@@ -21,11 +21,13 @@ export class HolderLookup {
   /**
    * Takes 250 ms at most, and never rejects.
    *
+   * @param leftMs how long the call may still take
    * @returns undefined if the holder cannot be known: it has just gone, the store does not tell in time, or a client of
    * another kind has the key
    */
-  holderOf(key: string): Promise<LockHolder | undefined> {
-    return atMost(this.#clock, LIMIT_MS, this.#lookUp(key));
+  async holderOf(key: string, leftMs: number): Promise<LockHolder | undefined> {
+    if (leftMs <= 0) return undefined;
+    return atMost(this.#clock, Math.min(leftMs, LIMIT_MS), this.#lookUp(key));
   }
 
   #lookUp(key: string): Promise<LockHolder | undefined> {

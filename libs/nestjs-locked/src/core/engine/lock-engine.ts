@@ -9,6 +9,7 @@ import { inOrder } from '../keys/key-order.js';
 import { assertLockKey } from '../keys/lock-key.js';
 import { assertIsObject } from '../known-options.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
+import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import type { Keys, LockOptions, WithLockOptions } from '../lock.options.js';
@@ -202,7 +203,8 @@ export class LockEngine implements LockRunner {
   ): Promise<unknown> {
     if (!(error instanceof LockNotAcquiredError)) return error;
     const key = error.key as string;
-    const holder = waitMs === 0 ? undefined : await this.#holders.holderOf(key);
+    const leftMs = waitMs === 0 ? 0 : waitMs + ANSWER_GRACE_MS - error.waitedMs;
+    const holder = await this.#holders.holderOf(key, leftMs);
     const has = holder === undefined ? '' : `; the holder is ${describedHolder(holder)}`;
     const asked = callSite === undefined ? '' : `; asked for by ${callSite}`;
     return new LockNotAcquiredError(`${error.message}${has}${asked}`, key, error.waitedMs, holder);

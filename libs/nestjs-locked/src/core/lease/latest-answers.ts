@@ -5,7 +5,7 @@ import { driftMarginMs } from '../store/lease-timing.js';
 const ENOUGH = 3;
 
 /**
- * How long the store took for the latest answers about one lease. A lease counts from the sending of its command, and
+ * How long the store took for the latest answers about one key. A lease counts from the sending of its command, and
  * a call gets it only if half of it is left. So a round trip above that half leaves nothing to hand out, however often
  * the lease is renewed. The same holds for a process that stands still for as long before it reads an answer.
  */

@@ -1,5 +1,6 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
+import type { LatestAnswers } from './latest-answers.js';
 import type { LeaseGrant } from './lease-grant.js';
 
 /**
@@ -34,6 +35,8 @@ export interface RequestUser extends KeyUser {
 
 /** The queue, as its lease sees it. */
 export interface LeaseUser extends KeyUser {
+  /** How long the store took for its latest answers about the key, also for the leases before this one. */
+  readonly answers: LatestAnswers;
   /**
    * No call has the lease: it has just been granted or confirmed, or its hold has ended. The queue hands it to the next
    * call, or decides what becomes of it.

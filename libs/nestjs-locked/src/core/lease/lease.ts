@@ -10,7 +10,6 @@ import type { EngineParts } from './engine-parts.js';
 import { FencingNumbers } from './fencing-numbers.js';
 import { HandoverBudget } from './handover-budget.js';
 import { Hold, type HoldKeeper } from './hold.js';
-import { LatestAnswers } from './latest-answers.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRelease } from './lease-release.js';
@@ -47,7 +46,6 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   readonly #numbers: FencingNumbers;
   readonly #handovers: HandoverBudget;
   readonly #ending: LeaseRelease;
-  readonly #answers = new LatestAnswers();
   #state: State = 'confirming';
   /** Still as the store granted it: neither handed out nor renewed yet. */
   #isFresh = true;
@@ -128,9 +126,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     const { lengthMs, leaseMs, cameBy, score, introducedAt } = this.#grant;
     const isHint = cameBy === 'message' && this.#parts.store.mustConfirmMessages === true;
     const isFirstAnswer = cameBy === 'answer' && score === undefined;
-    if (isFirstAnswer) this.#answers.took(this.#parts.clock.now() - introducedAt);
-    if (isHint || this.remainingMs() < lengthMs / 2) this.#confirm(leaseMs);
-    else this.#offer();
+    if (isFirstAnswer) this.#user.answers.took(this.#parts.clock.now() - introducedAt);
+    if (!isHint && this.remainingMs() >= lengthMs / 2) this.#offer();
+    else if (this.#user.answers.areTooSlowFor(leaseMs)) this.#refuse(leaseMs);
+    else this.#confirm(leaseMs);
   }
 
   #offer(): void {
@@ -162,7 +161,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#parts.noticeSuspend();
     if (this.#state === 'over') return undefined; // it was idle, and the suspend has ended it: the key is asked for again
     if (!this.#isGoodFor(options)) {
-      if (this.#answers.areTooSlowFor(options.leaseMs)) this.#refuse(options.leaseMs);
+      if (this.#user.answers.areTooSlowFor(options.leaseMs)) this.#refuse(options.leaseMs);
       else this.#confirm(options.leaseMs);
       return undefined;
     }
@@ -179,7 +178,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /** The lease would be renewed for ever, and nobody would ever get it. */
   #refuse(leaseMs: number): void {
-    const cause = this.#answers.tooSlow(this.key, leaseMs);
+    const cause = this.#user.answers.tooSlow(this.key, leaseMs);
     this.#user.answersTooSlowly(cause, leaseMs);
   }
 
@@ -243,8 +242,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
 
   /** Renews before a call gets it. No call holds it meanwhile, so the store's answer decides, not our deadline. */
   #confirm(leaseMs: number): void {
-    if (this.#answers.isTooSlowFor(leaseMs))
-      this.#user.storeFails(this.#answers.tooSlow(this.key, leaseMs));
+    if (this.#user.answers.isTooSlowFor(leaseMs))
+      this.#user.storeFails(this.#user.answers.tooSlow(this.key, leaseMs));
     if (this.#isHearsay) this.#numbers.doubt();
     this.#isFresh = false;
     this.#leaseMs = leaseMs;
@@ -373,7 +372,9 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'renewed':
         return this.#renewed(command, sentAt, reply.blockEnd, reply.waiters);
       case 'lost':
-        return this.#state === 'confirming' ? this.#askAgain() : this.#lose('stolen');
+        if (this.#state !== 'confirming') return this.#lose('stolen');
+        this.#user.answers.took(this.#parts.clock.now() - sentAt);
+        return this.#askAgain();
       case 'unknown':
         return this.#notRenewed(reply);
       default:
@@ -394,7 +395,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     if (this.#deadline.isSuspect && !this.#commitUnknown) this.#renewAt = this.#retryAt;
     if (this.remainingMs() > 0) this.#tellCertain();
     this.#noteWaiters(waiters);
-    this.#answers.took(this.#parts.clock.now() - sentAt);
+    this.#user.answers.took(this.#parts.clock.now() - sentAt);
     if (this.#state === 'confirming') this.#offer();
     else this.#schedule();
   }

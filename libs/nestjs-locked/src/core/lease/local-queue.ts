@@ -5,6 +5,7 @@ import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
+import { LatestAnswers } from './latest-answers.js';
 import { Lease } from './lease.js';
 import type { LeaseGrant } from './lease-grant.js';
 import { LeaseRequest } from './lease-request.js';
@@ -38,6 +39,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Why the store could not be asked; undefined once it has answered again. */
   #failure: LockStoreError | undefined;
   readonly #retryPause = new RetryPause();
+  readonly answers = new LatestAnswers();
   /** The place in the store's queue that the last request or lease had, for the next request to claim. */
   #score: number | undefined;
   #awaitsCleanUp = false;
@@ -62,17 +64,24 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** Whether an attempt to get the lease is under way, or to have it confirmed. */
   get isAsking(): boolean {
-    return this.#request !== undefined || this.#lease?.state === 'confirming';
+    return this.#request !== undefined || this.#isConfirming;
   }
 
-  /** Why the store could not be asked, if it has not answered since. */
+  /** Whether the answer on its way decides if somebody else has the key, and nothing is known to be wrong. */
+  get isUndecided(): boolean {
+    const state = this.#request?.state;
+    const isOnItsWay = state === 'asking' || state === 'leaving' || this.#isConfirming;
+    return isOnItsWay && this.failure === undefined;
+  }
+
+  get #isConfirming(): boolean {
+    return this.#lease?.state === 'confirming';
+  }
+
+  /** Why it is not known who has the key, if that is so: the store could not be asked, and has not answered since. */
   get failure(): LockStoreError | undefined {
-    return this.#failure;
-  }
-
-  /** Whether a command is on its way although its calls have gone, and nothing is known to be wrong with the store. */
-  get isAskingForNobody(): boolean {
-    return this.isAsking && this.isEmpty && this.#failure === undefined;
+    if (this.#lease?.state === 'held') return this.#failure; // by a call of this process
+    return this.#failure ?? this.#parts.outages.causeOf(this.key);
   }
 
   /** Settled when the command that is on its way has been answered, or when the queue closes. */
@@ -89,7 +98,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
-  enter({ options, isPart, answerBy }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
+  enter({ options, isPart, limits }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
     const { signal } = options;
     if (signal?.aborted === true) {
       this.#proceed(); // this call does not stay, so the queue may be empty
@@ -100,10 +109,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#proceed();
       return Promise.reject(refusal);
     }
-    const terms = { key: this.key, options, isPart, answerBy };
+    const terms = { key: this.key, options, isPart, limits };
     const call = new WaitingCall(terms, this.#parts.clock.now(), this);
-    if (call.atEnd && this.isTaken) {
-      this.#refuse(call);
+    if (call.atEnd && this.isTaken && !this.isUndecided) {
+      call.refuse(call.since, this.failure);
       return call.promise;
     }
     this.#calls.add(call);
@@ -232,9 +241,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts.scheduler.schedule(call, call.dueAt);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
-    if (this.#lease?.state === 'confirming') return; // so does the answer to the renewal
+    if (this.#isConfirming) return; // so does the answer to the renewal
     if (state === 'waiting' && this.#calls.size === 1) return this.#request?.tryOnceMore();
-    this.#refuse(call);
+    this.#refuse(call, this.failure);
     this.#settle();
   }
 
@@ -279,9 +288,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#proceed();
   }
 
-  #refuse(call: WaitingCall): void {
+  #refuse(call: WaitingCall, failure = this.#failure): void {
     this.#remove(call);
-    call.refuse(this.#parts.clock.now(), this.#failure);
+    call.refuse(this.#parts.clock.now(), failure);
   }
 
   #refuseAllAtEnd(): void {
@@ -307,6 +316,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Calls whose wait is over learn that somebody else has the key; the others go on waiting. */
   mustWait(): void {
     this.#answered();
+    this.#stopAwaiting();
     this.#refuseAllAtEnd();
   }
 

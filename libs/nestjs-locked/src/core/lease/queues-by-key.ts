@@ -7,7 +7,7 @@ import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
 import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
-import { abortedError, type CallTerms } from './waiting-call.js';
+import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
 export class QueuesByKey {
@@ -43,15 +43,14 @@ export class QueuesByKey {
   takeTogether(
     keys: readonly string[],
     options: ResolvedLockOptions,
-    answerBy: number,
+    limits: CallLimits,
   ): Promise<Hold[]> {
-    const terms = { options: { ...options, waitMs: 0 }, isPart: true, answerBy };
+    const terms = { options: { ...options, waitMs: 0 }, isPart: true, limits };
     return inNeutralContext(() => this.#takeTogether(keys, terms));
   }
 
   /**
-   * Waits for the answer to a command for one of the keys that is on its way although its calls have gone. Only that
-   * tells whether the key is free.
+   * Waits for the answer to a command for one of the keys that is on its way. Only that tells whether the key is free.
    * @param until when it must have come, on the monotonic clock
    * @throws LockAbortedError if the signal aborts meanwhile
    */
@@ -60,7 +59,7 @@ export class QueuesByKey {
     until: number,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const asking = keys.filter((key) => this.#queues.get(key)?.isAskingForNobody);
+    const asking = keys.filter((key) => this.#queues.get(key)?.isUndecided);
     if (asking.length === 0) return;
     const answers = asking.map((key) => this.#queueOf(key).whenAnswered());
     await awaitAnswer(Promise.all(answers), this.#parts.clock, until, signal);
@@ -68,7 +67,7 @@ export class QueuesByKey {
   }
 
   async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
-    for (const key of keys) this.#assertFreeHere(key);
+    for (const key of keys) this.#assertFreeHere(key, terms.limits);
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
@@ -82,10 +81,11 @@ export class QueuesByKey {
   }
 
   /** A key counts as taken only if somebody has it, and not because the store does not answer. */
-  #assertFreeHere(key: string): void {
+  #assertFreeHere(key: string, limits: CallLimits): void {
     const queue = this.#queues.get(key);
     const failure = queue?.failure;
-    if (queue?.isTaken === true && failure === undefined) throw notAcquired(key);
+    if (queue?.isTaken === true && !queue.isUndecided && failure === undefined)
+      throw notAcquired(key, limits, this.#parts.clock.now());
     const stuckBy = this.#parts.cleanUp.stuckBy(key);
     const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
     if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
@@ -151,12 +151,4 @@ function allOrNone(
 function notAsked(key: string, cause: LockStoreError | undefined): LockStoreError {
   const reason = cause?.message ?? 'Redis has not answered an earlier command for this key yet';
   return new LockStoreError(`Cannot lock '${key}': ${reason}`, key, { cause });
-}
-
-function notAcquired(key: string): LockNotAcquiredError {
-  return new LockNotAcquiredError(
-    `Lock '${key}' was not acquired at the first try: somebody else holds it`,
-    key,
-    0,
-  );
 }

@@ -18,15 +18,24 @@ export interface CallUser {
   aborted(call: WaitingCall): void;
 }
 
+/** How long a call may take for all the keys that it wants; what is left of it may be less. Monotonic clock. */
+export interface CallLimits {
+  /** When the call came. */
+  readonly since: number;
+  /** How long it waits for its keys. */
+  readonly waitMs: number;
+  /** When the answers must have come at the latest. */
+  readonly answerBy: number;
+}
+
 /** What one call asks of one key. */
 export interface CallTerms {
   readonly key: string;
-  /** Their signal has not aborted yet. */
+  /** Their signal has not aborted yet, and their `waitMs` is what is left for this key. */
   readonly options: ResolvedLockOptions;
   /** The call wants other keys as well: its hold begins when the call has all of them. */
   readonly isPart: boolean;
-  /** When the answer must have come at the latest, on the monotonic clock: the call may have waited for other keys. */
-  readonly answerBy: number;
+  readonly limits: CallLimits;
 }
 
 /** One call that waits for its hold. */
@@ -38,7 +47,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;
   readonly isPart: boolean;
-  /** When it came, on the monotonic clock. */
+  /** When it came to this key, on the monotonic clock. */
   readonly since: number;
   /**
    * The wait is over, but a command is on its way whose answer decides: held after all, busy, or unknown. True from
@@ -49,15 +58,15 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   dueAt: number;
   #grace: AwakeLimit | undefined;
   readonly #key: string;
-  readonly #answerBy: number;
+  readonly #limits: CallLimits;
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  constructor({ key, options, isPart, answerBy }: CallTerms, since: number, user: CallUser) {
+  constructor({ key, options, isPart, limits }: CallTerms, since: number, user: CallUser) {
     this.#key = key;
-    this.#answerBy = answerBy;
+    this.#limits = limits;
     this.options = options;
     this.isPart = isPart;
     this.since = since;
@@ -79,7 +88,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
    */
   startGrace(now: number): void {
     this.atEnd = true;
-    const answerBy = wasBlocked(this.dueAt, now) ? Infinity : this.#answerBy;
+    const answerBy = wasBlocked(this.dueAt, now) ? Infinity : this.#limits.answerBy;
     const endsAt = Math.max(now, Math.min(now + ANSWER_GRACE_MS, answerBy));
     this.#grace = new AwakeLimit(ANSWER_GRACE_MS, now, endsAt);
     this.dueAt = this.#grace.lookAt(now);
@@ -105,19 +114,14 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
 
   /** Somebody else has the key; or nobody knows, because the store has failed. */
   refuse(now: number, failure: LockStoreError | undefined): void {
-    const waitedMs = Math.round(now - this.since);
+    if (failure === undefined) return this.reject(notAcquired(this.#key, this.#limits, now));
+    const waitedMs = waitedFor(this.#limits, now);
     this.reject(
-      failure === undefined
-        ? new LockNotAcquiredError(
-            `Lock '${this.#key}' was not acquired within ${this.options.waitMs} ms: somebody else holds it`,
-            this.#key,
-            waitedMs,
-          )
-        : new LockStoreError(
-            `Cannot lock '${this.#key}': the lock store failed during the ${waitedMs} ms of waiting: ${failure.message}`,
-            this.#key,
-            { cause: failure },
-          ),
+      new LockStoreError(
+        `Cannot lock '${this.#key}': the lock store failed during the ${waitedMs} ms of waiting: ${failure.message}`,
+        this.#key,
+        { cause: failure },
+      ),
     );
   }
 
@@ -125,6 +129,22 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.#forgetSignal?.();
     this.#reject(error);
   }
+}
+
+/** How long the call has waited for all its keys so far. */
+export function waitedFor({ since }: CallLimits, now: number): number {
+  return Math.round(now - since);
+}
+
+/** The error for a call whose wait has ended because somebody else has one of its keys. */
+export function notAcquired(
+  key: string,
+  limits: CallLimits,
+  now: number,
+  holder = 'somebody else holds it',
+): LockNotAcquiredError {
+  const message = `Lock '${key}' was not acquired within ${limits.waitMs} ms: ${holder}`;
+  return new LockNotAcquiredError(message, key, waitedFor(limits, now));
 }
 
 /** The error for a call whose own signal has aborted. */
