@@ -17,6 +17,7 @@ const QUEUES = ['test/core/local-queue.spec.ts'];
 const LUA = ['test/redis/scripts/'];
 const REPLICAS = ['test/redis/wait-replicas.spec.ts'];
 const DETOURS = ['test/redis/cluster-commands.spec.ts'];
+const KEEP_TIMES = ['test/redis/redis-lock-store/keep-time.spec.ts'];
 const INBOX = ['test/redis/redis-lock-store/inbox.spec.ts'];
 
 const BRANCHES = ['test/transactions/parallel-branches.cjs-spec.ts'];
@@ -287,6 +288,49 @@ export const TABLE = [
     torture: [
       '--stage single --seconds 10 --processes 4 --only hold-at-least,acquire --without faults',
     ],
+  },
+  {
+    name: 'a key is kept for the whole time from whenever the release is sent',
+    file: `${SOURCES}redis/redis-lock-store.ts`,
+    from: `const args = (): Arguments => {
+      const { leftMs } = keep;`,
+    to: `const { leftMs } = keep;
+    const args = (): Arguments => {`,
+    breaks: 'the wait for a connection is part of the time for which a key is kept',
+    specs: KEEP_TIMES,
+  },
+  {
+    name: 'a key is kept for the whole time from whenever the clean-up is sent',
+    file: `${SOURCES}redis/redis-lock-store.ts`,
+    from: `used = 0, keep }) => [
+        token,
+        other,
+        used,
+        keep.leftMs,`,
+    to: `used = 0, keepMs = 0 }) => [
+        token,
+        other,
+        used,
+        keepMs,`,
+    breaks: 'the wait for a connection is part of the time for which a key is kept',
+    specs: KEEP_TIMES,
+  },
+  {
+    name: 'a key is kept for the whole time by a release in the short form',
+    file: `${SOURCES}redis/redis-lock-store.ts`,
+    from: '[token, keep.leftMs];',
+    to: '[token, keepMs];',
+    breaks:
+      'the time for which the whole release was tried is part of the time for which a key is kept',
+    specs: ['test/cluster/moving-slot.spec.ts'],
+  },
+  {
+    name: 'a key is kept for less than a millisecond too short',
+    file: `${SOURCES}redis/keep-time.ts`,
+    from: 'Math.ceil(this.#until - this.#clock.now())',
+    to: 'Math.floor(this.#until - this.#clock.now())',
+    breaks: 'a key is kept for as long as was asked',
+    specs: KEEP_TIMES,
   },
   {
     name: 'unused lease kept although it is wanted',

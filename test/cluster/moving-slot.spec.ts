@@ -11,6 +11,8 @@ import { uniqueKey } from '../support/unique-key.js';
 
 /** A command is waited for 1 s. Renewed every second. */
 const LEASE_MS = 3_000;
+/** For how long a whole release is tried: half of the time that a command may take. */
+const WHOLE_FOR_MS = 500;
 /** Longer than a command may take, and than the time for which a whole release is tried. */
 const LONGER_THAN_A_COMMAND_MS = 1_300;
 /** Bound on what takes milliseconds when the machine is idle. */
@@ -114,6 +116,9 @@ describe('a slot that moves', () => {
       await cluster.servers.beginMove(slot, to);
       expect(await lock.release()).toBe(true);
       expect(await openAdmin(source.url).get(`lock:{${key}}`)).toMatch(/^kept:/);
+      expect(await openAdmin(source.url).pttl(`lock:{${key}}`)).toBeLessThanOrEqual(
+        6_000 - WHOLE_FOR_MS,
+      );
       await cluster.servers.moveKeys(slot);
       await cluster.servers.endMove(slot);
       expect(await far.tryAcquire(key)).toBe(null);

@@ -9,6 +9,7 @@ export class TcpProxy {
   /** In order of arrival. */
   readonly #links = new Set<Link>();
   #newAreSilent = false;
+  #newAreCut = false;
   #newAreLateBy = 0;
   #silentAt: string | undefined;
   #onSilence: () => void = () => {};
@@ -87,11 +88,18 @@ export class TcpProxy {
   /** New connections work again; silent ones stay silent. */
   heal(): void {
     this.#newAreSilent = false;
+    this.#newAreCut = false;
   }
 
   /** Cuts the present connections. */
   cut(): void {
     for (const link of this.#links) link.cut();
+  }
+
+  /** Cuts the present connections, and those to come. */
+  cutAll(): void {
+    this.#newAreCut = true;
+    this.cut();
   }
 
   cutNewest(): void {
@@ -105,6 +113,7 @@ export class TcpProxy {
   }
 
   #accept(client: Socket): void {
+    if (this.#newAreCut) return void client.destroy();
     const link = new Link(client, connect(this.#targetPort, '127.0.0.1'), (data) => {
       if (this.#silentAt === undefined) return true;
       if (!data.toString('latin1').toLowerCase().includes(this.#silentAt)) return true;

@@ -32,6 +32,7 @@ import type { RedisCommand, WhileMoving } from './connection/redis-command.js';
 import { RedisConnections } from './connection/redis-connections.js';
 import type { RequiredReplicas } from './connection/required-replicas.js';
 import type { ServerInfo } from './connection/server-info.js';
+import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
@@ -258,9 +259,13 @@ export class RedisLockStore implements LockStore {
   }
 
   release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
-    const args: (string | number)[] = [token];
-    if (keepMs > 0) args.push(used, '', 0, keepMs);
-    else if (used > 0) args.push(used);
+    const keep = new KeepTime(this.#options.clock, keepMs);
+    const args = (): Arguments => {
+      const { leftMs } = keep;
+      if (leftMs > 0) return [token, used, '', 0, leftMs];
+      return used > 0 ? [token, used] : [token];
+    };
+    const shortArgs = (): Arguments => [token, keep.leftMs];
     const { shortRelease } = this.#scripts;
     return this.#run(
       this.#scripts.release,
@@ -271,7 +276,7 @@ export class RedisLockStore implements LockStore {
         // The answer "not yours" may only mean that the first of two runs succeeded.
         return released.kind === 'lost' && mayHaveRunBefore ? { kind: 'released' } : released;
       },
-      { whileMoving: this.#whileMoving(this.#wholeForMs, shortRelease, key, [token, keepMs]) },
+      { whileMoving: this.#whileMoving(this.#wholeForMs, shortRelease, key, shortArgs) },
     );
   }
 
@@ -296,32 +301,34 @@ export class RedisLockStore implements LockStore {
   }
 
   takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[] {
+    const { clock } = this.#options;
     return this.#inPortions(
-      commands,
+      commands.map((command) => ({ ...command, keep: new KeepTime(clock, command.keepMs) })),
       (portion) => this.#takeBackTogether(portion),
       (command) => this.#takeBackAlone(command),
     );
   }
 
-  async #takeBackAlone(command: TakeBackCommand): Promise<TakeBackReply> {
-    const { tokens, used, keepMs = 0 } = command;
+  async #takeBackAlone(command: TimedTakeBack): Promise<TakeBackReply> {
+    const { key, tokens, used, keep } = command;
     if (used === undefined) return first(await this.#takeBackTogether([command]));
     // A release has a short form, for a key whose slot is moving.
-    const reply = await this.release({ ...command, token: tokens[0], used });
+    const reply = await this.release({ key, token: tokens[0], used, keepMs: keep.leftMs });
     if (reply.kind === 'unknown') return reply;
-    return keepMs > 0 ? first(await this.#takeBackTogether([command])) : { kind: 'left' };
+    return keep.leftMs > 0 ? first(await this.#takeBackTogether([command])) : { kind: 'left' };
   }
 
   async #takeBackTogether(
-    commands: readonly TakeBackCommand[],
+    commands: readonly TimedTakeBack[],
   ): Promise<readonly TakeBackReply[] | Unknown> {
     const keys = commands.map(({ key }) => key);
-    const args = commands.flatMap(({ tokens: [token, other = ''], used = 0, keepMs = 0 }) => [
-      token,
-      other,
-      used,
-      keepMs,
-    ]);
+    const args = (): Arguments =>
+      commands.flatMap(({ tokens: [token, other = ''], used = 0, keep }) => [
+        token,
+        other,
+        used,
+        keep.leftMs,
+      ]);
     const what = keys.length === 1 ? `'${keys[0]}'` : `${keys.length} keys`;
     const action = `take back what was left for ${what}`;
     return this.#send(this.#scripts.takeBack, keys, args, action, (reply) =>
@@ -388,7 +395,7 @@ export class RedisLockStore implements LockStore {
   #run<Reply>(
     script: RedisScript,
     key: string,
-    args: readonly (string | number)[],
+    args: Arguments | (() => Arguments),
     readReply: ReadReply<Reply>,
     also: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
@@ -404,17 +411,17 @@ export class RedisLockStore implements LockStore {
     afterMs: number,
     script: RedisScript,
     key: string,
-    args: readonly (string | number)[],
+    args: Arguments | (() => Arguments),
   ): WhileMoving | undefined {
     if (this.#servers.slotOf === undefined) return undefined;
     const [lock] = this.#keys.of(key);
-    return { afterMs, send: (redis, whole) => script.send(redis, [lock], args, whole) };
+    return { afterMs, send: (redis, whole) => script.send(redis, [lock], ofNow(args), whole) };
   }
 
   #send<Reply>(
     script: RedisScript,
     keys: readonly string[],
-    args: readonly (string | number)[],
+    args: Arguments | (() => Arguments),
     action: string,
     readReply: ReadReply<Reply>,
     { whileMoving, readUnacknowledged }: Also<Reply> = {},
@@ -427,7 +434,8 @@ export class RedisLockStore implements LockStore {
       keys,
       redisKey: redisKeys[0] as string,
       whileMoving,
-      send: (redis: RedisConnection, whole: boolean) => script.send(redis, redisKeys, args, whole),
+      send: (redis: RedisConnection, whole: boolean) =>
+        script.send(redis, redisKeys, ofNow(args), whole),
       isUnfinished,
       mustBeReplicated: script.mustBeReplicated,
     };
@@ -447,6 +455,17 @@ function leftOr(error: string | undefined, key = ''): TakeBackReply {
   const message = `Cannot take back what was left for '${key}': ${error}`;
   const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError(message, key) };
   return lacksRights(new Error(error)) ? { ...unknown, isRefused: true } : unknown;
+}
+
+/** What a script is given besides its keys. What depends on the time is made anew whenever it is sent. */
+type Arguments = readonly (string | number)[];
+
+function ofNow(args: Arguments | (() => Arguments)): Arguments {
+  return typeof args === 'function' ? args() : args;
+}
+
+interface TimedTakeBack extends TakeBackCommand {
+  readonly keep: KeepTime;
 }
 
 /** What only some commands have. */

@@ -113,7 +113,10 @@ export interface ReleaseCommand {
   readonly token: string;
   /** Highest fencing token used; 0 = not known, the stored bound stays. */
   readonly used: number;
-  /** How long the key stays taken although nobody holds it. @default 0: the next waiter gets it */
+  /**
+   * How long the key stays taken although nobody holds it, counted from the call, however long the command waits until
+   * it is sent. @default 0: the next waiter gets it
+   */
   readonly keepMs?: number;
 }
 /** What became of a release. */
@@ -166,7 +169,7 @@ export interface TakeBackCommand {
   /** Highest fencing token used. @default 0: not known, the stored bound stays */
   readonly used?: number;
   /**
-   * How long the key stays taken although nobody holds it, also if it is free because the lease has ended meanwhile.
+   * As with a release; the key is kept also if it is free because the lease has ended meanwhile.
    * @default 0: the next waiter gets it
    */
   readonly keepMs?: number;
