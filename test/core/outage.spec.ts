@@ -153,6 +153,44 @@ describe('while the store is away', () => {
     expect((await store.next('release')).command.token).toBe(ask.command.token);
   });
 
+  it('that begins while a release is awaited ends that wait, and the release follows', async () => {
+    const { store, engine } = await startScripted();
+    const work = engine.withLock(KEY, {}, () => 'done');
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const release = await store.next('release');
+    expect(await Promise.race([work, settled().then(() => 'waits')])).toBe('waits');
+    store.listener.storeLost(cause);
+    expect(await Promise.race([work, settled().then(() => 'waits')])).toBe('done');
+    release.reply(unknown);
+    await settled();
+    store.listener.storeBack();
+    expect((await store.next('release')).command.token).toBe(ask.command.token);
+  });
+
+  it('that does not concern its key lets a call go on waiting, and no call is asked about afterwards', async () => {
+    const { store, engine } = await startScripted();
+    const askedFor: string[] = [];
+    const partOf = (key: string): string => {
+      askedFor.push(key);
+      return `part of ${key}`;
+    };
+    Object.assign(store, { partOf });
+    const work = engine.withLock(KEY, {}, () => 'done');
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    const release = await store.next('release');
+    askedFor.length = 0;
+    store.listener.storeLost(cause, 'part of other');
+    expect(askedFor).toEqual([KEY]);
+    expect(await Promise.race([work, settled().then(() => 'waits')])).toBe('waits');
+    release.reply({ kind: 'released' });
+    expect(await work).toBe('done');
+    askedFor.length = 0;
+    store.listener.storeLost(cause, 'part of another');
+    expect(askedFor).toEqual([]);
+  });
+
   it('is told once for each reason, and once that it is over', async () => {
     const { clock, store, engine, events } = await startWithout(5_000);
     store.listener.storeLost(new LockStoreError('the cable is out'));

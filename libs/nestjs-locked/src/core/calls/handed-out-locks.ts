@@ -92,7 +92,7 @@ export class HandedOutLocks {
     const { options, outages } = this.#parts;
     const settled = lock.settle();
     if (lock.isOutlived) this.#reportIfOutlived(lock);
-    else if (options.awaitRelease && !outages.concern(lock.keys)) await settled;
+    else if (options.awaitRelease) await outages.whileReachable(lock.keys, settled);
   }
 
   /** A call inside that ends in this turn of the event loop, too, as a nested Observable may, was not left behind. */

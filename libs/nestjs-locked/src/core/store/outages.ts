@@ -12,6 +12,8 @@ export class Outages {
   readonly #store: LockStore;
   readonly #makeOutage: () => Outage;
   readonly #byPart = new Map<string, Outage>();
+  /** Called when an outage begins. */
+  readonly #onBegin = new Set<() => void>();
 
   constructor(
     store: LockStore,
@@ -28,6 +30,7 @@ export class Outages {
     const outage = this.#byPart.get(part) ?? this.#makeOutage();
     this.#byPart.set(part, outage);
     outage.begins(cause);
+    for (const look of this.#onBegin) look();
   }
 
   /** Reports it now, unless that was done. */
@@ -63,6 +66,20 @@ export class Outages {
   /** Whether one of these keys cannot be reached. */
   concern(keys: readonly string[]): boolean {
     return this.#byPart.size > 0 && keys.some((key) => this.#of(key) !== undefined);
+  }
+
+  /** Waits for this, which never rejects, but only as long as all of these keys can be reached. */
+  async whileReachable(keys: readonly string[], done: Promise<void>): Promise<void> {
+    if (this.concern(keys)) return;
+    let look = (): void => {};
+    const away = new Promise<void>((resolve) => {
+      look = () => {
+        if (this.concern(keys)) resolve();
+      };
+    });
+    this.#onBegin.add(look);
+    await Promise.race([done, away]);
+    this.#onBegin.delete(look);
   }
 
   /** Why this key cannot be reached, if that is so. */
