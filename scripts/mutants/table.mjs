@@ -5994,6 +5994,14 @@ export const TABLE = [
     specs: ['test/redis/rights-lost.spec.ts'],
   },
   {
+    name: 'what a server says that closes each new connection is not read',
+    file: `${SOURCES}redis/connection/own-connection.ts`,
+    from: 'if (refusal !== undefined) listener.failed(refusal);',
+    to: '',
+    breaks: 'an outage is told with its reason',
+    specs: ['test/redis/outage-reasons.spec.ts'],
+  },
+  {
     name: 'work that has ended waits for its release until an outage is over that began meanwhile',
     file: `${SOURCES}core/store/outages.ts`,
     from: 'for (const look of this.#onBegin) look();',

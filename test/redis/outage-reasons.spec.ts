@@ -51,6 +51,17 @@ describe('the reason of an outage', () => {
     await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
   });
 
+  it('is told: the server has too many connections', async () => {
+    const server = await startRedisServer();
+    const admin = openAdmin(server.url);
+    const { engine, events } = await openLocks(server.url);
+    await admin.config('SET', 'maxclients', '1');
+    await cutAll(admin);
+    await eventually(() => expect(reasons(events).join()).toContain('max number of clients'));
+    await admin.config('SET', 'maxclients', '1000');
+    await eventually(() => engine.ping());
+  });
+
   it('is told again when it is another one, but not that a silent server goes on being silent', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });

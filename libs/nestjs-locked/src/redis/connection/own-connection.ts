@@ -49,6 +49,8 @@ export class OwnConnection {
   /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
   #written: RedisConnection['stream'];
   #joined = 0;
+  /** What the server has said on the connection that is being made. */
+  #said = '';
   #cancelRevival: () => void = () => {};
 
   constructor(
@@ -92,17 +94,31 @@ export class OwnConnection {
       onError: (error) => (sentinelError = error),
     });
     attendToSentinels(this.redis, () => this.reconnect());
+    this.redis.on('connect', () => this.#readRefusal());
     this.redis.on('ready', () => {
+      this.#said = ''; // it goes on to be used
       if (!this.#closed) listener.ready();
     });
     this.redis.on('close', () => {
-      if (!this.#closed) listener.closed();
+      const refusal = refusalIn(this.#said);
+      this.#said = '';
+      if (this.#closed) return;
+      if (refusal !== undefined) listener.failed(refusal);
+      listener.closed();
     });
     this.redis.on('end', () => {
       if (this.#closed) return this.#leaveSentinels();
       this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
     });
     this.#connect();
+  }
+
+  /** A server that has too many connections says so and closes the new one. ioredis does not pass that on. */
+  #readRefusal(): void {
+    this.#said = '';
+    this.redis.stream?.on('data', (data) => {
+      if (this.redis.status !== 'ready') this.#said += data.toString('latin1', 0, 500);
+    });
   }
 
   /** A command is sent now. The server must not be silent until it has answered. */
@@ -181,6 +197,12 @@ export class OwnConnection {
   #connect(): void {
     this.redis.connect().catch(() => {}); // reported as `error`
   }
+}
+
+/** An error that is all the server has said on a connection. */
+function refusalIn(said: string): Error | undefined {
+  const [, refusal] = /^-(?:ERR )?([^\r\n]+)\r\n$/.exec(said) ?? [];
+  return refusal === undefined ? undefined : new Error(refusal);
 }
 
 /** @param cause what the socket has said */

@@ -42,7 +42,7 @@ export interface RedisConnection extends ScriptClient {
     uncork(): void;
     destroy(error?: Error): unknown;
     /** Calls back whenever bytes have arrived. */
-    on(event: 'data', listener: () => void): unknown;
+    on(event: 'data', listener: (data: Buffer) => void): unknown;
   };
   /** The commands that were sent and are not answered yet. */
   readonly commandQueue: {
