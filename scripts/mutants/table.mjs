@@ -5994,6 +5994,15 @@ export const TABLE = [
     specs: ['test/redis/rights-lost.spec.ts'],
   },
   {
+    name: 'a connection that we give up is told as one that broke',
+    file: `${SOURCES}redis/connection/command-connection.ts`,
+    from: 'this.#lose(because, givenUp(because));',
+    after: 'reconnect(because: Error): void {',
+    to: 'this.#lose(because);',
+    breaks: 'a command that has failed says why',
+    specs: ['test/redis/given-up-connection.spec.ts'],
+  },
+  {
     name: 'what a server says that closes each new connection is not read',
     file: `${SOURCES}redis/connection/own-connection.ts`,
     from: 'if (refusal !== undefined) listener.failed(refusal);',

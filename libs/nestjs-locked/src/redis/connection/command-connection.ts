@@ -216,7 +216,7 @@ export class CommandConnection {
 
   /** Makes a new connection, on which the commands that are on their way are sent again. */
   reconnect(because: Error): void {
-    this.#lose(because);
+    this.#lose(because, givenUp(because));
     this.#connection?.reconnect();
   }
 
@@ -279,7 +279,8 @@ export class CommandConnection {
   /** That an idle connection was dead is no outage, unless the next one cannot be made in time. */
   #replace(silentMs: number): void {
     const tooLate = (): void => this.#tellLost(this.#breach);
-    this.#lose(this.#replacement.begins(silentMs, this.#options.timeLimitMs, tooLate));
+    const because = this.#replacement.begins(silentMs, this.#options.timeLimitMs, tooLate);
+    this.#lose(because, givenUp(because));
     this.#connection?.abandon();
   }
 
@@ -338,7 +339,7 @@ export class CommandConnection {
   }
 
   /** The connection is gone, or of no use any more. Its unanswered commands go to the front of those that wait. */
-  #lose(error?: unknown): void {
+  #lose(error?: unknown, how = 'the connection to Redis broke'): void {
     if (!this.#isAdmitted) return;
     this.#isAdmitted = false;
     this.#heartbeat.stop();
@@ -361,7 +362,7 @@ export class CommandConnection {
     for (const tell of this.#onLose) tell();
     for (const open of unanswered) {
       if (open.command.isRepeatable !== false) continue;
-      this.#end(open, this.#failure(open.command, error, 'the connection to Redis broke'));
+      this.#end(open, this.#failure(open.command, error, how));
     }
   }
 
@@ -608,6 +609,10 @@ export class CommandConnection {
       this.#end(open, { ...failure, neverRan: !open.mayHaveRun });
     }
   }
+}
+
+function givenUp(because: unknown): string {
+  return `the connection to Redis was given up: ${reasonOf(because)}`;
 }
 
 /** A missing right is no failure here: the probe finds out whether that right is needed at all. */
