@@ -276,9 +276,9 @@ export class CleanUp {
     return this.#lastTurnAt;
   }
 
-  /** What ends on its own during a long pause is settled then. */
+  /** What ends on its own during the pause is settled then. */
   #schedule(ofKey: DebtsOfKey): void {
-    const ends = this.#refused.has(ofKey) ? [...ofKey.debts].map(({ until }) => until) : [];
+    const ends = [...ofKey.debts].map(({ until }) => until);
     this.#scheduler.schedule(ofKey, Math.min(ofKey.pausedUntil, ...ends));
   }
 
