@@ -61,6 +61,38 @@ describe('the limit for an answer', () => {
     expect(limit.endsAt).toBe(1_030 + LIMIT_MS);
   });
 
+  it('leaves no more time for an answer after a block than it is long itself', () => {
+    const limit = new AwakeLimit(20, 1_000);
+    limit.stoodStill(50, 1_065);
+    expect(limit.endsAt).toBe(1_065 + 20);
+  });
+
+  it('does not count a short block either if it is short itself', async () => {
+    const clock = new FakeClock();
+    let isOver = false;
+    afterSilence(clock, STALL_MS, () => (isOver = true));
+    clock.block(0.7 * STALL_MS);
+    await clock.advance(0.9 * STALL_MS);
+    expect(isOver).toBe(false);
+    await clock.advance(0.1 * STALL_MS);
+    expect(isOver).toBe(true);
+  });
+
+  it('is looked at fifty times at most, however long it is', async () => {
+    const clock = new FakeClock();
+    const after = clock.after.bind(clock);
+    let looks = 0;
+    clock.after = (ms, fire) => {
+      looks++;
+      return after(ms, fire);
+    };
+    let isOver = false;
+    afterSilence(clock, 60_000, () => (isOver = true));
+    await clock.advance(60_000);
+    expect(isOver).toBe(true);
+    expect(looks).toBeLessThanOrEqual(50);
+  });
+
   it('leaves time for an answer if it would be over right after a block, but only once', async () => {
     const { clock, isOver } = start();
     await clock.advance(LIMIT_MS - 1);

@@ -17,24 +17,36 @@ const refused: InboxProofOutcome = {
   neverRan: true,
 };
 
-/** Both connections are there and stay the same. */
+/** Both connections are there and stay the same, unless the test says otherwise. */
 function start() {
   const clock = new FakeClock();
   const told: string[] = [];
   const proofs: number[] = [];
   let outcome: InboxProofOutcome = { kind: 'arrived' };
-  const commands = { isReady: true, connections: 1, proved: () => {} };
-  const inbox = { ready: true, connections: 1, proved: () => {}, reconnect: () => {} };
+  let whileProving = (): void => {};
+  const commands = {
+    isReady: true,
+    connections: 1,
+    proved: () => {},
+    reconnect: () => void told.push('commands made anew'),
+  };
+  const inbox = {
+    ready: true,
+    connections: 1,
+    proved: () => {},
+    reconnect: () => void told.push('inbox made anew'),
+  };
   const inboxProof = {
     run: async () => {
       proofs.push(clock.now());
+      whileProving();
       return outcome;
     },
   };
   const proof = new ConnectionProof(
     {
       clock,
-      commands: commands as unknown as CommandConnection,
+      commands: commands as typeof commands & CommandConnection,
       inbox: () => inbox as unknown as RedisInbox,
       proof: inboxProof as unknown as InboxProof,
       server: 'redis://here',
@@ -47,7 +59,12 @@ function start() {
       rightsBack: () => void told.push('back'),
     },
   );
-  return { clock, proof, proofs, told, answer: (next: InboxProofOutcome) => void (outcome = next) };
+  return {
+    ...{ clock, proof, proofs, told, inbox },
+    commands: commands as typeof commands & CommandConnection,
+    answer: (next: InboxProofOutcome) => void (outcome = next),
+    duringProofs: (act: () => void) => void (whileProving = act),
+  };
 }
 
 describe('the proof of what the Redis user may do', () => {
@@ -105,5 +122,66 @@ describe('the proof of what the Redis user may do', () => {
     expect(proofs).toHaveLength(7);
     expect(told.at(-1)).toBe('back');
     expect(told.filter((event) => event === 'back')).toHaveLength(1);
+  });
+
+  it('is made again while something is refused, although the connection broke during the last proof', async () => {
+    const { clock, proof, told, answer, commands, duringProofs } = start();
+    answer(refused);
+    proof.commandFailed(refusal);
+    await settled();
+    answer({ kind: 'arrived' });
+    duringProofs(() => {
+      commands.connections++;
+      duringProofs(() => {});
+    });
+    await clock.advance(1_000);
+    expect(told).not.toContain('back');
+    await clock.advance(1_000);
+    expect(told).toContain('back');
+  });
+
+  it('counts while the inbox tries in vain to connect', async () => {
+    const { clock, proof, told, answer, inbox, duringProofs } = start();
+    inbox.ready = false;
+    duringProofs(() => void inbox.connections++);
+    answer(refused);
+    proof.commandFailed(refusal);
+    await settled();
+    expect(told).toEqual(['lost']);
+    answer({ kind: 'missing' }); // the script was carried out
+    await clock.advance(1_000);
+    expect(told).toEqual(['lost', 'back']);
+  });
+
+  it('replaces the older connection if no message has arrived', async () => {
+    const { proof, told, answer, commands } = start();
+    answer({ kind: 'missing' });
+    proof.prove(commands);
+    await settled();
+    expect(told).toEqual(['commands made anew']);
+  });
+
+  it('replaces nothing if no message has arrived because the inbox was made anew', async () => {
+    const { proof, told, answer, commands, inbox, duringProofs } = start();
+    duringProofs(() => void inbox.connections++);
+    answer({ kind: 'missing' });
+    proof.prove(commands);
+    await settled();
+    expect(told).toEqual([]);
+  });
+
+  it('is made for a refusal again after it was closed while something was refused', async () => {
+    const { clock, proof, proofs, told, answer } = start();
+    answer(refused);
+    proof.commandFailed(refusal);
+    await settled();
+    proof.close();
+    await clock.advance(5_000);
+    expect(proofs).toHaveLength(1);
+    told.length = 0;
+    proof.commandFailed(refusal);
+    await settled();
+    expect(proofs).toHaveLength(2);
+    expect(told).toEqual(['lost']);
   });
 });

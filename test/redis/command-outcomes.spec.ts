@@ -1,0 +1,235 @@
+/** What becomes of commands, on a clock, over a connection whose server is played by the test. */
+import { describe, expect, it } from '@jest/globals';
+import { EventEmitter } from 'node:events';
+import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+const LIMIT_MS = 1_000;
+/** So many may wait for a connection. */
+const MOST = 1_000;
+
+/** As ioredis, but for the network. Each time that it is closed, it connects again. */
+class PlayedRedis extends EventEmitter {
+  readonly options = {};
+  readonly commandQueue = { length: 0 };
+  readonly stream = { cork() {}, uncork() {}, on() {}, destroy: () => this.disconnect(true) };
+  status = 'wait';
+  made = 0;
+  info = async (): Promise<string> => 'role:master';
+  ping = async (): Promise<string> => 'PONG';
+
+  async connect(): Promise<void> {
+    await Promise.resolve();
+    this.made++;
+    this.status = 'ready';
+    this.emit('connect');
+    this.emit('ready');
+  }
+
+  disconnect(reconnect = false): void {
+    this.status = 'close';
+    this.emit('close');
+    if (reconnect) void this.connect();
+  }
+}
+
+async function start() {
+  const [clock, redis] = [new FakeClock(), new PlayedRedis()];
+  const connection = new CommandConnection({
+    ...{ name: 'lock:commands', clock, inCluster: false, scripts: [] },
+    ...{ timeLimitMs: LIMIT_MS, leaseMs: 3 * LIMIT_MS, pingEveryMs: 1_000_000 },
+    check: (own) => own.ping(),
+  });
+  const told: string[] = [];
+  connection.open({ options: {}, duplicate: () => redis } as unknown as RedisClient, {
+    admitted: () => {},
+    failed: () => {},
+    lost: () => void told.push('lost'),
+    back: () => void told.push('back'),
+    replaced: () => void told.push('replaced'),
+  });
+  await settled();
+  expect(connection.isReady).toBe(true);
+  return { clock, redis, connection, told, run: (key?: string) => new Played(connection, key) };
+}
+
+type Connected = Awaited<ReturnType<typeof start>>;
+
+/** A command that the test answers. */
+class Played {
+  sent = 0;
+  outcome: CommandOutcome | undefined;
+  answer!: (reply: unknown) => void;
+  #reject!: (error: Error) => void;
+
+  constructor(connection: CommandConnection, key = 'k', isRepeatable = true) {
+    const send = (): Promise<unknown> => {
+      this.sent++;
+      return new Promise((resolve, reject) => {
+        this.answer = resolve;
+        this.#reject = reject;
+      });
+    };
+    const command = { action: `use '${key}'`, keys: [key], isRepeatable, send };
+    void connection.run(command, (outcome) => (this.outcome = outcome));
+  }
+
+  refuse(message: string): void {
+    this.#reject(Object.assign(new Error(message), { name: 'ReplyError' }));
+  }
+}
+
+/** A command whose answer comes after its time. */
+async function late({ clock, run }: Connected): Promise<void> {
+  const command = run();
+  await clock.advance(LIMIT_MS);
+  expect(command.outcome).toMatchObject({ kind: 'failed' });
+  command.answer('late');
+  await settled();
+}
+
+describe('answers that come too late', () => {
+  it('show that the link is too slow if there are three in a row', async () => {
+    const connected = await start();
+    for (let i = 0; i < 3; i++) {
+      expect(connected.redis.made).toBe(1);
+      await late(connected);
+    }
+    expect(connected.redis.made).toBe(2);
+  });
+
+  it('show nothing if there was one in time between them', async () => {
+    const connected = await start();
+    for (let i = 0; i < 2; i++) await late(connected);
+    const inTime = connected.run();
+    inTime.answer('in time');
+    await settled();
+    await late(connected);
+    expect(connected.redis.made).toBe(1);
+  });
+
+  it('show nothing of another connection', async () => {
+    const connected = await start();
+    for (let i = 0; i < 2; i++) await late(connected);
+    connected.connection.reconnect(new Error('the address has moved'));
+    await settled();
+    expect(connected.redis.made).toBe(2);
+    await late(connected);
+    expect(connected.redis.made).toBe(2);
+  });
+});
+
+describe('a server that is silent', () => {
+  it('is sent what waited as soon as there is a new connection', async () => {
+    const { clock, connection, run } = await start();
+    run();
+    await clock.advance(LIMIT_MS);
+    const waiting = run();
+    await settled();
+    expect(waiting.sent).toBe(0);
+    connection.reconnect(new Error('it was silent'));
+    await settled();
+    expect(waiting.sent).toBe(1);
+  });
+
+  it('has no more than a thousand commands wait for it', async () => {
+    const { clock, run } = await start();
+    run();
+    await clock.advance(LIMIT_MS);
+    const waiting = Array.from({ length: MOST }, () => run());
+    const refused = run();
+    await settled();
+    expect(waiting.map(({ outcome }) => outcome)).toEqual(Array(MOST).fill(undefined));
+    expect(refused.outcome).toMatchObject({ kind: 'failed', neverRan: true });
+  });
+});
+
+describe('a new connection', () => {
+  it('is not used if it breaks while its server answers the first question', async () => {
+    const { redis, connection } = await start();
+    let answer!: (info: string) => void;
+    redis.info = () => new Promise((resolve) => (answer = resolve));
+    connection.reconnect(new Error('the address has moved'));
+    await settled();
+    answer('role:master');
+    redis.disconnect();
+    await settled();
+    expect(connection.isReady).toBe(false);
+  });
+
+  it('that takes as long as a command may is told to be missing before that command fails', async () => {
+    const { clock, redis, told, connection } = await start();
+    await clock.advance(100_000); // it is idle
+    redis.info = () => new Promise(() => {});
+    const command = { action: 'use it', keys: [], send: () => new Promise(() => {}) };
+    void connection.run(command, () => told.push('failed'));
+    await clock.advance(LIMIT_MS - 1);
+    expect(redis.made).toBe(2);
+    expect(told).toEqual([]);
+    await clock.advance(1);
+    expect(told).toEqual(['lost', 'failed']);
+  });
+});
+
+describe('a command whose script was forgotten', () => {
+  it('is not sent behind one for the same lock that the server has refused', async () => {
+    const { run } = await start();
+    const [forgotten, later] = [run('k'), run('k')];
+    forgotten.refuse('NOSCRIPT No matching script');
+    await settled();
+    expect(forgotten.outcome).toBeUndefined();
+    later.refuse('WRONGTYPE Operation against a key holding the wrong kind of value');
+    await settled();
+    expect(forgotten.outcome).toMatchObject({
+      ...{ kind: 'failed', neverRan: true },
+      cause: { message: expect.stringMatching(/a later command was quicker/) },
+    });
+    expect(forgotten.sent).toBe(1);
+  });
+
+  it('does not make its server count as silent when its time is over: others are sent then', async () => {
+    const { clock, run } = await start();
+    const forgotten = run('k');
+    await clock.advance(0.5 * LIMIT_MS);
+    run('other');
+    await clock.advance(0.4 * LIMIT_MS);
+    forgotten.refuse('NOSCRIPT No matching script');
+    await settled();
+    const waiting = run('third');
+    await clock.advance(0.1 * LIMIT_MS - 1);
+    expect(waiting.sent).toBe(0);
+    await clock.advance(1);
+    expect(forgotten.outcome).toMatchObject({ kind: 'failed' });
+    expect(waiting.sent).toBe(1);
+  });
+});
+
+describe('when the connection is closed', () => {
+  it('a command that was sent may have been carried out, and one that waits was not', async () => {
+    const { clock, connection, run } = await start();
+    run();
+    await clock.advance(0.1 * LIMIT_MS);
+    const sent = run();
+    await clock.advance(0.9 * LIMIT_MS);
+    const waiting = run();
+    connection.close();
+    await settled();
+    expect([sent.sent, waiting.sent]).toEqual([1, 0]);
+    expect(sent.outcome).toMatchObject({ kind: 'failed', neverRan: false });
+    expect(waiting.outcome).toMatchObject({ kind: 'failed', neverRan: true });
+  });
+
+  it('a command ends that must not be repeated, and waits for a sign of life', async () => {
+    const { clock, redis, connection } = await start();
+    await clock.advance(100_000); // it is idle
+    redis.ping = () => new Promise(() => {});
+    const command = new Played(connection, 'k', false);
+    await settled();
+    expect(command.sent).toBe(0);
+    connection.close();
+    await settled();
+    expect(command.outcome).toMatchObject({ kind: 'failed', neverRan: true });
+  });
+});
