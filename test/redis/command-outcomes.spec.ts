@@ -1,39 +1,13 @@
 /** What becomes of commands, on a clock, over a connection whose server is played by the test. */
 import { describe, expect, it } from '@jest/globals';
-import { EventEmitter } from 'node:events';
 import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
+import { PlayedRedis } from '../support/played-redis.js';
 
 const LIMIT_MS = 1_000;
 /** So many may wait for a connection. */
 const MOST = 1_000;
-
-/** As ioredis, but for the network. Each time that it is closed, it connects again. */
-class PlayedRedis extends EventEmitter {
-  readonly options = {};
-  readonly commandQueue = { length: 0 };
-  readonly stream = { cork() {}, uncork() {}, on() {}, destroy: () => this.disconnect(true) };
-  status = 'wait';
-  made = 0;
-  info = async (): Promise<string> => 'role:master';
-  ping = async (): Promise<string> => 'PONG';
-
-  async connect(): Promise<void> {
-    await Promise.resolve();
-    this.made++;
-    this.status = 'ready';
-    this.emit('connect');
-    this.emit('ready');
-  }
-
-  disconnect(reconnect = false): void {
-    this.status = 'close';
-    this.emit('close');
-    if (reconnect) void this.connect();
-  }
-}
 
 async function start() {
   const [clock, redis] = [new FakeClock(), new PlayedRedis()];
@@ -43,7 +17,7 @@ async function start() {
     check: (own) => own.ping(),
   });
   const told: string[] = [];
-  connection.open({ options: {}, duplicate: () => redis } as unknown as RedisClient, {
+  connection.open(redis.client, {
     admitted: () => {},
     failed: () => {},
     lost: () => void told.push('lost'),
@@ -52,7 +26,8 @@ async function start() {
   });
   await settled();
   expect(connection.isReady).toBe(true);
-  return { clock, redis, connection, told, run: (key?: string) => new Played(connection, key) };
+  const run = (key?: string): Played => new Played(connection, key);
+  return { clock, redis, connection, told, run };
 }
 
 type Connected = Awaited<ReturnType<typeof start>>;
@@ -82,9 +57,9 @@ class Played {
 }
 
 /** A command whose answer comes after its time. */
-async function late({ clock, run }: Connected): Promise<void> {
+async function late({ clock, run }: Connected, tookMs = LIMIT_MS): Promise<void> {
   const command = run();
-  await clock.advance(LIMIT_MS);
+  await clock.advance(tookMs);
   expect(command.outcome).toMatchObject({ kind: 'failed' });
   command.answer('late');
   await settled();
@@ -98,6 +73,18 @@ describe('answers that come too late', () => {
       await late(connected);
     }
     expect(connected.redis.made).toBe(2);
+  });
+
+  it('are named as the reason, with the shortest of them, until there is a connection again', async () => {
+    const connected = await start();
+    const { clock, redis, run } = connected;
+    redis.info = () => new Promise(() => {});
+    for (const tookMs of [LIMIT_MS + 300, LIMIT_MS + 200, LIMIT_MS + 400])
+      await late(connected, tookMs);
+    const next = run();
+    await clock.advance(LIMIT_MS);
+    const message = expect.stringContaining('a round trip to Redis took 1200 ms');
+    expect(next.outcome).toMatchObject({ kind: 'failed', cause: { message } });
   });
 
   it('show nothing if there was one in time between them', async () => {
@@ -147,6 +134,18 @@ describe('a server that is silent', () => {
 });
 
 describe('a new connection', () => {
+  it('in place of one that was idle and dead is told when it has answered in time', async () => {
+    const { clock, redis, told, run } = await start();
+    await clock.advance(100_000);
+    const command = run();
+    await clock.advance(0.5 * LIMIT_MS);
+    expect([redis.made, command.sent]).toEqual([2, 2]);
+    expect(told).toEqual([]);
+    command.answer('in time');
+    await settled();
+    expect(told).toEqual(['replaced']);
+  });
+
   it('is not used if it breaks while its server answers the first question', async () => {
     const { redis, connection } = await start();
     let answer!: (info: string) => void;

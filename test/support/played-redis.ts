@@ -1,0 +1,50 @@
+import { EventEmitter } from 'node:events';
+import type {
+  RedisClient,
+  RedisConnection,
+} from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+
+/** The options that the library sets and ioredis uses by itself. */
+interface Override {
+  readonly retryStrategy: () => number;
+}
+
+/**
+ * A client whose only connection leads to no server: a test plays one. Like ioredis, it tells what becomes of the
+ * connection; unlike ioredis, it is made at once, and made again at once whenever it is dropped for a new one.
+ */
+export class PlayedRedis extends EventEmitter {
+  options: Record<string, unknown> = {};
+  status = 'wait';
+  readonly commandQueue = { length: 0 };
+  readonly stream = { cork() {}, uncork() {}, on() {}, destroy: () => this.disconnect(true) };
+  /** How many connections were made. */
+  made = 0;
+  override!: Override;
+  info = async (): Promise<string> => 'role:master';
+  ping = async (): Promise<string> => 'PONG';
+  subscribe = async (_channel: string): Promise<unknown> => 1;
+
+  /** What the user passes. */
+  readonly client = {
+    options: {} as { username?: string; password?: string },
+    duplicate: (override: object): RedisConnection => {
+      this.override = override as Override;
+      return this as unknown as RedisConnection;
+    },
+  } satisfies RedisClient;
+
+  async connect(): Promise<void> {
+    await Promise.resolve();
+    this.made++;
+    this.status = 'ready';
+    this.emit('connect');
+    this.emit('ready');
+  }
+
+  disconnect(reconnect = false): void {
+    this.status = 'close';
+    this.emit('close');
+    if (reconnect) void this.connect();
+  }
+}
