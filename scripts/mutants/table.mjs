@@ -7119,4 +7119,28 @@ export const TABLE = [
     breaks: 'a node that is away is an outage as soon as it has slots',
     specs: ['test/redis/cluster-nodes.spec.ts'],
   },
+  {
+    name: 'inbox that fails is not told because commands were away at first',
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
+    from: 'if (!this.commands.isReady) return this.#watchSilence();',
+    to: 'if (!this.commands.isReady) return;',
+    breaks: 'an inbox that cannot be restored is told while commands are answered',
+    specs: ['test/redis/redis-connections.spec.ts'],
+  },
+  {
+    name: 'inbox that fails is told once only',
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
+    from: 'this.#listener?.inboxFails(inbox.loss, this.#part);\n        this.#watchSilence();',
+    to: 'this.#listener?.inboxFails(inbox.loss, this.#part);',
+    breaks: 'an inbox that cannot be restored is told while commands are answered',
+    specs: ['test/redis/redis-connections.spec.ts'],
+  },
+  {
+    name: 'what the server before has answered is taken for that of the new one',
+    file: `${SOURCES}redis/connection/redis-connections.ts`,
+    from: 'if (commands.connections !== commandsBefore || !commands.isReady) return;',
+    to: '',
+    breaks: 'a check that began on another connection says nothing',
+    specs: ['test/redis/redis-connections.spec.ts'],
+  },
 ];

@@ -78,6 +78,7 @@ async function start(masters: readonly string[]) {
   const handshake = { step: (_: string, done: Promise<unknown>) => done, failed: () => {} };
   await nodes.open(handshake as unknown as RedisHandshake, 10_000);
   expect(nodes.all.map(({ address }) => address)).toEqual(masters);
+  await clock.advance(1_000); // it is looked at once more: no master was there at first
   looks.length = 0;
   return { clock, nodes, state, looks, told, from: nodes.all[0] as ClusterNode };
 }

@@ -21,7 +21,7 @@ export class PlayedRedis extends EventEmitter {
   /** How many connections were made. */
   made = 0;
   override!: Override;
-  info = async (): Promise<string> => 'role:master';
+  info = async (_section: string): Promise<string> => 'role:master';
   ping = async (): Promise<string> => 'PONG';
   subscribe = async (_channel: string): Promise<unknown> => 1;
 
