@@ -6693,6 +6693,8 @@ export const TABLE = [
     to: 'waitMs === 0 ? 0 : Infinity',
     breaks: 'a call lasts a second longer than its wait at most',
     specs: ['test/core/holder-lookup.spec.ts'],
+  },
+  {
     name: 'refused key that was taken back out of turn makes all be tried',
     file: `${SOURCES}core/store/clean-up.ts`,
     from: 'wasRefused && isAllowed && ofKey.isProbe && !isUnknown',
