@@ -530,7 +530,7 @@ describe('several keys, when the wait is over', () => {
     call.catch(() => {});
     const asked = [await store.next('together'), store.take('together'), store.take('together')];
     await clock.advance(SLOW_MS);
-    asked.forEach(({ reply }, i) => reply(i === 2 ? busy : { ...busy, wasFree: true }));
+    for (const [i, ask] of asked.entries()) ask.reply(i === 2 ? busy : { ...busy, wasFree: true });
     await expect(call).rejects.toMatchObject({
       code: 'LOCK_NOT_ACQUIRED',
       key: 'c',
@@ -551,7 +551,7 @@ describe('several keys, when the wait is over', () => {
     const rest = [await store.next('together'), store.take('together')];
     expect(rest.map(({ command }) => command.key)).toEqual(['b', 'c']);
     await clock.advance(SLOW_MS);
-    for (const { reply } of rest) reply(busy);
+    for (const ask of rest) ask.reply(busy);
     await expect(call).rejects.toMatchObject({
       code: 'LOCK_NOT_ACQUIRED',
       waitedMs: 110 + SLOW_MS,
@@ -623,7 +623,7 @@ describe('a single try beside a call of this process', () => {
     const { clock, store, engine, ask, waiting } = await beside();
     ask.reply(granted(ask.command.token));
     expect((await waiting).isHeld).toBe(true);
-    store.listener.storeLost(new Error('cut'));
+    store.listener.storeLost(new LockStoreError('cut'));
     await clock.advance(100);
     await expect(engine.tryAcquire('a')).resolves.toBeNull();
     await expect(engine.tryAcquire(['a', 'b'])).resolves.toBeNull();
@@ -633,7 +633,7 @@ describe('a single try beside a call of this process', () => {
     const { clock, store, engine, ask } = await beside();
     ask.reply(queued(ask.command.token));
     await settled();
-    store.listener.storeLost(new Error('cut'));
+    store.listener.storeLost(new LockStoreError('cut'));
     await clock.advance(100);
     await expect(engine.tryAcquire('a')).rejects.toThrow(LockStoreError);
     await expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
@@ -645,7 +645,7 @@ describe('a single try beside a call of this process', () => {
     const second = engine.acquire('a', { waitMs: 500 });
     const refused = expect(second).rejects.toThrow(LockStoreError);
     await clock.advance(300);
-    store.listener.storeLost(new Error('cut'));
+    store.listener.storeLost(new LockStoreError('cut'));
     await clock.advance(300);
     await refused;
   });
