@@ -7145,4 +7145,28 @@ export const TABLE = [
     breaks: 'a check that began on another connection says nothing',
     specs: ['test/redis/redis-connections.spec.ts'],
   },
+  {
+    name: 'single try of several keys: awaits one answer for each key, and no more',
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
+    from: 'asking.length > 0; asking = queuesToAwait()',
+    to: 'asking.length > 0; asking = []',
+    breaks: 'a store that answers is not said to have failed',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
+    name: 'several keys: a call that may wait awaits the answers of others',
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
+    from: '(isLastTry || queue.isEmpty)',
+    to: 'true',
+    breaks: 'calls are served in order of arrival',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
+  {
+    name: 'several keys: a closing application does not end the wait for answers',
+    file: `${SOURCES}core/lease/queues-by-key.ts`,
+    from: 'this.#isClosed || clock.now() >= until',
+    to: 'clock.now() >= until',
+    breaks: 'a closing application ends every wait',
+    specs: ['test/core/several-keys.spec.ts'],
+  },
 ];

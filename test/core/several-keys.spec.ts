@@ -619,6 +619,34 @@ describe('a single try beside a call of this process', () => {
     },
   );
 
+  it('is not told of a store that has failed if more is asked for while an answer is awaited', async () => {
+    const { store, engine, ask } = await beside();
+    const held = engine.acquire('A');
+    const askFirst = await store.next('acquire');
+    askFirst.reply(granted(askFirst.command.token));
+    const hold = await held;
+    const result = engine.tryAcquire(['A', 'a']);
+    result.catch(() => {});
+    await settled();
+    engine.acquire('A', { leaseMs: 60_000, renew: false }).catch(() => {}); // wants a lease of its own
+    void hold.release();
+    const requeue = await store.next('requeue');
+    ask.reply(queued(ask.command.token));
+    await settled();
+    requeue.reply(queued(requeue.command.newToken));
+    await expect(result).resolves.toBeNull();
+  });
+
+  it('waits for the answer, but a call with several keys that may wait stands in the queue at once', async () => {
+    const { store, engine, ask, waiting } = await beside();
+    engine.acquire(['a', 'b'], { waitMs: 60_000 }).catch(() => {});
+    await settled();
+    engine.acquire('a', { waitMs: 60_000 }).catch(() => {});
+    ask.reply(granted(ask.command.token));
+    void (await waiting).release();
+    expect((await store.next('acquire')).command).toMatchObject({ key: 'b' });
+  });
+
   it('calls a key taken that a call of this process has, whatever is wrong with the store', async () => {
     const { clock, store, engine, ask, waiting } = await beside();
     ask.reply(granted(ask.command.token));

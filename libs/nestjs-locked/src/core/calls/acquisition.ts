@@ -113,7 +113,8 @@ export class Acquisition {
       if (joined === undefined) others.push(key);
       else this.#sections.push(joined);
     }
-    await this.#queues.awaitAnswers(others, this.#time.answerBy, this.#options.signal);
+    const isLastTry = this.#time.leftMs === 0;
+    await this.#queues.awaitAnswers(others, isLastTry, this.#time.answerBy, this.#options.signal);
     for (const key of others) this.#assertNotClosing(key);
     if (others.length > 0) {
       this.#time.asksAgain();

@@ -50,20 +50,30 @@ export class QueuesByKey {
   }
 
   /**
-   * Waits for the answer to a command for one of the keys that is on its way. Only that tells whether the key is free.
-   * @param until when it must have come, on the monotonic clock
+   * Waits until the answers to what is on its way for these keys have come. Only they tell whether the keys are free.
+   * @param isLastTry otherwise only for what nobody waits for any more: who waits for the rest is before this call
+   * @param until when they must have come, on the monotonic clock
    * @throws LockAbortedError if the signal aborts meanwhile
    */
   async awaitAnswers(
     keys: readonly string[],
+    isLastTry: boolean,
     until: number,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const asking = keys.filter((key) => this.#queues.get(key)?.isUndecided);
-    if (asking.length === 0) return;
-    const answers = asking.map((key) => this.#queueOf(key).whenAnswered());
-    await awaitAnswer(Promise.all(answers), this.#parts.clock, until, signal);
-    if (signal?.aborted === true) throw abortedError(asking[0] as string, signal);
+    const { clock } = this.#parts;
+    const queuesToAwait = (): LocalQueue[] =>
+      keys.flatMap((key) => {
+        const queue = this.#queues.get(key);
+        return queue?.isUndecided === true && (isLastTry || queue.isEmpty) ? queue : [];
+      });
+    // Something else may be on its way for one key when the answer for another one has come.
+    for (let asking = queuesToAwait(); asking.length > 0; asking = queuesToAwait()) {
+      const answers = Promise.all(asking.map((queue) => queue.whenAnswered()));
+      await awaitAnswer(answers, clock, until, signal);
+      if (signal?.aborted === true) throw abortedError((asking[0] as LocalQueue).key, signal);
+      if (this.#isClosed || clock.now() >= until) return;
+    }
   }
 
   async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
