@@ -628,12 +628,39 @@ describe('a single try beside a call of this process', () => {
     const result = engine.tryAcquire(['A', 'a']);
     result.catch(() => {});
     await settled();
-    engine.acquire('A', { leaseMs: 60_000, renew: false }).catch(() => {}); // wants a lease of its own
+    const controller = new AbortController();
+    const ownLease = { leaseMs: 60_000, renew: false, signal: controller.signal };
+    engine.acquire('A', ownLease).catch(() => {});
     void hold.release();
     const requeue = await store.next('requeue');
+    controller.abort();
     ask.reply(queued(ask.command.token));
     await settled();
     requeue.reply(queued(requeue.command.newToken));
+    await expect(result).resolves.toBeNull();
+  });
+
+  it('calls a key taken that this process asks for again and again: the store has answered', async () => {
+    const { clock, store, engine, ask, waiting } = await beside();
+    engine.acquire('a', { leaseMs: 60_000, renew: false }).catch(() => {}); // wants a lease of its own
+    const result = engine.tryAcquire(['a', 'b']);
+    void waiting.then((hold) => hold.release());
+    await clock.advance(900);
+    clock.block(200); // the answer lies there
+    ask.reply(granted(ask.command.token));
+    await expect(result).resolves.toBeNull();
+    await store.next('requeue');
+  });
+
+  it('ends as soon as the lease is confirmed for the call that was before it', async () => {
+    const { store, engine, waiting, grant } = await startScripted();
+    store.mustConfirmMessages = true;
+    const { hold, token } = await waiting();
+    grant(token);
+    const confirmation = await store.next('renew');
+    const result = engine.tryAcquire(['stock:42', 'stock:43']);
+    confirmation.reply({ kind: 'renewed', blockEnd: 2_000_000, waiters: 0 });
+    expect((await hold).isHeld).toBe(true);
     await expect(result).resolves.toBeNull();
   });
 

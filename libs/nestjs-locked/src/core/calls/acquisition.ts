@@ -113,12 +113,13 @@ export class Acquisition {
       if (joined === undefined) others.push(key);
       else this.#sections.push(joined);
     }
-    const isLastTry = this.#time.leftMs === 0;
-    await this.#queues.awaitAnswers(others, isLastTry, this.#time.answerBy, this.#options.signal);
+    const { leftMs, answerBy } = this.#time;
+    const { signal } = this.#options;
+    const areAnswered = await this.#queues.awaitAnswers(others, leftMs === 0, answerBy, signal);
     for (const key of others) this.#assertNotClosing(key);
     if (others.length > 0) {
       this.#time.asksAgain();
-      const holds = await this.#queues.takeTogether(others, this.#options, this.#time);
+      const holds = await this.#queues.takeTogether(others, this.#options, this.#time, areAnswered);
       this.#sections.push(...holds.map((hold) => new Section(hold)));
     }
     this.#sections.sort((a, b) => byBytes(a.hold.key, b.hold.key));

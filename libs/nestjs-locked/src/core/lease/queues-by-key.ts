@@ -38,21 +38,27 @@ export class QueuesByKey {
   /**
    * Takes several keys with one command, all or none. If one of them is taken, none is touched, not even for a moment.
    * The holds do not begin before `Hold.begin`.
+   * @param areAnswered what `awaitAnswers` has found
    * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
    */
   takeTogether(
     keys: readonly string[],
     options: ResolvedLockOptions,
     limits: CallLimits,
+    areAnswered: boolean,
   ): Promise<Hold[]> {
     const terms = { options: { ...options, waitMs: 0 }, isPart: true, limits };
-    return inNeutralContext(() => this.#takeTogether(keys, terms));
+    return inNeutralContext(() => {
+      for (const key of keys) this.#assertFreeHere(key, limits, areAnswered);
+      return this.#takeTogether(keys, terms);
+    });
   }
 
   /**
    * Waits until the answers to what is on its way for these keys have come. Only they tell whether the keys are free.
    * @param isLastTry otherwise only for what nobody waits for any more: who waits for the rest is before this call
    * @param until when they must have come, on the monotonic clock
+   * @returns whether they have: if more is on its way by then, that says nothing against the store
    * @throws LockAbortedError if the signal aborts meanwhile
    */
   async awaitAnswers(
@@ -60,7 +66,7 @@ export class QueuesByKey {
     isLastTry: boolean,
     until: number,
     signal: AbortSignal | undefined,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { clock } = this.#parts;
     const queuesToAwait = (): LocalQueue[] =>
       keys.flatMap((key) => {
@@ -69,15 +75,17 @@ export class QueuesByKey {
       });
     // Something else may be on its way for one key when the answer for another one has come.
     for (let asking = queuesToAwait(); asking.length > 0; asking = queuesToAwait()) {
+      let areAnswered = false;
       const answers = Promise.all(asking.map((queue) => queue.whenAnswered()));
-      await awaitAnswer(answers, clock, until, signal);
+      const noted = answers.then(() => (areAnswered = true));
+      await awaitAnswer(noted, clock, until, signal);
       if (signal?.aborted === true) throw abortedError((asking[0] as LocalQueue).key, signal);
-      if (this.#isClosed || clock.now() >= until) return;
+      if (this.#isClosed || clock.now() >= until || !areAnswered) return areAnswered;
     }
+    return true;
   }
 
   async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
-    for (const key of keys) this.#assertFreeHere(key, terms.limits);
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
@@ -91,10 +99,11 @@ export class QueuesByKey {
   }
 
   /** A key counts as taken only if somebody has it, and not because the store does not answer. */
-  #assertFreeHere(key: string, limits: CallLimits): void {
+  #assertFreeHere(key: string, limits: CallLimits, areAnswered: boolean): void {
     const queue = this.#queues.get(key);
     const failure = queue?.failure;
-    if (queue?.isTaken === true && !queue.isUndecided && failure === undefined)
+    const isKnown = areAnswered || queue?.isUndecided === false;
+    if (queue?.isTaken === true && isKnown && failure === undefined)
       throw notAcquired(key, limits, this.#parts.clock.now());
     const stuckBy = this.#parts.cleanUp.stuckBy(key);
     const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
