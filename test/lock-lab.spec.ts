@@ -214,15 +214,15 @@ describeWithChromium('lab-report.html in a browser', () => {
     await picture.focus();
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
-    await expect(tip.isVisible()).resolves.toBe(true);
+    await tip.waitFor({ state: 'visible' });
     await page.keyboard.press('Escape');
-    await expect(tip.isVisible()).resolves.toBe(false);
+    await tip.waitFor({ state: 'hidden' });
   });
 
   it('opens the picture of a cell that was chosen in the matrix', async () => {
     const page = await open();
     await page.locator('.matrix a[href="#t-13-pause"]').click();
-    await expect(page.locator('#t-13-pause svg.timeline').first().isVisible()).resolves.toBe(true);
+    await page.locator('#t-13-pause svg.timeline').first().waitFor({ state: 'visible' });
   });
 
   it.each([
