@@ -1027,6 +1027,26 @@ describe('the checker of torture: waits', () => {
   });
 });
 
+describe('the checker of torture: a call for several keys', () => {
+  // It may have had k from 1,700 on, and lost it again.
+  const history = (stalledMs: number, leaseMs = 900): Entry[] => [
+    ...hold('c/1', 900, 1_700),
+    ...hold('b/1', 1_800, 8_000, { askedAt: 1_790 }),
+    ...hold('a/1', 8_010, 8_020, { askedAt: 1_000, tokens: { k: 9_000, m: 9_000 }, leaseMs }),
+    { kind: 'stalled', at: 1_710 + stalledMs, since: 1_710, process: 'a' },
+  ];
+  const starved = expect.stringMatching(/^a\/1 .* starved: it waited for k\+m/);
+
+  it('is behind those who have come to its first key, if its process has stood still for so long that it lost it', () => {
+    expect(violations(history(1_000))).toEqual([]);
+  });
+
+  it('and otherwise comes before them', () => {
+    expect(violations(history(200))).toEqual([starved]);
+    expect(violations(history(1_000, 3_000))).toEqual([starved]);
+  });
+});
+
 describe('the checker of torture: processes', () => {
   it('see what is wrong in itself', () => {
     expect(violations({ kind: 'wrong', at: 1, process: 'a', what: 'a warning' })).toEqual([

@@ -63,6 +63,15 @@ export class Turns {
     }
   }
 
+  /** It has lost the keys that it had already, and comes to the first one again: behind those who stand there now. */
+  startAgain(at: number): void {
+    for (const [n, place] of this.#places.entries()) {
+      place.since = n === 0 ? at : Infinity;
+      place.quietMs = 0;
+      place.queuedAt = Infinity;
+    }
+  }
+
   /** When the call can have got the key: it is the last one that had it. */
   #lastTurnOf({ turns, queuedAt }: Place): number {
     const before = turns.filter(({ isUnseen, askedAt }) => !isUnseen || askedAt <= queuedAt);

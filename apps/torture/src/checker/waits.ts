@@ -1,4 +1,4 @@
-import { type Call, isSeveral, settledAt } from './call.js';
+import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import { isWaitingAt, occupations } from './occupation.js';
@@ -33,6 +33,7 @@ export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): str
   for (let at = start; at <= end; at += STEP_MS) {
     const now = new Present(facts, occupied, at);
     for (const call of waiting.filter((one) => isWaitingAt(one, at))) {
+      if (now.hasLostKeys(call)) turns.get(call)?.startAgain(at);
       if (now.isDisturbed(call)) continue;
       turns.get(call)?.pass(at, STEP_MS);
       const gap = now.isExplained(call) ? 0 : (gaps.get(call) ?? 0) + STEP_MS;
@@ -80,6 +81,12 @@ class Present {
     );
     this.#addUnseen(several);
     this.#addDoubtful(several);
+  }
+
+  /** A call for several keys may have had some of them when its process stood still, and their leases ended. */
+  hasLostKeys(call: Call): boolean {
+    const stoodStillMs = this.#facts.disturbances.stoodStillForMs(call.process, this.#at);
+    return isSeveral(call) && stoodStillMs >= leaseLengthMs(call) / 2; // it may have begun long before its renewal
   }
 
   isDisturbed(call: Call): boolean {
