@@ -537,6 +537,13 @@ describe('the checker of torture: what the clocks of a process excuse', () => {
     );
   });
 
+  it('a suspend: also of a process that could not say any more until when it has its lease', () => {
+    const held = without('valid', hold('a/1', 98, 3_100, { leaseMs: 2_000, answer: false }));
+    const lost = lose('a/1', 3_010, 'stolen');
+    expect(violations(suspended, ...held, lost)).toEqual([]);
+    expect(violations(...held, lost)).toEqual([expect.stringMatching(/lost k \(stolen\)/)]);
+  });
+
   it('a suspend: not the leases of another process, and not a later one', () => {
     const awake = hold('c/1', 50, 2_500);
     expect(violations(suspended, awake, hold('b/1', 2_000, 2_010))).toContainEqual(

@@ -40,9 +40,9 @@ export class ForgottenLeases {
     );
   }
 
-  /** Whether a fault may have taken the lease away before `at`. */
+  /** Whether a fault may have taken the lease away before `at`, when its holder was told that it is lost. */
   mayBeForgotten(section: Section, at: number): boolean {
-    return this.#concerning(section).some((fault) => forgottenFrom(section, fault) <= at);
+    return this.#concerning(section, at).some((fault) => forgottenFrom(section, fault) <= at);
   }
 
   /** Whether the section existed at a time at which leases were forgotten. */
@@ -59,12 +59,12 @@ export class ForgottenLeases {
     );
   }
 
-  /** Faults that forgot leases of this key at a time when this lease may have existed. */
-  #concerning(section: Section): Fault[] {
+  /** Faults that forgot leases of this key at a time when this lease may have existed. @param until its end at the latest */
+  #concerning(section: Section, until = section.until): Fault[] {
     return this.#disturbances.faults.filter(
       (fault) =>
         forgets(fault, section.key, section.process) &&
-        fault.at <= section.until &&
+        fault.at <= until &&
         this.#existedAt(section, fault),
     );
   }
