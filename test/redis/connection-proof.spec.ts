@@ -24,6 +24,7 @@ function start() {
   const proofs: number[] = [];
   let outcome: InboxProofOutcome = { kind: 'arrived' };
   let whileProving = (): void => {};
+  let answersOfInbox = async (): Promise<boolean> => true;
   const commands = {
     isReady: true,
     connections: 1,
@@ -35,6 +36,7 @@ function start() {
     connections: 1,
     proved: () => {},
     reconnect: () => void told.push('inbox made anew'),
+    answers: () => answersOfInbox(),
   };
   const inboxProof = {
     run: async () => {
@@ -64,6 +66,7 @@ function start() {
     commands: commands as typeof commands & CommandConnection,
     answer: (next: InboxProofOutcome) => void (outcome = next),
     duringProofs: (act: () => void) => void (whileProving = act),
+    askedForLife: (act: () => Promise<boolean>) => void (answersOfInbox = act),
   };
 }
 
@@ -168,6 +171,29 @@ describe('the proof of what the Redis user may do', () => {
     proof.prove(commands);
     await settled();
     expect(told).toEqual([]);
+  });
+
+  it('replaces nothing if no message has arrived because the inbox was cut, and that is noticed only now', async () => {
+    const { proof, told, answer, commands, inbox, askedForLife } = start();
+    answer({ kind: 'missing' });
+    for (const isAnswered of [true, false]) {
+      askedForLife(async () => {
+        inbox.connections++;
+        return isAnswered;
+      });
+      proof.prove(commands);
+      await settled();
+    }
+    expect(told).toEqual([]);
+  });
+
+  it('replaces the inbox if that does not answer', async () => {
+    const { proof, told, answer, commands, askedForLife } = start();
+    answer({ kind: 'missing' });
+    askedForLife(async () => false);
+    proof.prove(commands);
+    await settled();
+    expect(told).toEqual(['inbox made anew']);
   });
 
   it('is made for a refusal again after it was closed while something was refused', async () => {

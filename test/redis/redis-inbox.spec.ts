@@ -69,6 +69,28 @@ describe('the inbox', () => {
     expect(lost).toEqual(['the subscription is lost: the connection was closed']);
   });
 
+  it('answers as long as the server says anything on its connection', async () => {
+    const { redis, inbox } = await start();
+    await expect(inbox.answers()).resolves.toBe(true);
+    redis.ping = () => Promise.reject(Object.assign(new Error('NOPERM'), { name: 'ReplyError' }));
+    await expect(inbox.answers()).resolves.toBe(true);
+  });
+
+  it('does not answer if the connection has ended, is silent, or is another one by then', async () => {
+    const { clock, redis, inbox } = await start();
+    redis.ping = () => Promise.reject(new Error('Connection is closed.'));
+    await expect(inbox.answers()).resolves.toBe(false);
+    redis.ping = () => new Promise(() => {});
+    const silent = inbox.answers();
+    await clock.advance(1_000);
+    await expect(silent).resolves.toBe(false);
+    redis.ping = async () => {
+      redis.disconnect(true);
+      return 'PONG';
+    };
+    await expect(inbox.answers()).resolves.toBe(false);
+  });
+
   it('sends nothing when it was closed after a refusal', async () => {
     const { clock, redis, inbox } = await start(() => Promise.reject(refusal));
     inbox.close();

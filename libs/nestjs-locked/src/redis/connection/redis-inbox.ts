@@ -1,5 +1,6 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import type { Clock } from '../../core/time/clock.js';
+import { isReplyError } from '../scripts/reply-error.js';
 import { Heartbeat } from './heartbeat.js';
 import { OwnConnection } from './own-connection.js';
 import { reasonOf } from './reason-of.js';
@@ -94,6 +95,20 @@ export class RedisInbox {
   /** The connection leads to the right server. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#connection.proved();
+  }
+
+  /** Whether the present connection answers. One that has just broken may not have been noticed yet. Never rejects. */
+  async answers(): Promise<boolean> {
+    const connection = this.#connections;
+    const ping = (): Promise<unknown> => {
+      this.#connection.sends();
+      return this.#connection.redis.ping();
+    };
+    const isAnswered = await this.#limited('ping', ping).then(
+      () => true,
+      ({ cause }: LockStoreError) => isReplyError(cause),
+    );
+    return isAnswered && connection === this.#connections && this.#ready;
   }
 
   /** Drops the connection and makes a new one. */
