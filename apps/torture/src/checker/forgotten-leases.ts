@@ -59,7 +59,7 @@ export class ForgottenLeases {
     );
   }
 
-  /** Faults that forgot leases of this key at a time when this lease may have existed. @param until its end at the latest */
+  /** Faults that forgot leases of this key when this lease may have existed. @param until its end at the latest */
   #concerning(section: Section, until = section.until): Fault[] {
     return this.#disturbances.faults.filter(
       (fault) =>
