@@ -103,7 +103,7 @@ export class ConnectionProof {
     // The proof of a new connection is made once both are there. Until then, only what is refused can be found out.
     if (!isListening && mustSucceed && !this.#isRefused) return;
     const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
-    const decide = (outcome: InboxProofOutcome): void => {
+    const decide = (outcome: InboxProofOutcome, isInboxThere: boolean): void => {
       const isOutdated =
         commands.connections !== commandsBefore ||
         (isListening && inbox.connections !== inboxBefore);
@@ -117,9 +117,15 @@ export class ConnectionProof {
           inbox.proved();
           this.#isAllowed();
           return this.#listener.proved();
-        case 'missing':
+        case 'missing': {
           if (!isListening) return this.#isAllowed(); // the script was carried out, and nobody could listen
-          return void this.#nothingArrived(older, inbox);
+          if (!isInboxThere) return inbox.reconnect();
+          const divided = new Error(
+            'what is published on one connection does not arrive on another one',
+          );
+          this.#listener.failed(divided);
+          return older.reconnect(divided);
+        }
         case 'failed': {
           const cause = outcome.cause.cause ?? outcome.cause;
           this.#listener.failed(cause);
@@ -132,22 +138,11 @@ export class ConnectionProof {
       }
     };
     // The replicas of a new server may not be there yet, and that is proved at the start.
-    void proof.run(!mustSucceed || this.#isRefused).then(decide);
-  }
-
-  /**
-   * The two connections lead to different servers, if both are there: an inbox that was cut at the other end in this
-   * very moment may not know it yet, and commands must not suffer for that.
-   */
-  async #nothingArrived(older: CommandConnection | RedisInbox, inbox: RedisInbox): Promise<void> {
-    const { commands } = this.#options;
-    const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
-    const isThere = await inbox.answers();
-    if (commands.connections !== commandsBefore || inbox.connections !== inboxBefore) return;
-    if (!isThere) return inbox.reconnect();
-    const divided = new Error('what is published on one connection does not arrive on another one');
-    this.#listener.failed(divided);
-    older.reconnect(divided);
+    void proof.run(!mustSucceed || this.#isRefused).then(async (outcome) => {
+      // An inbox that was cut at the other end in this very moment may not know it yet, and commands must not suffer.
+      const isDoubted = isListening && outcome.kind === 'missing';
+      decide(outcome, !isDoubted || (await inbox.answers()));
+    });
   }
 
   #runLater(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {

@@ -56,7 +56,7 @@ export class RedisInbox {
     this.#listener = listener;
     this.#heartbeat = new Heartbeat(
       { clock, everyMs, timeLimitMs },
-      () => void this.#ping(this.#connections),
+      () => void this.#beat(this.#connections),
       (silentMs) => this.#replace(silentMs),
     );
     this.#connection = new OwnConnection(
@@ -100,11 +100,7 @@ export class RedisInbox {
   /** Whether the present connection answers. One that has just broken may not have been noticed yet. Never rejects. */
   async answers(): Promise<boolean> {
     const connection = this.#connections;
-    const ping = (): Promise<unknown> => {
-      this.#connection.sends();
-      return this.#connection.redis.ping();
-    };
-    const isAnswered = await this.#limited('ping', ping).then(
+    const isAnswered = await this.#limited('ping', () => this.#ping()).then(
       () => true,
       ({ cause }: LockStoreError) => isReplyError(cause),
     );
@@ -159,10 +155,14 @@ export class RedisInbox {
   }
 
   /** Every answer is a sign of life, a refusal too. A connection that breaks is found out by its end. */
-  async #ping(connection: number): Promise<void> {
-    this.#connection.sends();
-    await this.#connection.redis.ping().catch(() => {});
+  async #beat(connection: number): Promise<void> {
+    await this.#ping().catch(() => {});
     if (connection === this.#connections && this.#ready) this.#heartbeat.heard();
+  }
+
+  async #ping(): Promise<void> {
+    this.#connection.sends();
+    await this.#connection.redis.ping();
   }
 
   #replace(silentMs: number): void {
