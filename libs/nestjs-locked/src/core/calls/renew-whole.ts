@@ -22,11 +22,9 @@ export async function renewWhole(
   const own = sections.filter(({ isRoot }) => isRoot);
   for (;;) {
     time.asksAgain();
-    let causes: readonly (LockStoreError | undefined)[] = [unanswered(sections)];
-    const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole())).then((answers) => {
-      causes = answers;
-    });
-    await awaitAnswer(renewing, clock, time.answerBy, signal);
+    const renewing = Promise.all(own.map(({ hold }) => hold.renewWhole()));
+    const answers = await awaitAnswer(renewing, clock, time.answerBy, signal);
+    const causes = answers ?? [unanswered(sections)];
     const cause = causes.find((failed) => failed !== undefined);
     const isLost = sections.some(({ hold }) => hold.isOver);
     if (cause === undefined || isLost || signal?.aborted === true) return;

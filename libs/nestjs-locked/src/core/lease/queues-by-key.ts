@@ -75,10 +75,8 @@ export class QueuesByKey {
       });
     // Something else may be on its way for one key when the answer for another one has come.
     for (let asking = queuesToAwait(); asking.length > 0; asking = queuesToAwait()) {
-      let areAnswered = false;
       const answers = Promise.all(asking.map((queue) => queue.whenAnswered()));
-      const noted = answers.then(() => (areAnswered = true));
-      await awaitAnswer(noted, clock, until, signal);
+      const areAnswered = (await awaitAnswer(answers, clock, until, signal)) !== undefined;
       if (signal?.aborted === true) throw abortedError((asking[0] as LocalQueue).key, signal);
       if (this.#isClosed || clock.now() >= until || !areAnswered) return areAnswered;
     }

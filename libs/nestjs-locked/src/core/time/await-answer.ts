@@ -6,19 +6,21 @@ import type { Clock } from './clock.js';
  * Waits for an answer of the store, but not for longer than the call that needs it may last.
  * @param until when the store must have answered, on the monotonic clock
  * @param signal ends it at once
+ * @returns undefined if there was no answer by then
  */
-export async function awaitAnswer(
-  answer: Promise<unknown>,
+export async function awaitAnswer<T>(
+  answer: Promise<T>,
   clock: Clock,
   until: number,
   signal: AbortSignal | undefined,
-): Promise<void> {
-  if (signal?.aborted === true) return;
+): Promise<T | undefined> {
+  if (signal?.aborted === true) return undefined;
   let unwatch: (() => void) | undefined;
-  const aborted = new Promise<void>((resolve) => {
-    unwatch = signal && watchAbort(signal, resolve);
+  const aborted = new Promise<undefined>((resolve) => {
+    unwatch = signal && watchAbort(signal, () => resolve(undefined));
   });
   const limitMs = Math.max(0, until - clock.now());
-  await atMost(clock, limitMs, Promise.race([answer, aborted]));
+  const answered = await atMost(clock, limitMs, Promise.race([answer, aborted]));
   unwatch?.();
+  return answered;
 }
