@@ -31,18 +31,15 @@ export class Turns {
   passedOverMs = 0;
   readonly #call: Call;
   readonly #gapMs: number;
-  readonly #places: readonly Place[];
+  readonly #queues: readonly (readonly Turn[])[];
+  #places: readonly Place[] = [];
 
   /** @param gapMs a call takes its place in a queue within this time */
   constructor(call: Call, facts: Facts, gapMs: number) {
     this.#call = call;
     this.#gapMs = gapMs;
-    this.#places = [...new Set(call.keys)].sort().map((key, n) => ({
-      turns: turnsOf(key, call, facts),
-      since: n === 0 ? call.askedAt : Infinity,
-      quietMs: 0,
-      queuedAt: Infinity,
-    }));
+    this.#queues = [...new Set(call.keys)].sort().map((key) => turnsOf(key, call, facts));
+    this.start(call.askedAt);
   }
 
   /** @param ms so much time has passed until `at`, and nothing was disturbed */
@@ -63,13 +60,14 @@ export class Turns {
     }
   }
 
-  /** It has lost the keys that it had already, and comes to the first one again: behind those who stand there now. */
-  startAgain(at: number): void {
-    for (const [n, place] of this.#places.entries()) {
-      place.since = n === 0 ? at : Infinity;
-      place.quietMs = 0;
-      place.queuedAt = Infinity;
-    }
+  /** It comes to the first key. If it had some and has lost them, it comes again, behind those who stand there now. */
+  start(at: number): void {
+    this.#places = this.#queues.map((turns, n) => ({
+      turns,
+      since: n === 0 ? at : Infinity,
+      quietMs: 0,
+      queuedAt: Infinity,
+    }));
   }
 
   /** When the call can have got the key: it is the last one that had it. */

@@ -33,7 +33,7 @@ export function waitViolations(facts: Facts, { gapMs, fairMs }: WaitLimits): str
   for (let at = start; at <= end; at += STEP_MS) {
     const now = new Present(facts, occupied, at);
     for (const call of waiting.filter((one) => isWaitingAt(one, at))) {
-      if (now.hasLostKeys(call)) turns.get(call)?.startAgain(at);
+      if (now.hasLostKeys(call)) turns.get(call)?.start(at);
       if (now.isDisturbed(call)) continue;
       turns.get(call)?.pass(at, STEP_MS);
       const gap = now.isExplained(call) ? 0 : (gaps.get(call) ?? 0) + STEP_MS;
