@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { OwnClock } from '../apps/torture/src/worker/own-clock.js';
+import { standStill } from './support/stand-still.js';
 
 const realNow = performance.now.bind(performance);
 const realWallNow = Date.now.bind(Date);
@@ -8,11 +9,6 @@ afterEach(() => {
   performance.now = realNow;
   Date.now = realWallNow;
 });
-
-/** Neither computes nor reads a clock, like a process that was stopped. */
-function standStill(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
 
 /** How much its monotonic clock counts of a time in which the process stands still. */
 function counted(clock: OwnClock, ms: number): number {

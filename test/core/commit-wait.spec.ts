@@ -7,6 +7,7 @@ import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { CommitWait } from '../../libs/nestjs-locked/src/transactions/scope/commit-wait.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { standStill } from '../support/stand-still.js';
 
 const LEASE_MS = 30;
 
@@ -32,11 +33,6 @@ async function connection(): Promise<readonly [client: Socket, server: Socket]> 
   const [[own]] = await Promise.all([accepted, once(client, 'connect')]);
   for (const end of [client, own]) afterTest(() => void end.destroy());
   return [client, own];
-}
-
-/** Nothing runs in this process meanwhile. */
-function standStill(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 describe('the wait for the answer to a COMMIT', () => {

@@ -8,6 +8,7 @@ import { LockProcess, sharedNow } from '../support/lock-process.js';
 import { openAdmin, openLocks, openLocksOn } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { SlowClock } from '../support/slow-clock.js';
+import { standStill } from '../support/stand-still.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -18,11 +19,6 @@ const LIMIT_MS = LEASE_MS / 3;
 afterAll(() => LockProcess.endAll());
 const server = useRedisServer();
 const observer = new LockObserver(server);
-
-/** Blocks the event loop. Called right after a timer callback, it would let sockets be read before timers fire. */
-function block(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
 
 /** Waits until what was asked for in this turn is written, and reads no answer. */
 async function sent(): Promise<void> {
@@ -37,10 +33,10 @@ async function blockedBetweenAnswers(engine: LockEngine): Promise<void> {
   await sleep(50); // what was under way is read
   const first = observer.holder(uniqueKey());
   await sent();
-  block(50);
+  standStill(50);
   void engine.acquire(uniqueKey());
   await sent();
-  block(100);
+  standStill(100);
   await first;
 }
 
@@ -53,7 +49,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
   it('waits for the answer to what it could not send before', async () => {
     const { engine, events } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const acquiring = engine.acquire(uniqueKey(), { waitMs: 0 });
-    block(LIMIT_MS + 500); // in the same turn: nothing was sent yet
+    standStill(LIMIT_MS + 500); // in the same turn: nothing was sent yet
     expect((await acquiring).isHeld).toBe(true);
     expect(events).toEqual([]);
   });
@@ -64,7 +60,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
     for (const lateMs of [-30, 30]) {
       const acquiring = [1, 2].map(() => engine.acquire(uniqueKey(), { waitMs: 0 }));
-      block(LIMIT_MS + lateMs); // in the same turn
+      standStill(LIMIT_MS + lateMs); // in the same turn
       for (const lock of await Promise.all(acquiring)) expect(lock.isHeld).toBe(true);
     }
     expect(events).toEqual([]);
@@ -80,7 +76,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     for (const blockedMs of [600, 1_500, 3_000]) {
       const acquiring = engine.acquire(key, { waitMs: 400 }).catch((error: unknown) => error);
       await observer.waiting(key, 1);
-      block(blockedMs);
+      standStill(blockedMs);
       expect(await acquiring).toBeInstanceOf(LockNotAcquiredError);
       await observer.waiting(key, 0);
     }
@@ -97,7 +93,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
       const second = engine.withLock(key, { waitMs: 600 }, () => 'had its turn');
       await sent();
       await immediate(); // timers fire next, before the sockets are read
-      block(1_000);
+      standStill(1_000);
       return Promise.all([first, second]);
     });
     expect(answers).toEqual([null, 'had its turn']);
@@ -111,7 +107,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     for (let i = 0; i < 6; i++) {
       await sleep(i % 2 === 0 ? 0 : 30); // a renewal that is due is sent
       await immediate();
-      block(LIMIT_MS + 150);
+      standStill(LIMIT_MS + 150);
     }
     await sleep(100);
     expect(events).toEqual([]);
@@ -137,7 +133,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
       for (const call of calls) call.catch(() => {});
       await observer.waiting(key, 1);
       await comesBack(engine);
-      block(since + waitMs + 1_500 - sharedNow());
+      standStill(since + waitMs + 1_500 - sharedNow());
       const blockedUntil = sharedNow();
 
       expect((await calls[0])?.isHeld).toBe(true);
@@ -156,7 +152,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
         const calls = [1, 2].map(() => engine.acquire(uniqueKey()));
         await sent();
         const blockedAt = performance.now();
-        block(leaseMs / 2); // longer than a connection may be silent
+        standStill(leaseMs / 2); // longer than a connection may be silent
         expect(performance.now() - blockedAt).toBeGreaterThan((1.2 * leaseMs) / 3);
         for (const lock of await Promise.all(calls)) {
           expect(lock.isHeld).toBe(true);
@@ -183,7 +179,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     let turns = 0;
     while (!isOpen) {
       await immediate();
-      block(0.45 * leaseMs);
+      standStill(0.45 * leaseMs);
       turns++;
     }
     const { engine, events } = await opened;
@@ -220,7 +216,7 @@ describe('an event loop that is blocked after a single try on a connection that 
         return engine.tryAcquire(uniqueKey());
       });
       await sleep(blockAt - performance.now());
-      block(blockedMs * SLOWER);
+      standStill(blockedMs * SLOWER);
       for (const lock of await Promise.all(tries)) expect(lock?.isHeld).toBe(true);
       const told = locks.flatMap(({ events }) => events.map(({ type }) => type));
       expect(new Set(told)).toEqual(new Set(['connection-replaced']));

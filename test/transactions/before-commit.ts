@@ -38,8 +38,3 @@ function isCommit(statement: unknown): boolean {
   const text = typeof statement === 'string' ? statement : (statement as { text?: unknown })?.text;
   return typeof text === 'string' && /^\s*COMMIT\b/i.test(text);
 }
-
-/** Lets the whole process stand still. */
-export function standStill(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
