@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockInTransactionError, LockLostError, type LockService } from 'nestjs-locked';
+import {
+  LockCommitUnknownError,
+  LockInTransactionError,
+  LockLostError,
+  type LockService,
+} from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -117,6 +122,22 @@ function describeHooks(type: Type, database: TestDatabase, stock: Stock, endings
         await locks.withLock(stock.key, () => open(dataSource, (runner) => stock.takeOne(runner)));
         expect(await stock.quantity()).toBe(109);
       });
+    });
+
+    it('code of the application that keeps the COMMIT from the database: nothing is told to be committed', async () => {
+      const { dataSource, locks } = await start({
+        beforeTransactionCommit: ({ queryRunner }) => {
+          const query = queryRunner.query.bind(queryRunner) as (...args: unknown[]) => unknown;
+          const keepCommit = async (...args: unknown[]) =>
+            args[0] === 'COMMIT' ? undefined : query(...args);
+          Object.assign(queryRunner, { query: keepCommit });
+        },
+      });
+      const sale = locks.withLock(stock.key, () =>
+        open(dataSource, (runner) => stock.takeOne(runner)),
+      );
+      await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
+      expect(await stock.quantity()).toBe(100);
     });
 
     it('afterTransactionRollback may begin the next one by a statement', async () => {
