@@ -149,12 +149,13 @@ export class TransactionGuard {
   /** The gate before COMMIT. @throws whatever forbids it */
   async assertCanCommit(): Promise<void> {
     if (this.#holds.size === 0) return;
-    for (const hold of this.#holds.keys()) await assertLasts(hold);
+    await this.#assertAllLast();
     await this.#session?.beforeCommit(this.#commitIdleMs());
-    for (const hold of this.#holds.keys()) {
-      await hold.whenCertain();
-      await assertLasts(hold); // the answer may have been late
-    }
+    await this.#assertAllLast(); // the answer may have been late
+  }
+
+  async #assertAllLast(): Promise<void> {
+    for (const hold of this.#holds.keys()) await assertLasts(hold);
   }
 
   /**
