@@ -2171,14 +2171,6 @@ export const TABLE = [
     specs: ['test/transactions/unanswered-rollback.spec.ts'],
   },
   {
-    name: 'transaction: a gate that does not wait for a suspect lease',
-    file: `${SOURCES}transactions/scope/transaction-guard.ts`,
-    from: 'await hold.whenCertain();',
-    to: '',
-    breaks: 'a clock that is set costs no transaction',
-    specs: ['test/transactions/clock-steps.spec.ts'],
-  },
-  {
     name: 'transaction: a COMMIT that is waited for without end',
     file: `${SOURCES}transactions/scope/commit-wait.ts`,
     from: 'else void this.#lastLook();',
@@ -2685,14 +2677,6 @@ export const TABLE = [
     to: 'leftMs >= -STALL_MS / 2',
     breaks: 'what can only be sent after a blocked event loop has time to be answered',
     specs: ['test/core/several-keys.spec.ts'],
-  },
-  {
-    name: 'a lease that is confirmed for nobody counts as taken',
-    file: `${SOURCES}core/lease/local-queue.ts`,
-    from: "this.#lease?.state === 'held';",
-    to: "this.#lease?.state === 'held' || this.#lease?.state === 'confirming';",
-    breaks: 'a call is told that somebody has the key only if somebody has it',
-    specs: ['test/core/local-queue.spec.ts'],
   },
   {
     name: 'own stall: a turn is refused unread',
@@ -3257,7 +3241,7 @@ export const TABLE = [
     specs: ['test/transactions/mikro-orm.spec.ts'],
   },
   {
-    name: 'transaction: by hand, a COMMIT of a hook that was refused is none',
+    name: 'transaction: by hand, a COMMIT that was kept from the database has committed',
     file: `${SOURCES}adapters/typeorm/watched-runner.ts`,
     from: 'committed.commit.succeeded();',
     to: '',
@@ -4831,7 +4815,7 @@ export const TABLE = [
     from: 'this.#slots[slot] = this.at(named, from).address;',
     to: 'this.at(named, from);',
     breaks: 'a command follows its slot at once',
-    specs: ['test/cluster/moving-slot.spec.ts'],
+    specs: ['test/redis/cluster-nodes.spec.ts'],
   },
   {
     name: 'a node that has no slots yet is left at the next look',
@@ -6504,7 +6488,7 @@ export const TABLE = [
   {
     name: 'transaction: a lock that is lost while the gate asks',
     file: `${SOURCES}transactions/scope/transaction-guard.ts`,
-    from: '      await assertLasts(hold); // the answer may have been late\n',
+    from: '    await this.#assertAllLast(); // the answer may have been late\n',
     to: '',
     breaks: 'nothing is committed after the lease was lost, also where the COMMIT is not seen',
     specs: ['test/transactions/unanswered-gate.spec.ts'],

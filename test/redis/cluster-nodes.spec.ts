@@ -155,4 +155,10 @@ describe('a node without slots', () => {
     nodes.moved(0, 'h:3', from);
     expect(told).toEqual(['lost h:3']);
   });
+
+  it('gets the commands of a slot as soon as another node says that it has moved there', async () => {
+    const { nodes, from } = await start(['h:1', 'h:2']);
+    nodes.moved(0, 'h:3', from);
+    expect([0, 1].map((slot) => nodes.ofSlot(slot)?.address)).toEqual(['h:3', 'h:2']);
+  });
 });

@@ -157,17 +157,20 @@ describe('a fencing number', () => {
 });
 
 describe('a key that a call gives back because it did not get the others', () => {
+  /** Whatever lingers is there for as long as the test looks. */
+  const LONG = { lingerMs: 3_600_000, leaseMs: 3_600_000 };
+
   it.each(['the wait for another one is over', 'its signal aborts'])(
     'does not linger: %s',
     async (end) => {
-      const [one, other] = [newLocks({ lingerMs: 60_000 }), newLocks()];
+      const [one, other] = [newLocks(LONG), newLocks()];
       await Promise.all([one.engine.open(), other.engine.open()]);
       const key = uniqueKey();
       const keys = [`${key}:a`, `${key}:b`] as const;
       await other.engine.acquire(keys[1]);
       const controller = new AbortController();
       const waitMs = end === 'its signal aborts' ? 60_000 : 3_000;
-      const call = one.engine.acquire(keys, { waitMs, signal: controller.signal });
+      const call = one.engine.withLock(keys, { waitMs, signal: controller.signal }, () => {});
       const refused = expect(call).rejects.toThrow(LockError);
       await observer.waiting(keys[1], 1);
       expect(await observer.holder(keys[0])).not.toBeNull();
