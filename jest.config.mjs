@@ -42,7 +42,11 @@ export default {
   maxWorkers,
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',
-  reporters: ['default', '<rootDir>/scripts/reporters/totals.mjs'],
+  reporters: [
+    'default',
+    '<rootDir>/scripts/reporters/hangs.mjs',
+    '<rootDir>/scripts/reporters/totals.mjs',
+  ],
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   projects: [

@@ -13,6 +13,7 @@ import { UNGUARDED } from './support/run-command.js';
 
 const JEST = createRequire(import.meta.url).resolve('jest/bin/jest');
 const TOTALS = fileURLToPath(new URL('../scripts/reporters/totals.mjs', import.meta.url));
+const HANGS = fileURLToPath(new URL('../scripts/reporters/hangs.mjs', import.meta.url));
 const ENVIRONMENT = fileURLToPath(new URL('./support/guarded-environment.mjs', import.meta.url));
 
 let project: TemporaryProject;
@@ -57,6 +58,38 @@ describe('the last line on standard output', () => {
     for (const [i, suite] of suites.entries()) project.write(`${i}.test.js`, suite);
     const { stdout, code } = await project.node([JEST], UNGUARDED);
     expect([stdout, code]).toEqual([output, exitCode]);
+  });
+});
+
+describe('a run with a test that hangs', () => {
+  const run = (suite: string) => {
+    project.write('jest.config.json', {
+      reporters: [[HANGS, { tellAfterMs: 2_000, endAfterMs: 4_000 }], TOTALS],
+      testEnvironment: ENVIRONMENT,
+      transform: {},
+      testTimeout: 3_000,
+      maxWorkers: 2,
+    });
+    project.write('hangs.test.js', suite);
+    project.write('passes.test.js', GREEN);
+    return project.node([JEST], UNGUARDED);
+  };
+
+  it('names it before its file is done, and runs no other test of that file', async () => {
+    const { stdout, stderr, code } = await run(
+      `it('waits', () => new Promise(() => {})); it('comes after it', () => {});`,
+    );
+    expect(stderr).toMatch(/^not over after \d s: hangs.test.js: waits$/m);
+    expect(stderr).toMatch(/^failed after 3\d\d\d ms: hangs.test.js: waits$/m);
+    expect([stdout, code]).toEqual(['1 skipped\n1 passed, 1 failed\n', 1]);
+  });
+
+  it('fails if its process stands still, which no time limit of jest ends', async () => {
+    const { stderr, code } = await run(
+      `it('blocks', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));`,
+    );
+    expect(stderr).toMatch(/^not over after \d s: hangs.test.js: blocks$/m);
+    expect(code).toBe(1);
   });
 });
 

@@ -28,6 +28,7 @@ export default class GuardedEnvironment extends TestEnvironment {
   #defects = [];
   #guardedProcesses;
   #hasFailed = false;
+  #hasHung = false;
   #stopWatching = () => {};
 
   /**
@@ -51,7 +52,7 @@ export default class GuardedEnvironment extends TestEnvironment {
         this.#stopWatching = watchForDefects((defect) => this.#defects.push(defect));
         return undefined;
       case 'test_start':
-        if (FAILS_FAST && this.#hasFailed) event.test.mode = 'skip';
+        if (this.#hasHung || (FAILS_FAST && this.#hasFailed)) event.test.mode = 'skip';
         return undefined;
       case 'test_done':
         return this.#testIsDone(event.test);
@@ -77,6 +78,7 @@ export default class GuardedEnvironment extends TestEnvironment {
   async #testIsDone({ errors }) {
     await this.#passOn(errors);
     this.#hasFailed ||= errors.length > 0;
+    this.#hasHung ||= errors.some((error) => isTimeout(error));
   }
 
   /** @param {unknown[]} errors */
@@ -85,6 +87,17 @@ export default class GuardedEnvironment extends TestEnvironment {
     const found = [...this.#defects.splice(0), ...this.#guardedProcesses.takeReports()];
     errors.push(...found.map((defect) => errorSaying(defect)));
   }
+}
+
+/**
+ * The test that did not end may still be at work, and what it has left behind makes others wait just as long: a file of
+ * many tests would take hours to fail.
+ *
+ * @param {import('@jest/types').Circus.TestError} error
+ */
+function isTimeout(error) {
+  const [thrown] = [error].flat();
+  return String(thrown?.message ?? thrown).includes('Exceeded timeout of');
 }
 
 /** Every Node process started from here on is guarded, and reports to a file. */
