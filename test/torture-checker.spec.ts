@@ -841,6 +841,11 @@ describe('the checker of torture: answers', () => {
     expect(violations(busy, aborted(800))).toEqual([
       expect.stringMatching(/^a\/1 .* did not see the abort of its signal: answered 750 ms later/),
     ]);
+
+    // One that is killed right after it stood still has no time to say so.
+    const killed = (at: number): Entry => ({ kind: 'killed', at, process: 'a' });
+    expect(violations(busy, aborted(800), killed(900))).toEqual([]);
+    expect(violations(busy, aborted(800), killed(1_200))).toHaveLength(1);
   });
 
   it('say that a call was aborted only if it was, or its application closed', () => {

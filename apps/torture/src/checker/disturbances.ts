@@ -24,6 +24,8 @@ export const MAIN_PROCESS = 'main';
 
 /** A process that works may write nothing for this long. */
 const QUIET_MS = 750;
+/** How long a process that stood still for at least so long may take until it says so: other things come first. */
+const [STOOD_STILL_MS, TELLING_MS] = [100, 300];
 
 const CLOSING = 'an application closed';
 
@@ -291,10 +293,12 @@ interface Stall {
 
 /**
  * A process writes down how long it stood still when that is over. One that was killed meanwhile could not: it may have
- * stood still since its latest entry.
+ * stood still since its latest entry. Nor could one that was killed right afterwards, while it still wrote what had
+ * come of it: it may have stood still in the latest gap between its entries, and has done nothing else since then.
  */
 function stallsIn(history: readonly Entry[]): Stall[] {
   const latest = new Map<string, number>();
+  const gaps = new Map<string, Interval>();
   const processes = new Map<string, string>();
   const stalls: Stall[] = [];
   for (const entry of history) {
@@ -302,12 +306,20 @@ function stallsIn(history: readonly Entry[]): Stall[] {
     const process =
       'process' in entry ? entry.process : 'call' in entry && processes.get(entry.call);
     if (!process) continue;
-    if (entry.kind === 'stalled') stalls.push(entry);
-    const since = latest.get(process);
-    if (entry.kind === 'killed' && since !== undefined && entry.at - since > QUIET_MS) {
-      stalls.push({ process, since, at: entry.at });
+    const { at } = entry;
+    const since = latest.get(process) ?? at;
+    latest.set(process, at);
+    if (entry.kind === 'killed') {
+      const gap = gaps.get(process);
+      if (at - since > QUIET_MS) stalls.push({ process, since, at });
+      else if (gap !== undefined && at - gap.until <= TELLING_MS)
+        stalls.push({ process, since: gap.from, at });
+    } else if (entry.kind === 'stalled') {
+      stalls.push(entry);
+      gaps.delete(process);
+    } else if (at - since > STOOD_STILL_MS) {
+      gaps.set(process, { from: since, until: at });
     }
-    latest.set(process, entry.at);
   }
   return stalls;
 }
