@@ -147,7 +147,9 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     let text = '';
     while (!text.includes('data: first')) {
-      text += Buffer.from((await reader.read()).value ?? []).toString();
+      const { value, done } = await reader.read();
+      if (done) throw new Error(`It has ended, with ${text}`);
+      text += Buffer.from(value).toString();
     }
     expect(await locks.tryAcquire(`stock:${id}`)).toBeNull();
     client.abort();

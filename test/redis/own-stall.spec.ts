@@ -177,7 +177,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     let isOpen = false;
     const opened = opening.finally(() => (isOpen = true));
     let turns = 0;
-    while (!isOpen) {
+    while (!isOpen && turns < 100) {
       await immediate();
       standStill(0.45 * leaseMs);
       turns++;
