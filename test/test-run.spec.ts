@@ -64,7 +64,7 @@ describe('the last line on standard output', () => {
 describe('a run with a test that hangs', () => {
   const run = (suite: string) => {
     project.write('jest.config.json', {
-      reporters: [[HANGS, { tellAfterMs: 2_000, endAfterMs: 4_000 }], TOTALS],
+      reporters: [[HANGS, { tellAfterMs: 2_000, endAfterMs: 10_000 }], TOTALS],
       testEnvironment: ENVIRONMENT,
       transform: {},
       testTimeout: 3_000,
@@ -86,10 +86,14 @@ describe('a run with a test that hangs', () => {
 
   it('fails if its process stands still, which no time limit of jest ends', async () => {
     const { stderr, code } = await run(
-      `it('blocks', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));`,
+      `it('blocks', () => {
+        require('node:fs').writeFileSync(__filename + '.pid', String(process.pid));
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`,
     );
     expect(stderr).toMatch(/^not over after \d s: hangs.test.js: blocks$/m);
     expect(code).toBe(1);
+    await eventually(() => expect(isAlive(pidWrittenBy('hangs'))).toBe(false));
   });
 });
 

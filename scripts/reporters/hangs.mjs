@@ -78,15 +78,22 @@ function named(path) {
 
 /** A worker that stands still does not notice that jest has gone. */
 function endRun() {
-  for (const pid of children()) process.kill(pid, 'SIGKILL');
+  for (const pid of workers()) process.kill(Number(pid), 'SIGKILL');
   process.exit(1);
 }
 
-/** @returns {number[]} those of this process, where the system tells them */
-function children() {
+/**
+ * Those of this process, where the system tells them. Its other children are the servers of the tests, and what stops
+ * these and removes their folders when jest has ended.
+ *
+ * @returns {string[]}
+ */
+function workers() {
   try {
-    const pids = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8');
-    return pids.split(' ').filter(Boolean).map(Number);
+    const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ');
+    return children
+      .filter(Boolean)
+      .filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('jest-worker'));
   } catch {
     return [];
   }

@@ -24,8 +24,10 @@ export const MAIN_PROCESS = 'main';
 
 /** A process that works may write nothing for this long. */
 const QUIET_MS = 750;
-/** How long a process that stood still for at least so long may take until it says so: other things come first. */
-const [STOOD_STILL_MS, TELLING_MS] = [100, 300];
+/** A process that was killed may have stood still in a gap of this length between two of its entries. */
+const GAP_MS = 100;
+/** How long a process that stood still may take until it says so: other things come first. */
+const TELLING_MS = 300;
 
 const CLOSING = 'an application closed';
 
@@ -317,7 +319,7 @@ function stallsIn(history: readonly Entry[]): Stall[] {
     } else if (entry.kind === 'stalled') {
       stalls.push(entry);
       gaps.delete(process);
-    } else if (at - since > STOOD_STILL_MS) {
+    } else if (at - since > GAP_MS) {
       gaps.set(process, { from: since, until: at });
     }
   }
