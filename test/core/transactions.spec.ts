@@ -363,6 +363,24 @@ describe('a transaction', () => {
     expect(outcomes).toHaveLength(9);
   });
 
+  it('gives up when each run acquires the lock anew in a context of its own', async () => {
+    const { engine, transaction, outcomes, key, isFree } = await start({
+      insideTransaction: 'restart',
+    });
+    const elsewhere = AsyncLocalStorage.snapshot();
+    const running = transaction(async () => {
+      await sleep(2);
+      const lock = await elsewhere(() => engine.acquire(key));
+      await lock.run(() => {}).finally(() => lock.release());
+    });
+    await expect(running).rejects.toMatchObject({
+      code: 'LOCK_IN_TRANSACTION',
+      message: expect.stringMatching(/restarted 8 times.*acquired meanwhile/),
+    });
+    expect(outcomes).toHaveLength(9);
+    expect(await isFree()).toBe(true);
+  });
+
   it('gives what was started in an earlier run its locks back, a while after the last one [D82]', async () => {
     const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
     const started: { ask: () => Promise<string> }[] = [];

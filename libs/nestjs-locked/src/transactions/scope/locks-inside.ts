@@ -166,7 +166,7 @@ export class LocksInside {
       case 'reject':
         throw level.refusal('rejected', asker);
       case 'restart':
-        return this.#beginAnew(asker, () => level.run.beginAnew(asker.keys));
+        return this.#beginAnew(asker, () => level.run.beginAnew(asker));
       case 'join':
         await this.#assertMayJoin(locks, asker);
     }

@@ -81,13 +81,15 @@ export class RepeatedRuns implements RunMemory {
     }
   }
 
-  note(locks: TransactionalLocks, { keys, options, callSite }: AskedLocks): void {
-    if (this.#runs >= MAX_RESTARTS) {
-      throw new LockInTransactionError(
-        `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys; lock them all outside the transaction`,
-        keys[0],
-      );
-    }
+  assertMayRepeat({ callSite, keys }: Pick<AskedLocks, 'callSite' | 'keys'>): void {
+    if (this.#runs < MAX_RESTARTS) return;
+    throw new LockInTransactionError(
+      `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys, or for a lock that was acquired meanwhile; acquire all of them before the transaction begins`,
+      keys[0],
+    );
+  }
+
+  note(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
     for (const key of keys) {
       const known = this.#find(locks, key);
       if (known !== undefined && known.refused === undefined) continue;

@@ -8,7 +8,9 @@ export const AFTERMATH_MS = 10_000;
 export interface RunMemory {
   /** Whether the last run goes on, or has ended only a moment ago. */
   readonly isRecent: boolean;
-  /** Remembers what the next run needs. @throws LockInTransactionError if there were too many runs already */
+  /** @throws LockInTransactionError if there were too many runs already */
+  assertMayRepeat(asker: Pick<AskedLocks, 'callSite' | 'keys'>): void;
+  /** Remembers what the next run needs. */
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void;
@@ -64,12 +66,21 @@ export class TransactionRun {
 
   /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, always */
   demand(locks: TransactionalLocks, request: AskedLocks): never {
+    this.#memory.assertMayRepeat(request);
     this.#memory.note(locks, request);
-    return this.beginAnew(request.keys);
+    return this.#giveUp(request.keys);
   }
 
-  /** Gives the run up. @throws TransactionRestart, always */
-  beginAnew(keys: readonly string[]): never {
+  /**
+   * Gives the run up: the next one begins after the lock was acquired.
+   * @throws TransactionRestart, always
+   */
+  beginAnew(asker: Pick<AskedLocks, 'callSite' | 'keys'>): never {
+    this.#memory.assertMayRepeat(asker);
+    return this.#giveUp(asker.keys);
+  }
+
+  #giveUp(keys: readonly string[]): never {
     this.#pending ??= new TransactionRestart(keys);
     throw this.#pending;
   }
