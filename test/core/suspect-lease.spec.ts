@@ -202,6 +202,28 @@ describe('the length of a lease', () => {
   });
 });
 
+describe('a fixed lease', () => {
+  it('lasts as long as it would have without the suspicion', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held({ renew: false, leaseMs: 20_000 });
+    const endsInMs = hold.remainingMs();
+    for (let ms = 0; ms < 5_000; ms += 100) {
+      clock.stepWall(SLEPT_MS);
+      hold.remainingMs();
+      await clock.advance(100);
+      for (let i = (await store.unanswered()).length; i > 0; i--)
+        (await store.next('renew')).reply(renewed);
+      await settled();
+    }
+    await clock.advance(100);
+    for (let i = (await store.unanswered()).length; i > 0; i--)
+      (await store.next('renew')).reply(renewed);
+    await settled();
+    expect(hold.remainingMs()).toBeGreaterThan(endsInMs - 5_100 - 100);
+    expect(hold.remainingMs()).toBeLessThanOrEqual(endsInMs - 5_100);
+  });
+});
+
 describe('a sleep that is too short for a suspicion', () => {
   it('is taken off the time that is left, also after the next renewal', async () => {
     const { clock, store, held } = await startScripted();

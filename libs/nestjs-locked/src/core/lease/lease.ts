@@ -512,9 +512,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'idle':
         return this.giveUp();
       case 'doubtful':
-        return this.#forget();
       case 'over':
-        return;
+        return this.#forget();
       default:
         return unreachable(this.#state);
     }
@@ -537,15 +536,19 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'confirming':
         return this.#renewAt;
       case 'doubtful':
-        // A token that nobody knows is released when others want the key; a renewal may be carried out late.
-        return this.#deadline.latest + this.#leaseMs;
+        return this.#forgottenAt;
       case 'idle':
         return Math.min(this.#idleUntil, this.#deadline.at);
       case 'over':
-        return Infinity;
+        return this.#hold === undefined ? Infinity : this.#forgottenAt;
       default:
         return unreachable(this.#state);
     }
+  }
+
+  /** A token that nobody knows is released when others want the key; a renewal may be carried out late. */
+  get #forgottenAt(): number {
+    return this.#deadline.latest + this.#leaseMs;
   }
 
   // ---- losing it --------------------------------------------------------------------------------------------
@@ -560,6 +563,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       const error = hold.lose(reason);
       // Before its work starts, a call takes the key again, or fails with this error.
       if (hold.since < Infinity) this.#parts.report({ type: 'lost', key: this.key, error });
+      this.#schedule(); // its work may never end
     }
     this.#user.over(this);
   }
@@ -577,6 +581,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   #releaseLost(): void {
+    this.#parts.scheduler.cancel(this);
     this.#ending.afterLoss(this.#deadline.latest);
   }
 
