@@ -1,5 +1,6 @@
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted } from '../support/scripted-store.js';
@@ -37,4 +38,82 @@ it('two leases of one key that become free in the same long turn are both given 
 
   const next = await Promise.race([fourth, sleep(2_000)]);
   expect(next?.fencingToken).toBe(501);
+});
+
+describe('a caller that tries again without a pause lets the event loop turn', () => {
+  /** Tries until the event loop has turned a few times. @returns how often it has */
+  async function turnsDuring(attempt: () => Promise<unknown>): Promise<number> {
+    let turns = 0;
+    const turn = (): void => {
+      turns++;
+      next = setImmediate(turn);
+    };
+    let next = setImmediate(turn);
+    for (const end = performance.now() + 1_000; turns < 3 && performance.now() < end;)
+      await attempt().catch(() => {});
+    clearImmediate(next);
+    return turns;
+  }
+
+  type Engine = Awaited<ReturnType<typeof startScripted>>['engine'];
+  const attempts: [string, (engine: Engine) => Promise<unknown>][] = [
+    ['tryAcquire', (engine) => engine.tryAcquire(KEY)],
+    ['tryAcquire of two', (engine) => engine.tryAcquire([KEY, 'other'])],
+    ['acquire', (engine) => engine.acquire(KEY, { waitMs: 0 })],
+    ['withLock', (engine) => engine.withLock(KEY, { waitMs: 0 }, () => {})],
+    ['skip', (engine) => engine.withLock(KEY, { waitMs: 0, onBusy: 'skip' }, () => {})],
+    ['onBusy', (engine) => engine.withLock(KEY, { waitMs: 0, onBusy: () => 'busy' }, () => '')],
+  ];
+  const questions: [string, (engine: Engine) => Promise<unknown>][] = [
+    ['ping', (engine) => engine.ping()],
+    ['inspect', (engine) => engine.inspect(KEY)],
+    ['list', (engine) => engine.list('*')[Symbol.asyncIterator]().next()],
+    ['forceRelease', (engine) => engine.forceRelease(KEY)],
+  ];
+
+  it.each(attempts)('while its own process has the key: %s', async (_, attempt) => {
+    const { engine, held } = await startScripted();
+    await held();
+    expect(await turnsDuring(() => attempt(engine))).toBe(3);
+  });
+
+  it.each(attempts)('while the store is away: %s', async (_, attempt) => {
+    const { clock, engine, store } = await startScripted();
+    store.listener.storeLost(new LockStoreError('the cable is out'));
+    await clock.advance(2_000);
+    expect(await turnsDuring(() => attempt(engine))).toBe(3);
+  });
+
+  it.each([...attempts, ...questions])('when the service has closed: %s', async (_, attempt) => {
+    const { engine, store } = await startScripted();
+    await engine.close(0);
+    const closed = (): Promise<never> => Promise.reject(new LockStoreError('it is closed'));
+    Object.assign(store.directory, { ping: closed, inspect: closed, revoke: closed });
+    store.directory.list = async function* () {
+      yield await closed();
+    };
+    expect(await turnsDuring(() => attempt(engine))).toBe(3);
+  });
+
+  it.each(attempts)('with a signal that has aborted: %s', async (_, attempt) => {
+    const { engine } = await startScripted();
+    const signal = AbortSignal.abort();
+    const aborted: Pick<Engine, 'acquire' | 'tryAcquire' | 'withLock'> = {
+      acquire: (keys, options) => engine.acquire(keys, { ...options, signal }),
+      tryAcquire: (keys, options) => engine.tryAcquire(keys, { ...options, signal }),
+      withLock: (keys, options, work) => engine.withLock(keys, { ...options, signal }, work),
+    };
+    expect(await turnsDuring(() => attempt(aborted as Engine))).toBe(3);
+  });
+
+  it('and is not held up each time', async () => {
+    const { engine, held } = await startScripted();
+    await held();
+    let tries = 0;
+    await turnsDuring(() => {
+      tries++;
+      return engine.tryAcquire(KEY);
+    });
+    expect(tries).toBeGreaterThan(6);
+  });
 });

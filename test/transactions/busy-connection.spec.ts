@@ -33,3 +33,16 @@ it('who waits goes on waiting behind what others have sent meanwhile', async () 
   answers[1]?.();
   await waits;
 });
+
+it('who comes while another one waits sends nothing of its own before that one has been answered', async () => {
+  const connection = { readyForQuery: false };
+  const answers: (() => void)[] = [];
+  const send = (args: unknown[]): unknown => answers.push(args[1] as () => void);
+  const waits = [1, 2].map(() => whenIdle(connection, send, () => {}));
+  await new Promise(setImmediate);
+  expect(answers).toHaveLength(1);
+  connection.readyForQuery = true;
+  answers[0]?.();
+  await Promise.all(waits);
+  expect(answers).toHaveLength(1);
+});

@@ -6,7 +6,6 @@ import type { HeldLock } from '../calls/held-lock.js';
 import type { Section } from '../calls/section.js';
 import { currentTransaction, keptSections } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
-import { assertLockKey } from '../keys/lock-key.js';
 import { assertIsObject } from '../known-options.js';
 import { QueuesByKey } from '../lease/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
@@ -15,12 +14,12 @@ import type { Lock } from '../lock.js';
 import type { Keys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockInfo } from '../lock-info.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../resolved.options.js';
-import { lockInfo } from '../store/lock-directory.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';
 import { EngineInbox } from './engine-inbox.js';
 import { EngineLifetime } from './engine-lifetime.js';
 import { describedHolder, HolderLookup } from './holder-lookup.js';
+import { LockOperations } from './lock-operations.js';
 import type { LockRunner } from './lock-runner.js';
 import { LocksInTransactions, type ServiceName } from './locks-in-transactions.js';
 
@@ -43,7 +42,7 @@ export class LockEngine implements LockRunner {
   readonly #acquired = new AcquiredLocks();
   readonly #handedOut: HandedOutLocks;
   readonly #holders: HolderLookup;
-  readonly #inbox: EngineInbox;
+  readonly #operations: LockOperations;
   readonly #lifetime: EngineLifetime;
 
   constructor({
@@ -64,14 +63,9 @@ export class LockEngine implements LockRunner {
       keyPrefix,
     });
     this.#holders = new HolderLookup(parts.store.directory, clock);
-    this.#inbox = new EngineInbox(parts, queues);
-    this.#lifetime = new EngineLifetime(
-      parts,
-      queues,
-      this.#inbox,
-      this.#handedOut,
-      this.inTransactions,
-    );
+    const inbox = new EngineInbox(parts, queues);
+    this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);
+    this.#operations = new LockOperations(parts, this.#lifetime, inbox);
   }
 
   // ---- beginning and end ------------------------------------------------------------------------------------
@@ -113,6 +107,7 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
+      await this.#mayFail();
       throw await this.#explained(error, resolved);
     }
   }
@@ -127,6 +122,7 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
+      await this.#mayFail();
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
@@ -149,6 +145,7 @@ export class LockEngine implements LockRunner {
     try {
       sections = await this.#sectionsOf(keys, resolved, callSite ?? 'withLock');
     } catch (error) {
+      await this.#mayFail();
       if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
       return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
@@ -212,56 +209,30 @@ export class LockEngine implements LockRunner {
 
   // ---- looking ----------------------------------------------------------------------------------------------
 
-  /**
-   * How long the store takes to answer, in milliseconds. If it is known to be away, it is not asked. That messages do
-   * not arrive is a failure as well, once it was reported.
-   * @throws LockStoreError
-   */
-  async ping(): Promise<number> {
-    const { outages, silences, refusals, store, clock } = this.#calls.parts;
-    outages.assertNone();
-    await this.#opened();
-    const askedAt = clock.now();
-    await store.directory.ping();
-    refusals.assertNoneTold(); // first: without rights, messages may not arrive either
-    silences.assertNoneTold();
-    return clock.now() - askedAt;
-  }
-
   /** The innermost lock of this async context, or the one that has this key. */
   current(key?: string): Lock | undefined {
     return this.#calls.ambient.current(key);
   }
 
-  /** @returns null if nobody holds it @throws LockStoreError */
-  async inspect(key: string): Promise<LockInfo | null> {
-    assertLockKey(key);
-    await this.#opened();
-    const record = await this.#calls.parts.store.directory.inspect(key);
-    return record === undefined ? null : lockInfo(record);
+  ping(): Promise<number> {
+    return this.#operations.ping();
   }
 
-  async *list(pattern: string): AsyncIterable<LockInfo> {
-    await this.#opened();
-    for await (const key of this.#calls.parts.store.directory.list(pattern)) {
-      const info = await this.inspect(key);
-      if (info !== null) yield info;
-    }
+  inspect(key: string): Promise<LockInfo | null> {
+    return this.#operations.inspect(key);
   }
 
-  /** @throws LockStoreError */
-  async forceRelease(key: string): Promise<boolean> {
-    assertLockKey(key);
-    await this.#opened();
-    const token = await this.#calls.parts.store.directory.revoke(key);
-    if (token === undefined) return false;
-    // A holder of this process must know when the caller does. The message of the store may come later.
-    this.#inbox.message({ kind: 'revoked', key, token });
-    return true;
+  list(pattern: string): AsyncIterable<LockInfo> {
+    return this.#operations.list(pattern);
   }
 
-  async #opened(): Promise<void> {
-    if (!this.#lifetime.isOpen) await this.open();
+  forceRelease(key: string): Promise<boolean> {
+    return this.#operations.forceRelease(key);
+  }
+
+  /** Before a call fails: its caller may come again without a pause, and the event loop must go on turning. */
+  #mayFail(): Promise<void> {
+    return this.#calls.parts.loopTurn.mayFail();
   }
 
   /** For tests: nothing may be left when no call holds a lock or waits for one. */
