@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted } from '../support/scripted-store.js';
@@ -104,6 +105,30 @@ describe('a caller that tries again without a pause lets the event loop turn', (
       withLock: (keys, options, work) => engine.withLock(keys, { ...options, signal }, work),
     };
     expect(await turnsDuring(() => attempt(aborted as Engine))).toBe(3);
+  });
+
+  it.each<[string, (engine: Engine, lock: Lock) => Promise<unknown>]>([
+    ['withLock of its key', (engine) => engine.withLock(KEY, {}, () => {})],
+    ['lock.run', (_, lock) => lock.run(() => {})],
+  ])('under its own lock: %s', async (_, attempt) => {
+    const { engine, store } = await startScripted();
+    const turns = engine.withLock(KEY, {}, (lock) => turnsDuring(() => attempt(engine, lock)));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await Promise.race([turns, sleep(1_500)]);
+    (await store.next('release')).reply({ kind: 'released' });
+    expect(await turns).toBe(3);
+  });
+
+  it.each<[string, (lock: Lock) => Promise<unknown>]>([
+    ['ensure', (lock) => lock.ensure(1)],
+    ['run', (lock) => lock.run(() => {})],
+  ])('with a lock that was lost: %s', async (_, attempt) => {
+    const { clock, held } = await startScripted({ maxHoldMs: 1_000 });
+    const { hold } = await held();
+    await clock.advance(1_000);
+    expect(hold.signal.aborted).toBe(true);
+    expect(await turnsDuring(() => attempt(hold))).toBe(3);
   });
 
   it('and is not held up each time', async () => {

@@ -30,7 +30,14 @@ export class HandedOutLocks {
   /** @param sections one for each key of a call, all of them held */
   handOut(sections: readonly Section[]): HeldLock {
     this.#locks++;
-    return new HeldLock(sections, this.#ambient, this.#onReleased, this.#runInTransaction);
+    const { loopTurn } = this.#parts;
+    return new HeldLock(
+      sections,
+      this.#ambient,
+      loopTurn,
+      this.#onReleased,
+      this.#runInTransaction,
+    );
   }
 
   readonly #onReleased = (): void => {

@@ -4,6 +4,7 @@ import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
+import type { LoopTurn } from '../time/loop-turn.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldHere } from './held-here.js';
 import type { Section } from './section.js';
@@ -19,6 +20,7 @@ export type RunInTransaction = <T>(
 export class HeldLock implements Lock {
   readonly #sections: readonly Section[];
   readonly #ambient: AmbientHolds;
+  readonly #loopTurn: LoopTurn;
   readonly #onReleased: () => void;
   readonly #runInTransaction: RunInTransaction;
   /** The signal of several keys, once it has been asked for. */
@@ -36,11 +38,13 @@ export class HeldLock implements Lock {
   constructor(
     sections: readonly Section[],
     ambient: AmbientHolds,
+    loopTurn: LoopTurn,
     onReleased: () => void,
     runInTransaction: RunInTransaction,
   ) {
     this.#sections = sections;
     this.#ambient = ambient;
+    this.#loopTurn = loopTurn;
     this.#onReleased = onReleased;
     this.#runInTransaction = runInTransaction;
   }
@@ -109,11 +113,14 @@ export class HeldLock implements Lock {
         this.key,
       );
     }
+    await this.#loopTurn.pause();
     if (this.#released !== undefined) throw lostError(this.key, 'released');
     await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
   }
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
+    const pause = this.#loopTurn.pause();
+    if (pause !== undefined) await pause;
     if (!this.isHeld && !this.isOver)
       await Promise.all(this.holds.map((hold) => hold.whenCertain()));
     this.assertHeld();

@@ -107,7 +107,7 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
-      await this.#mayFail();
+      await this.#pause();
       throw await this.#explained(error, resolved);
     }
   }
@@ -122,7 +122,7 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
-      await this.#mayFail();
+      await this.#pause();
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
@@ -145,7 +145,7 @@ export class LockEngine implements LockRunner {
     try {
       sections = await this.#sectionsOf(keys, resolved, callSite ?? 'withLock');
     } catch (error) {
-      await this.#mayFail();
+      await this.#pause();
       if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
       return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
@@ -230,9 +230,9 @@ export class LockEngine implements LockRunner {
     return this.#operations.forceRelease(key);
   }
 
-  /** Before a call fails: its caller may come again without a pause, and the event loop must go on turning. */
-  #mayFail(): Promise<void> {
-    return this.#calls.parts.loopTurn.mayFail();
+  /** Before a call fails: its caller may come again at once, and the event loop must go on turning. */
+  #pause(): Promise<void> | undefined {
+    return this.#calls.parts.loopTurn.pause();
   }
 
   /** For tests: nothing may be left when no call holds a lock or waits for one. */

@@ -54,7 +54,7 @@ export class LockOperations {
         if (info !== null) yield info;
       }
     } catch (error) {
-      await this.#parts.loopTurn.mayFail();
+      await this.#parts.loopTurn.pause();
       throw error;
     }
   }
@@ -76,7 +76,7 @@ export class LockOperations {
     try {
       return await question();
     } catch (error) {
-      await this.#parts.loopTurn.mayFail();
+      await this.#parts.loopTurn.pause();
       throw error;
     }
   }

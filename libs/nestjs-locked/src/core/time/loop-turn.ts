@@ -2,15 +2,15 @@ import { afterReading, atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { systemClock } from './clock.js';
 
-/** After this time without a turn of the event loop, the next one comes before a key is passed on or a call fails. */
+/** After this time without a turn of the event loop, the next one comes before a key is passed on or a call goes on. */
 const LONGEST_MS = 5;
 
 /**
- * How long the present turn of the event loop has lasted. Calls of one process pass a key on in the microtask queue,
- * and a call that is refused without asking the store may come again at once. As long as that queue is never empty, no
- * socket is read and no timer fires: nobody here would learn that other processes wait, or that what a call was refused
- * for is over, and nothing else in this process would go on. It is the event loop of this process that is meant,
- * whatever clock the leases go by.
+ * How long the present turn of the event loop has lasted. Calls pass a key on in the microtask queue, and one
+ * that ends without asking the store, joined or refused, may come again at once. As long as that queue is never
+ * empty, no socket is read and no timer fires: nobody here would learn that other processes wait, or that what a call
+ * was refused for is over, and nothing else in this process would go on. It is the event loop of this process that is
+ * meant, whatever clock the leases go by.
  */
 export class LoopTurn {
   /** When somebody first asked in this turn. */
@@ -25,9 +25,9 @@ export class LoopTurn {
     return false;
   }
 
-  /** Settles when a call may fail, whose caller may come again at once: now, or in the next turn if it is time. */
-  async mayFail(): Promise<void> {
-    if (this.isLong) await new Promise<void>((resolve) => this.next(resolve));
+  /** To be awaited where a caller may come again at once: settles in the next turn if it is time for that. */
+  pause(): Promise<void> | undefined {
+    return this.isLong ? new Promise((resolve) => this.next(resolve)) : undefined;
   }
 
   /** Calls back in the next turn. */
