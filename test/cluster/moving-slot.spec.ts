@@ -107,6 +107,50 @@ describe('a slot that moves', () => {
     },
   );
 
+  /** A script may delete one of its keys then, but the source refuses it as soon as the script asks for it again. */
+  describe('while all its keys are still at the source', () => {
+    beforeEach(async () => {
+      const source = openAdmin((await cluster.masterOf(key)).url);
+      await source.set(`lock:{${key}}:lapsed`, '1', 'PX', 60_000);
+    });
+
+    for (const how of ['released', 'released by a process whose own calls wait'])
+      fault(how, 'another process that waits gets it at once', async () => {
+        const { engine } = await cluster.openLocks({ leaseMs: LEASE_MS, localHandovers: 0 });
+        const lock = await engine.acquire(key);
+        const next = far.acquire(key);
+        await waitsFor(await cluster.masterOf(key), key);
+        const own = how === 'released' ? undefined : engine.acquire(key);
+        await cluster.servers.beginMove(slot, to);
+        expect(await lock.release()).toBe(true);
+        const second = await next;
+        expect(second.fencingToken).toBeGreaterThan(lock.fencingToken);
+        await cluster.servers.moveKeys(slot);
+        await cluster.servers.endMove(slot);
+        expect(await second.release()).toBe(true);
+        if (own !== undefined) expect(await (await own).release()).toBe(true);
+      });
+
+    fault('looked at by the only waiter', 'it keeps its place', async () => {
+      const lock = await near.acquire(key);
+      const source = await cluster.masterOf(key);
+      const next = far.acquire(key);
+      await waitsFor(source, key);
+      await cluster.servers.beginMove(slot, to);
+      const [before] = await openAdmin(source.url).zrange(`lock:{${key}}:queue`, 0, 0);
+      await openAdmin(source.url).client('KILL', 'TYPE', 'pubsub'); // who may have missed a message looks again
+      await eventually(async () => {
+        const [now] = await openAdmin(source.url).zrange(`lock:{${key}}:queue`, 0, 0);
+        expect(now).toMatch(/^[0-9a-f]{32}:/);
+        expect(now).not.toBe(before);
+      });
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      expect(await lock.release()).toBe(true);
+      expect(await (await next).release()).toBe(true);
+    });
+  });
+
   fault(
     'released half-way with holdAtLeastMs',
     'the key stays taken for the rest of that time',

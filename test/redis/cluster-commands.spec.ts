@@ -199,6 +199,34 @@ describe('a command that was sent to the wrong node', () => {
   });
 });
 
+describe('a script that stopped half-way, because the slot is on its way', () => {
+  const stopped = failed(
+    'ERR Script attempted to access a non local key in a cluster node script: 1, on @user_script:2.',
+    false,
+  );
+
+  it('is sent again, and may have run before', async () => {
+    const { run, next, clock, outcomeOf } = start();
+    run('release');
+    (await next('a: release')).end(stopped);
+    await settled();
+    await clock.advance(100);
+    (await next('a: release')).end(answered);
+    await settled();
+    expect(outcomeOf('release')).toEqual({ ...answered, mayHaveRunBefore: true });
+  });
+
+  it('is not sent again if it could do harm', async () => {
+    const { run, next, clock, waiting, outcomeOf } = start();
+    run('revoke', { isRepeatable: false });
+    (await next('a: revoke')).end(stopped);
+    await settled();
+    await clock.advance(100);
+    expect(await waiting()).toEqual([]);
+    expect(outcomeOf('revoke')).toMatchObject({ kind: 'failed', neverRan: false });
+  });
+});
+
 describe('a command whose node has gone', () => {
   it('goes to the one that has the slot now', async () => {
     const { run, next, known, move } = start();

@@ -1,6 +1,7 @@
 /** Which failures of a cluster count as a slot that is refused, on a clock, with nodes that are played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { Outage } from '../../libs/nestjs-locked/src/core/store/outage.js';
 import type { ClusterNodes } from '../../libs/nestjs-locked/src/redis/cluster/cluster-nodes.js';
 import { RefusedSlots } from '../../libs/nestjs-locked/src/redis/cluster/refused-slots.js';
 import type {
@@ -88,12 +89,25 @@ describe('a slot that is refused', () => {
     const { clock, fails, told, tries, answer } = start();
     fails(MOVING);
     await clock.advance(2_500);
-    expect(tries).toHaveLength(2);
+    expect(tries).toHaveLength(3);
     expect(told).toEqual(['lost slot 7']);
     answer({ kind: 'answered', reply: 1, mayHaveRunBefore: false });
     await clock.advance(5_000);
-    expect(tries).toHaveLength(3);
+    expect(tries).toHaveLength(4);
     expect(told).toEqual(['lost slot 7', 'back slot 7']);
+  });
+
+  it('is tried before anybody is told, because it may have been so for a moment only', async () => {
+    const { clock, fails, told, answer } = start();
+    const reported: string[] = [];
+    const outage = new Outage(clock, 60_000, ({ type }) => reported.push(type));
+    fails(MOVING);
+    outage.begins(new LockStoreError('the slot moves'));
+    answer({ kind: 'answered', reply: 1, mayHaveRunBefore: false });
+    await clock.advance(499);
+    expect([told, reported]).toEqual([['lost slot 7', 'back slot 7'], []]);
+    await clock.advance(1);
+    expect(reported).toEqual(['store-lost']); // this is when others would have been told
   });
 
   it('is not tried any more after it was closed', async () => {

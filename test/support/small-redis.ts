@@ -7,7 +7,7 @@ export function startSmallRedis(): Promise<RedisServer> {
   return startRedisServer('--maxmemory', '4mb', '--maxmemory-policy', 'noeviction');
 }
 
-/** Writes until the server refuses even what is small. */
+/** Writes until the server refuses even what is small. What it frees later, such as buffers, makes no room. */
 export async function fillMemory(redis: Redis): Promise<void> {
   for (const size of [100_000, 1_000, 10]) {
     for (let i = 0; ; i++) {
@@ -18,4 +18,5 @@ export async function fillMemory(redis: Redis): Promise<void> {
       if (isRefused) break;
     }
   }
+  await redis.config('SET', 'maxmemory', '1mb');
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { granted } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
-const { newBench, heldBench, connectAs } = useScripts();
+const { newBench, heldBench, contendedBench, connectAs } = useScripts();
 
 describe('a lock whose other keys were overwritten', () => {
   it.each(['queue', 'fence'] as const)(
@@ -51,6 +51,20 @@ describe('a lock whose other keys were overwritten', () => {
         }
         expect([which, await bench.redis.get(bench.lock)]).not.toEqual([which, token]);
       }
+    },
+  );
+
+  it.each(['released', 'handed over'])(
+    'is free when it could not be given to the next one: %s [R6]',
+    async (how) => {
+      const { bench, token } = await contendedBench();
+      await bench.redis.del(bench.fence);
+      await bench.redis.hset(bench.fence, 'x', '1');
+      await bench.redis.pexpire(bench.fence, 100_000);
+      const fresh = how === 'released' ? '' : bench.deadToken();
+
+      await expect(bench.release(token, 0, fresh)).rejects.toThrow(/WRONGTYPE/);
+      expect(await bench.redis.get(bench.lock)).toBeNull();
     },
   );
 

@@ -5,6 +5,14 @@ import { useScripts } from '../../support/use-scripts.js';
 
 const { contendedBench, heldBench, connectAs } = useScripts();
 
+it('who may not take a waiter out of the queue leaves it the lock that it was told of [R6]', async () => {
+  const { bench, token, fence, waiter, waiting } = await contendedBench();
+  const other = bench.as(await connectAs('&*', '+@all', '-zrem'));
+  await expect(other.release(token, fence)).rejects.toThrow(/can't run|NOPERM/);
+  expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  expect((await bench.state()).lock).toBe(waiting);
+});
+
 describe('without the right to ask who listens', () => {
   const rights = ['&*', '+@all', '-pubsub'];
 

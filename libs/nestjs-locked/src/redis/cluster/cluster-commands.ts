@@ -186,8 +186,9 @@ export class ClusterCommands implements CommandRunner {
 
   /** Whether the failure only means that the command must go elsewhere. */
   #goesOn(failure: CommandFailure, node: ClusterNode, { isRepeatable }: RedisCommand): boolean {
-    if (redirectionOf(failure) !== undefined) return true;
-    return node.isGone && !this.#nodes.isClosed && (failure.neverRan || isRepeatable !== false);
+    const isElsewhere =
+      redirectionOf(failure) !== undefined || (node.isGone && !this.#nodes.isClosed);
+    return isElsewhere && (failure.neverRan || isRepeatable !== false);
   }
 
   #pause(limit: AwakeLimit): Promise<void> {

@@ -6,7 +6,7 @@ export type Redirection =
   | { readonly kind: 'moved'; readonly slot: number; readonly address: string }
   /** The slot is on its way to another master, and these keys are there already, or would be created there. */
   | { readonly kind: 'ask'; readonly address: string }
-  /** The slot is on its way to another master, and so are some of these keys. */
+  /** The slot is on its way to another master, and so are some of these keys. A script may have run half-way. */
   | { readonly kind: 'again' }
   /** The cluster is not complete, or does not know it yet. */
   | {
@@ -15,9 +15,13 @@ export type Redirection =
       readonly isWhole: boolean;
     };
 
+/** A script has stopped half-way, because the slot is on its way to another master, and a key is not here any more. */
+const STOPPED = /non local key/;
+
 /** @returns undefined if the command failed for a reason that has nothing to do with the cluster */
 export function redirectionOf({ cause: { cause } }: CommandFailure): Redirection | undefined {
   if (!(cause instanceof Error)) return undefined;
+  if (STOPPED.test(cause.message)) return { kind: 'again' };
   const [word, slot, address] = cause.message.split(' ');
   switch (word) {
     case 'MOVED':

@@ -6,7 +6,8 @@ import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection
 import type { ClusterNodes } from './cluster-nodes.js';
 import { redirectionOf } from './redirection.js';
 
-/** How long after a refusal its keys are tried again. */
+/** How long after a refusal its keys are tried again: soon at first, before the outage is told. */
+const FIRST_TRY_AFTER_MS = 250;
 const TRY_AFTER_MS = 1_000;
 
 /** All slots, while the cluster as a whole is down. */
@@ -75,12 +76,12 @@ export class RefusedSlots {
       redisKey,
       send: (redis) => redis.eval('return 1', redisKeys.length, ...redisKeys),
     };
-    this.#tryLater(part, again);
+    this.#tryLater(part, again, FIRST_TRY_AFTER_MS);
   }
 
-  #tryLater(part: string, command: RedisCommand): void {
+  #tryLater(part: string, command: RedisCommand, afterMs = TRY_AFTER_MS): void {
     const { clock } = this.#options;
-    const cancel = clock.after(TRY_AFTER_MS, () => void this.#try(part, command));
+    const cancel = clock.after(afterMs, () => void this.#try(part, command));
     this.#cancelTry.set(part, cancel);
   }
 

@@ -46,8 +46,7 @@ for i = 1, #KEYS / 4 do
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
   elseif value == token then -- sent twice, and another lock was lost in between: keep none
     local live = heirsOf[i]
-    redis.call('DEL', lock)
-    if live[1] then handTo(live[1], live[2]) end
+    if live[1] then passOn(token, handTo, live[1], live[2]) else redis.call('DEL', lock) end
   elseif value then
     askFor(value)
     reply = { redis.call('PTTL', lock), foreign(value) }

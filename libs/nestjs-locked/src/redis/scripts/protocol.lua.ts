@@ -228,11 +228,20 @@ local function after(used)
   return used > 0 and not (isReadable and number > used + 1 + BLOCK) and used + 1 or nil
 end
 
+-- Passes the lock of its holder on with this function. If that fails, the lock is free all the same. It is not deleted
+-- first, because a server that moves a slot to another node refuses whatever touches a key that is not there any more.
+local function passOn(token, how, ...)
+  local isDone, result = pcall(how, ...)
+  if isDone then return result end
+  if redis.call('GET', lock) == token then redis.call('DEL', lock) end
+  error(result, 0)
+end
+
 -- The holder gives the lock up: the next waiter gets it, or nobody until keepMs are over.
 local function giveUp(token, live, used, keepMs)
   local above = after(used)
+  if live[1] and keepMs == 0 then return passOn(token, handTo, live[1], live[2], above) end
   if keepMs > 0 then redis.call('SET', lock, 'kept:' .. token, 'PX', keepMs) else redis.call('DEL', lock) end
-  if live[1] and keepMs == 0 then return handTo(live[1], live[2], above) end
   if above then keep(used, 0) end
   tellNext(live[1], keepMs)
 end
@@ -256,6 +265,13 @@ local function placeOf(token, keptScore)
   return tonumber(score)
 end
 
+-- Takes the place of 'old' in the queue. That leaves last, because it may be the only one (see passOn).
+local function replace(old, me, score)
+  local joined = join(me, score)
+  if old ~= me then redis.call('ZREM', queue, old) end
+  return joined
+end
+
 -- Takes the lock for 'me', or a place in the queue. 'old' is the token with which the sender waited before, or 'me'.
 --
 -- While somebody holds the lock, the sender joins the queue, at its old place if it had one. If the lock is free, it
@@ -270,8 +286,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
   end
   local score = not nowait and placeOf(old, value and keptScore or '') or nil
   if value then
-    redis.call('ZREM', queue, old)
-    score = join(me, score)
+    score = replace(old, me, score)
     askFor(value)
     local ms = redis.call('PTTL', lock)
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
@@ -288,8 +303,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
     handTo(live[1], live[2])
     return busy()
   end
-  redis.call('ZREM', queue, old)
-  return yield(me, join(me, score), live)
+  return yield(me, replace(old, me, score), live)
 end
 `;
 

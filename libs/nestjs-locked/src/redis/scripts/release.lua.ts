@@ -44,13 +44,15 @@ if newToken == '' then
   return { 'released' }
 end
 local above = after(used)
-redis.call('DEL', lock)
-if unknown then return redis.error_reply(unknown) end -- others may wait: the sender must not be the next one
-local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
-if live[1] and not (score and score < live[1].score) then
-  return yield(newToken, join(newToken, score), live, above)
+if unknown then -- others may wait: the sender must not be the next one
+  redis.call('DEL', lock)
+  return redis.error_reply(unknown)
 end
-return grant(newToken, leaseMs, above)
+local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
+return passOn(token, function()
+  if not live[1] or (score and score < live[1].score) then return grant(newToken, leaseMs, above) end
+  return yield(newToken, join(newToken, score), live, above)
+end)
 `,
     isGranted,
   );

@@ -71,7 +71,17 @@ export function isBlocked(error: unknown): boolean {
 /** The server refuses us or everybody something, and neither a single key nor the node of a cluster is the reason. */
 export function isRefusal(error: unknown): boolean {
   if (lacksRights(error)) return true;
-  return isReplyError(error) && !isFromCluster(error) && !hasWrongType(error);
+  return (
+    isReplyError(error) &&
+    !isFromCluster(error) &&
+    !hasStoppedInMovingSlot(error) &&
+    !hasWrongType(error)
+  );
+}
+
+/** A script of ours has stopped half-way: its slot is on its way to another node, and a key is not there any more. */
+function hasStoppedInMovingSlot(error: Error): boolean {
+  return error.message.includes('non local key');
 }
 
 /** The key in Redis is not a string. */
