@@ -97,6 +97,40 @@ describe('a hold that ended by maxHoldMs', () => {
     },
   );
 
+  it('whose renewal was asked for by one call says to the next one that the lock is lost', async () => {
+    const { store, engine, held } = await startScripted();
+    const { hold } = await held();
+    const next = engine.acquire(KEY);
+    const ensured = hold.ensure(60_000);
+    const refused = expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    const renewal = await store.next('renew');
+    void hold.release();
+    const second = await next;
+    renewal.reply({ kind: 'lost' });
+    await refused;
+    expect(second.signal.reason).toMatchObject({ reason: 'stolen' });
+  });
+
+  it('is not renewed after a reconnect while the answer to a COMMIT is late', async () => {
+    const { clock, store, engine } = await startScripted();
+    const gate = makeGate();
+    const call = engine.withLock(KEY, {}, async () => {
+      const [hold] = engine.inTransactions.heldHere();
+      hold?.commitIsLate();
+      await gate.opened;
+      hold?.commitCame();
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await settled();
+    store.listener.reconnected();
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual([]);
+    gate.open();
+    (await store.next('release')).reply({ kind: 'released' });
+    await call;
+  });
+
   it('sends local callers to ask for a lease of their own [R4]', async () => {
     const { clock, store, engine, held } = await startScripted({ maxHoldMs: 5_000 });
     const { hold, token } = await held();
@@ -208,6 +242,23 @@ describe('a granted lease', () => {
   });
 });
 
+describe('a re-check that was carried out after its waiter had got the key and released it', () => {
+  it('is taken back', async () => {
+    const { clock, store, waiting, grant } = await startScripted({ waitMs: 120_000 });
+    const { hold, token } = await waiting();
+    await clock.advance(40_000);
+    const recheck = await store.next('recheck');
+    grant(token);
+    (await store.next('renew')).reply(renewed());
+    const lock = await hold;
+    void lock.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    recheck.reply(granted(recheck.command.newToken, 900));
+    const leave = await store.next('leave');
+    expect(leave.command.tokens).toContain(recheck.command.newToken);
+  });
+});
+
 describe('other processes that want the key', () => {
   it('are heard of from a renewal, too [R18]', async () => {
     const { clock, store, engine, held } = await startScripted({ localHandovers: 0 });
@@ -218,6 +269,16 @@ describe('other processes that want the key', () => {
     await settled();
     void hold.release();
     expect(await store.unanswered()).toEqual(['requeue']);
+  });
+
+  it('who asked before a call of this process go before it, if no local hand-over is allowed', async () => {
+    const { clock, store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
+    const { hold, token } = await held();
+    void engine.acquire(KEY, { waitMs: 60_000 });
+    await clock.advance(700);
+    wanted(token);
+    void hold.release();
+    expect((await store.next('requeue')).command.waitedMs).toBe(700);
   });
 
   it('find the budget of local hand-overs whole, however many there were before', async () => {
@@ -949,6 +1010,20 @@ describe('a lock that was stolen, released while another caller here waits', () 
 });
 
 describe('a label', () => {
+  it('lasts as long as a lease that was ensured for longer', async () => {
+    const { store, engine } = await startScripted({ leaseMs: 3_000 });
+    const lives: number[] = [];
+    store.directory.label = async (_, __, ___, forMs) => void lives.push(forMs);
+    const call = engine.withLock(KEY, { label: 'sale' }, (lock) => lock.ensure(60_000));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    (await store.next('renew')).reply(renewed());
+    (await store.next('release')).reply({ kind: 'released' });
+    await call;
+    expect(lives[0]).toBe(3_000);
+    expect(lives[1]).toBeGreaterThan(60_000);
+  });
+
   it('is written once for a lease, however often that is handed over [D32]', async () => {
     const { store, engine } = await startScripted();
     const labels: string[] = [];

@@ -33,6 +33,20 @@ describe('the answer to a renewal that comes when its lease lingers unused', () 
   });
 });
 
+it('a lease that lingered while the machine may have slept is given up, and asked for again', async () => {
+  const { clock, store, engine, held } = await startScripted({ lingerMs: 20_000 });
+  const { hold, token } = await held();
+  await hold.release();
+  clock.stepWall(600_000);
+  const next = engine.acquire(KEY);
+  const release = await store.next('release');
+  expect(release.command.token).toBe(token);
+  const ask = await store.next('acquire');
+  expect(await store.unanswered()).toEqual([]);
+  ask.reply(granted(ask.command.token, 900));
+  expect((await next).fencingToken).toBe(900);
+});
+
 describe('a call that wants a lingering lease, and goes before it has it', () => {
   const microtasks = async (): Promise<void> => {
     for (let i = 0; i < 20; i++) await Promise.resolve();

@@ -338,7 +338,7 @@ describe('a lease of which nobody knows whether its transaction was committed', 
     });
     await call;
     renewal.reply(unknown);
-    for (let ms = 0; ms < 4_000; ms += 500) {
+    for (let ms = 0; ms < 7_500; ms += 500) {
       wanted(token);
       expect(await store.unanswered()).toEqual([]);
       await clock.advance(500);

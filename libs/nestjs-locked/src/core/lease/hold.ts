@@ -30,9 +30,9 @@ export interface HoldKeeper {
   /** From now on the hold has an end: after its longest time or, if it is a fixed one, with the lease. */
   holdBegins(hold: Hold, now: number): void;
   /** Renews now, so that at least this much is left. @returns why the store did not answer, if it did not */
-  prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined>;
+  prolong(ms: number): Promise<LockStoreError | undefined>;
   /** Renews now. @returns why the store did not answer, if it did not */
-  renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined>;
+  renewFor(leaseMs: number): Promise<LockStoreError | undefined>;
   /**
    * Raises the stored fencing number above what others have seen, and takes the next one.
    * @returns that number
@@ -209,7 +209,7 @@ export class Hold {
     let cause: LockStoreError | undefined;
     do {
       if (isEnough()) return;
-      cause = await inNeutralContext(() => this.#lease.prolong(this, wanted()));
+      cause = await inNeutralContext(() => this.#lease.prolong(wanted()));
       this.#assertNotOver();
     } while (this.#lease.isSuspect && cause === undefined); // the clock was stepped while it was confirmed
     if (!this.isHeld) throw suspectError(this.key, { cause });
@@ -223,7 +223,7 @@ export class Hold {
 
   /** Renews its lease to the whole length, from now on. @returns why the store did not answer, if it did not */
   renewWhole(): Promise<LockStoreError | undefined> {
-    return inNeutralContext(() => this.#lease.renewFor(this, this.options.leaseMs));
+    return inNeutralContext(() => this.#lease.renewFor(this.options.leaseMs));
   }
 
   /**

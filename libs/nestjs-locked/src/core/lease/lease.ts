@@ -433,22 +433,22 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#parts.report({ type: 'renewal-unknown', key: this.key, remainingMs, cause, isAway });
   }
 
-  prolong(hold: Hold, ms: number): Promise<LockStoreError | undefined> {
-    return this.renewFor(hold, Math.max(this.#leaseMs, Math.ceil(ms * 1.02) + 100));
+  prolong(ms: number): Promise<LockStoreError | undefined> {
+    return this.renewFor(Math.max(this.#leaseMs, Math.ceil(ms * 1.02) + 100));
   }
 
-  async renewFor(hold: Hold, leaseMs: number): Promise<LockStoreError | undefined> {
+  async renewFor(leaseMs: number): Promise<LockStoreError | undefined> {
     const command = this.#renewal(leaseMs);
     const sentAt = this.#parts.clock.now();
     const [answer] = this.#parts.store.renew([command]);
     const reply = (await answer) as RenewReply;
-    if (this.#hold === hold) this.onRenewReply(command, sentAt, reply);
+    this.onRenewReply(command, sentAt, reply);
     return reply.kind === 'unknown' ? reply.cause : undefined;
   }
 
   async raiseFence(hold: Hold, seen: number): Promise<number> {
     this.#numbers.raise(seen);
-    const cause = await this.prolong(hold, this.#leaseMs);
+    const cause = await this.prolong(this.#leaseMs);
     hold.assertHeld();
     if (cause !== undefined) throw cause;
     if (this.#numbers.areSpent) throw this.#noNumbers(); // as long as the key is moving to another server

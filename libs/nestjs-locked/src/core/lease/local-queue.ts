@@ -198,7 +198,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** Our next attempt must not meet what an earlier one left in the store. */
   #awaitCleanUp(cause: LockStoreError): void {
-    this.#failure ??= cause;
+    this.#failure = cause;
     if (this.#awaitsCleanUp) return;
     this.#awaitsCleanUp = true;
     this.#parts.cleanUp.whenSettled(this.key, () => {
