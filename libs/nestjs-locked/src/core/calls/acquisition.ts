@@ -179,7 +179,6 @@ export class Acquisition {
    */
   async #join(parent: Section, waitMs: number): Promise<Section | undefined> {
     const { key } = parent.hold;
-    await this.#parts.loopTurn.pause();
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.turns.enter(this.#parts.clock, cappedMs, this.#options.signal);

@@ -59,6 +59,8 @@ export class HandedOutLocks {
       throw error;
     } finally {
       await this.#leave(lock);
+      const pause = own.length === 0 ? this.#parts.loopTurn.pause() : undefined; // nothing was asked of the store
+      if (pause !== undefined) await pause;
     }
   }
 
