@@ -353,6 +353,17 @@ describe('a transaction', () => {
     expect(await isFree()).toBe(true);
   });
 
+  it('is run once more without a key that is not free, and the call is told what it would be outside', async () => {
+    const { engine, transaction, outcomes, key } = await start({ insideTransaction: 'restart' });
+    const other = await engine.acquire(key);
+    const skipped = await transaction(() =>
+      engine.withLock(key, { waitMs: 0, onBusy: 'skip' }, () => 'ran'),
+    );
+    expect(skipped).toBeUndefined();
+    expect(outcomes).toEqual(['rolled back', 'committed']);
+    await other.release();
+  });
+
   it('gives up when each run asks for other keys', async () => {
     const { engine, transaction, database, outcomes } = await start({
       insideTransaction: 'restart',
