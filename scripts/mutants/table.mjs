@@ -579,7 +579,7 @@ export const TABLE = [
   {
     name: 'holder not told that it is wanted',
     file: `${SOURCES}redis/scripts/protocol.lua.ts`,
-    after: 'score = replace(old, me, score)',
+    after: 'score = join(me, score, old)',
     from: 'askFor(value)',
     to: '',
     breaks: 'the holder is told that somebody waits',
@@ -1095,7 +1095,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens from the clock alone',
-    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/fence.lua.ts`,
     from: 'local first = math.max(above or least(), now())',
     to: 'local first = now()',
     breaks: 'fencing tokens rise over a clock that was set back',
@@ -1103,7 +1103,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens without the clock',
-    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/fence.lua.ts`,
     from: 'local first = math.max(above or least(), now())',
     to: 'local first = above or least()',
     breaks: 'fencing tokens rise over a Redis that lost its data',
@@ -1111,7 +1111,7 @@ export const TABLE = [
   },
   {
     name: 'fencing tokens that a failover repeats',
-    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/fence.lua.ts`,
     from: 'return number + 1 + math.floor(math.max(0, now() - at) / 2)',
     to: 'return number + 1',
     breaks: 'no two holds have the same fencing token, whatever a failover has lost',
@@ -2840,7 +2840,7 @@ export const TABLE = [
   },
   {
     name: 'a fence that is not to be kept fails the release',
-    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    file: `${SOURCES}redis/scripts/fence.lua.ts`,
     from: 'math.max(1, math.max(aheadMs, leaseMs) + fenceKeepMs)',
     to: 'math.max(aheadMs, leaseMs) + fenceKeepMs',
     breaks: 'a release does not fail because of its number',
@@ -2983,8 +2983,8 @@ export const TABLE = [
   {
     name: 'a waiter that leaves its old place before it has a new one',
     file: `${SOURCES}redis/scripts/protocol.lua.ts`,
-    from: 'local joined = join(me, score)',
-    to: "if old ~= me then redis.call('ZREM', queue, old) end\n  local joined = join(me, score)",
+    from: 'score = join(me, score, old)',
+    to: "redis.call('ZREM', queue, old)\n    score = join(me, score)",
     breaks: 'a waiter keeps its place while the slot is on its way',
     specs: ['test/cluster/moving-slot.spec.ts'],
   },

@@ -1,5 +1,5 @@
-import { FENCE_BLOCK } from '../../core/store/fence-block.js';
 import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
+import { fenceLua } from './fence.lua.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
@@ -27,11 +27,11 @@ import type { ScriptSettings } from './script-settings.js';
  *   until then.
  */
 export const protocolLua = (settings: ScriptSettings): string => `
-local BLOCK, QUEUE_TTL_MS, LAPSED_MS = ${FENCE_BLOCK}, 60000, 60000
+local QUEUE_TTL_MS, LAPSED_MS = 60000, 60000
 local FIRST_LOOK, LOOK, MOST_DROPPED = 4, 250, 1000
 local LOOK_AGAIN_MS, LOOK_LEASE_MS = 50, 1000
 local inboxPrefix = ${luaString(settings.inboxPrefix)}
-local acceptMs, fenceKeepMs = '${settings.acceptMs}', '${settings.fenceKeepMs}'
+local acceptMs = '${settings.acceptMs}'
 
 -- The lock that all functions work on. It is the first one until another one is chosen.
 local lock, queue, fence, lapsed
@@ -49,37 +49,7 @@ local function now()
   return micros
 end
 
--- The stored fencing number, and the time when it was written. That time was stored only if the number was ahead of
--- the clock; otherwise the present time stands in for it.
-local function stored()
-  local number, at = string.match(redis.call('GET', fence) or '', '^(%d+) ?(%d*)$')
-  return tonumber(number) or 0, tonumber(at) or now()
-end
-
--- The least number that may be given out. A failover may lose the last numbers that were stored, so a number that is
--- ahead of the clock grows as time passes: what is given out after the failover is then above what was given out before
--- it and lost. It grows at half the speed of the clock, so that the clock catches up with it.
-local function least()
-  local number, at = stored()
-  return number + 1 + math.floor(math.max(0, now() - at) / 2)
-end
-
--- Without a stored number, the next one comes from the clock. So a number is kept until the clock has passed it, even
--- if the clock is set back by up to fenceKeepMs, and never for a shorter time than its holder's lease.
-local function keep(number, leaseMs)
-  local aheadMs = math.ceil((number - now()) / 1000)
-  local at = aheadMs > 0 and ' ' .. text(now()) or ''
-  -- A time of nothing, which an ended lease and a fenceKeepMs of 0 make, would be refused.
-  local ms = math.max(1, math.max(aheadMs, leaseMs) + fenceKeepMs)
-  redis.call('SET', fence, text(number) .. at, 'PX', text(ms))
-end
-
-local function mint(leaseMs, above)
-  local first = math.max(above or least(), now())
-  keep(first + BLOCK, tonumber(leaseMs))
-  return text(first), text(first + BLOCK)
-end
-
+${fenceLua(settings)}
 ${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
 local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS})${settings.inCluster ? ' .. node' : ''} end
 
@@ -111,13 +81,15 @@ local function waiters()
   return type(count) == 'number' and count or 0
 end
 
-local function join(token, score)
+-- 'old' leaves the queue last: it may be the only one there, and a key that is gone may not be asked for (see passOn).
+local function join(token, score, old)
   if not score then
     local last = redis.call('ZREVRANGE', queue, 0, 0, 'WITHSCORES')
     score = math.max(now(), (tonumber(last[2]) or 0) + 1)
   end
   redis.call('ZADD', queue, text(score), token)
   redis.call('PEXPIRE', queue, QUEUE_TTL_MS)
+  if old and old ~= token then redis.call('ZREM', queue, old) end
   return score
 end
 
@@ -265,13 +237,6 @@ local function placeOf(token, keptScore)
   return tonumber(score)
 end
 
--- Takes the place of 'old' in the queue. That leaves last, because it may be the only one (see passOn).
-local function replace(old, me, score)
-  local joined = join(me, score)
-  if old ~= me then redis.call('ZREM', queue, old) end
-  return joined
-end
-
 -- Takes the lock for 'me', or a place in the queue. 'old' is the token with which the sender waited before, or 'me'.
 --
 -- While somebody holds the lock, the sender joins the queue, at its old place if it had one. If the lock is free, it
@@ -286,7 +251,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
   end
   local score = not nowait and placeOf(old, value and keptScore or '') or nil
   if value then
-    score = replace(old, me, score)
+    score = join(me, score, old)
     askFor(value)
     local ms = redis.call('PTTL', lock)
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
@@ -303,7 +268,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
     handTo(live[1], live[2])
     return busy()
   end
-  return yield(me, replace(old, me, score), live)
+  return yield(me, join(me, score, old), live)
 end
 `;
 
