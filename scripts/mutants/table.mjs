@@ -2981,6 +2981,14 @@ export const TABLE = [
     specs: LUA,
   },
   {
+    name: 'a waiter that loses its place because the server is out of memory',
+    file: `${SOURCES}redis/scripts/protocol.lua.ts`,
+    from: "if old then redis.pcall('ZREM', queue, '') end",
+    to: '',
+    breaks: 'a held lock is handed over although the server is out of memory',
+    specs: ['test/redis/scripts/out-of-memory.spec.ts'],
+  },
+  {
     name: 'a waiter that leaves its old place before it has a new one',
     file: `${SOURCES}redis/scripts/protocol.lua.ts`,
     from: 'score = join(me, score, old)',

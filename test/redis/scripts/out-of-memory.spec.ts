@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { openAdmin } from '../../support/open-locks.js';
 import { ScriptBench } from '../../support/script-bench.js';
-import { BLOCK, granted } from '../../support/script-replies.js';
+import { BLOCK, granted, queued } from '../../support/script-replies.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 
 describe('out of memory', () => {
@@ -10,14 +10,17 @@ describe('out of memory', () => {
     const [free, held] = [new ScriptBench(full), new ScriptBench(full)];
     const [token, waiter] = [held.deadToken(), await held.peer()];
     const { fence } = granted(await held.acquire(token), token);
-    const waiting = waiter.token();
-    await held.acquire(waiting);
+    const first = waiter.token();
+    const { score } = queued(await held.acquire(first), first);
     await fillMemory(full);
 
     await expect(free.acquire(free.deadToken())).rejects.toThrow(/OOM/);
     expect(await full.exists(free.lock, free.queue, free.fence)).toBe(0);
 
     expect(await held.renew(token, fence)).toEqual([String(fence + BLOCK), 1]);
+    const looked = waiter.token();
+    queued(await held.recheck(first, looked, score), looked); // keeps its place
+    const waiting = looked;
     expect(await held.release(token, fence)).toEqual(['released']);
     expect(await held.state()).toMatchObject({ lock: waiting, queue: [] });
     expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);

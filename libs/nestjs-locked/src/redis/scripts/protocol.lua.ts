@@ -82,7 +82,9 @@ local function waiters()
 end
 
 -- 'old' leaves the queue last: it may be the only one there, and a key that is gone may not be asked for (see passOn).
+-- A server that is out of memory accepts what follows a write that needs none.
 local function join(token, score, old)
+  if old then redis.pcall('ZREM', queue, '') end
   if not score then
     local last = redis.call('ZREVRANGE', queue, 0, 0, 'WITHSCORES')
     score = math.max(now(), (tonumber(last[2]) or 0) + 1)
