@@ -8,7 +8,7 @@ import { systemClock } from '../../core/time/clock.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';
 import type { TransactionDescription } from './transaction-description.js';
 import type { Refusal } from './transaction-refusal.js';
-import type { TransactionRun } from './transaction-run.js';
+import type { Asker, TransactionRun } from './transaction-run.js';
 
 /** A single try waits for no other branch, except for one that is about to be answered. */
 const SINGLE_TRY_TURN_MS = 500;
@@ -17,8 +17,6 @@ const SINGLE_TRY_TURN_MS = 500;
 interface Asked extends AskedLocks {
   readonly until: number;
 }
-
-type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
 
 /** An open transaction, as it is seen when locks are asked for inside of it. */
 export interface TransactionLevel {

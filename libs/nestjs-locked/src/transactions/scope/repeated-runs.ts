@@ -3,7 +3,7 @@ import { byBytes } from '../../core/keys/key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { ResolvedLockOptions } from '../../core/resolved.options.js';
 import { systemClock } from '../../core/time/clock.js';
-import { AFTERMATH_MS, type RunMemory, TransactionRun } from './transaction-run.js';
+import { AFTERMATH_MS, type Asker, type RunMemory, TransactionRun } from './transaction-run.js';
 
 const MAX_RESTARTS = 8;
 
@@ -81,7 +81,7 @@ export class RepeatedRuns implements RunMemory {
     }
   }
 
-  assertMayRepeat({ callSite, keys }: Pick<AskedLocks, 'callSite' | 'keys'>): void {
+  assertMayRepeat({ callSite, keys }: Asker): void {
     if (this.#runs < MAX_RESTARTS) return;
     throw new LockInTransactionError(
       `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys, or for a lock that was acquired meanwhile; acquire all of them before the transaction begins`,

@@ -4,12 +4,15 @@ import { TransactionRestart } from './transaction-restart.js';
 /** How long after the end of a transaction code may still go on in a run of it that was given up, or that failed. */
 export const AFTERMATH_MS = 10_000;
 
+/** Who asks for a lock inside of a transaction, and for which keys: for messages. */
+export type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
+
 /** What all runs of a transaction have in common. */
 export interface RunMemory {
   /** Whether the last run goes on, or has ended only a moment ago. */
   readonly isRecent: boolean;
   /** @throws LockInTransactionError if there were too many runs already */
-  assertMayRepeat(asker: Pick<AskedLocks, 'callSite' | 'keys'>): void;
+  assertMayRepeat(asker: Asker): void;
   /** Remembers what the next run needs. */
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
@@ -75,7 +78,7 @@ export class TransactionRun {
    * Gives the run up: the next one begins after the lock was acquired.
    * @throws TransactionRestart, always
    */
-  beginAnew(asker: Pick<AskedLocks, 'callSite' | 'keys'>): never {
+  beginAnew(asker: Asker): never {
     this.#memory.assertMayRepeat(asker);
     return this.#giveUp(asker.keys);
   }
