@@ -26,7 +26,7 @@ const SABOTAGE = {
     },
   },
   /** A key that nobody can acquire although nobody holds it. */
-  keep: { act: (redis) => redis.set('lock:{b}', 'by nobody', 'PX', 5_000) },
+  keep: { act: (redis) => redis.set('lock:{b}', 'by nobody', 'PX', 9_000) },
   /** A rejection that nobody handles. */
   crash: { act: () => void Promise.reject(new Error('on purpose')) },
   /** More listeners on one emitter than Node considers right. */
