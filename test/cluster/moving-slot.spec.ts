@@ -131,6 +131,22 @@ describe('a slot that moves', () => {
         if (own !== undefined) expect(await (await own).release()).toBe(true);
       });
 
+    fault('taken away', 'its holder knows at once, and the waiter gets it', async (measure) => {
+      const lock = await near.acquire(key);
+      const next = far.acquire(key);
+      await waitsFor(await cluster.masterOf(key), key);
+      await cluster.servers.beginMove(slot, to);
+      expect(await far.forceRelease(key)).toBe(true);
+      const from = performance.now();
+      await eventually(() => expect(lock.signal.aborted).toBe(true));
+      measure('told after', performance.now() - from, 'ms');
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      const second = await next;
+      expect(second.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await second.release()).toBe(true);
+    });
+
     fault('looked at by the only waiter', 'it keeps its place', async () => {
       const lock = await near.acquire(key);
       const source = await cluster.masterOf(key);

@@ -145,13 +145,16 @@ describe('acquire-together', () => {
     await again();
     await all[1]!.redis.del(all[1]!.lock);
     const thief = await hold(all[1]!);
-    const waiter = await all[0]!.peer();
-    const waiting = waiter.token();
+    const [waiter, second] = [await all[0]!.peer(), await all[0]!.peer()];
+    const [waiting, behind] = [waiter.token(), second.token()];
     await all[0]!.acquire(waiting);
+    await all[0]!.acquire(behind);
 
     expect((await again())[0]).toBe('busy');
 
-    expect(await all[0]!.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await all[0]!.state()).toMatchObject({ lock: waiting });
+    expect(await all[0]!.waiting()).toEqual([behind]);
+    expect(await second.heard()).toEqual([`h ${behind} ${ACCEPT_MS} key 0`]);
     expect(await all[1]!.state()).toMatchObject({ lock: thief.token });
     expect(await all[2]!.state()).toMatchObject({ lock: null });
   });

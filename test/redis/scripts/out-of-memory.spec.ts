@@ -30,6 +30,22 @@ describe('out of memory', () => {
     expect(await held.state()).toMatchObject({ lock: null, queue: [] });
   });
 
+  it('several keys asked for twice, of which one was lost in between, go to those who wait', async () => {
+    const full = openAdmin((await startSmallRedis()).url);
+    const [wanted, lost] = [new ScriptBench(full, 'a'), new ScriptBench(full, 'b')];
+    const asked = [wanted, lost].map((bench) => ({ bench, token: bench.deadToken() }));
+    expect((await wanted.acquireTogether(asked))[0]).toBe('granted');
+    await full.set(lost.lock, 'somebody', 'PX', 60_000);
+    const waiter = await wanted.peer();
+    const waiting = waiter.token();
+    await wanted.acquire(waiting);
+    await fillMemory(full);
+
+    expect((await wanted.acquireTogether(asked))[0]).toBe('busy');
+    expect(await wanted.state()).toMatchObject({ lock: waiting, queue: [] });
+    expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
+  });
+
   it('held locks are kept for a while, taken away, found again, and handed on among the dead [R27]', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [kept, revoked, found, crowd] = Array.from(

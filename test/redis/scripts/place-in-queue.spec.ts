@@ -68,6 +68,19 @@ describe('a place in the queue', () => {
     },
   );
 
+  it('is kept by a waiter that has looked again twice with the same token, also after a lease has lapsed', async () => {
+    const { bench, waiting, score } = await contendedBench();
+    const later = bench.deadToken();
+    await bench.acquire(later);
+    await bench.redis.set(bench.lapsed, '1', 'PX', 60_000);
+    const fresh = bench.deadToken();
+    for (const time of ['first', 'second']) {
+      const reply = queued(await bench.recheck(waiting, fresh, score), fresh);
+      expect([time, reply.score]).toEqual([time, score]);
+    }
+    expect(await bench.waiting()).toEqual([fresh, later]);
+  });
+
   it('is kept by whoever still stands in it, also after a lease has lapsed', async () => {
     const { bench, waiter, waiting, score } = await contendedBench();
     await bench.acquire(bench.deadToken(), { score: Number(score) + 5 });

@@ -213,7 +213,7 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
     if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
     this.#noticeLapse(entry);
     const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptScore;
-    const score = entry.queue.find(({ token }) => token === old)?.score ?? claimed;
+    const score = placeOf(entry, old) ?? placeOf(entry, me) ?? claimed; // of ours: it was sent twice
     if (holder !== undefined) {
       remove(entry, old);
       const place = this.#join(entry, me, score);
@@ -334,6 +334,10 @@ export class InMemoryLockStore implements LockStore, LockDirectory {
 }
 
 /** @returns the token's score, if it was in the queue */
+function placeOf({ queue }: Entry, token: string): number | undefined {
+  return queue.find((waiter) => waiter.token === token)?.score;
+}
+
 function remove(entry: Entry, token: string): number | undefined {
   const index = entry.queue.findIndex((waiter) => waiter.token === token);
   return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;

@@ -434,6 +434,23 @@ const RULES: Readonly<Record<string, Rule>> = {
       const still = await a.recheck(later);
       ok(still.kind === 'queued' && still.score === later.score);
     },
+  'recheck() asked twice keeps the place in the queue, also after a lease has lapsed': async ({
+    a,
+    b,
+    key,
+  }) => {
+    await a.acquired(LONG_MS);
+    const first = await b.queued();
+    await a.lapse();
+    equal((await b.recheck(first)).kind, 'granted');
+    const { token, score } = await b.queued();
+    await a.queued();
+    const command = { key, token, newToken: b.token(), leaseMs: LEASE_MS, score };
+    for (let again = 0; again < 2; again++) {
+      const reply = await b.store.recheck(command);
+      ok(reply.kind === 'queued' && reply.score === score);
+    }
+  },
   'release() gives the lock to the first live waiter, however many dead ones stand before it':
     async ({ a, b }) => {
       const held = await a.acquired(LONG_MS);

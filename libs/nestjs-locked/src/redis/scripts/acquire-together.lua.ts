@@ -46,6 +46,7 @@ for i = 1, #KEYS / 4 do
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
   elseif value == token then -- sent twice, and another lock was lost in between: keep none
     local live = heirsOf[i]
+    writeDespiteLack()
     if live[1] then passOn(token, handTo, live[1], live[2]) else redis.call('DEL', lock) end
   elseif value then
     askFor(value)

@@ -81,10 +81,12 @@ local function waiters()
   return type(count) == 'number' and count or 0
 end
 
+-- A server that is out of memory accepts what follows a write that needs none, such as this one, which does nothing.
+local function writeDespiteLack() redis.pcall('ZREM', queue, '') end
+
 -- 'old' leaves the queue last: it may be the only one there, and a key that is gone may not be asked for (see passOn).
--- A server that is out of memory accepts what follows a write that needs none.
 local function join(token, score, old)
-  if old then redis.pcall('ZREM', queue, '') end
+  if old then writeDespiteLack() end
   if not score then
     local last = redis.call('ZREVRANGE', queue, 0, 0, 'WITHSCORES')
     score = math.max(now(), (tonumber(last[2]) or 0) + 1)
@@ -233,8 +235,9 @@ local function noticeLapse() redis.call('SET', lapsed, '1', 'PX', LAPSED_MS) end
 -- A waiter that was dropped returns to its old place, because it was passed over only while its process did not listen.
 -- It does not if a lease has lapsed: the waiter may have had its turn without noticing, and a few such processes would
 -- keep all the others out.
-local function placeOf(token, keptScore)
-  local score = redis.call('ZSCORE', queue, token)
+local function placeOf(old, me, keptScore)
+  local score = redis.call('ZSCORE', queue, old)
+  if not score and old ~= me then score = redis.call('ZSCORE', queue, me) end -- sent twice
   if not score and keptScore and keptScore ~= '' and redis.call('EXISTS', lapsed) == 0 then score = keptScore end
   return tonumber(score)
 end
@@ -251,7 +254,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
     askFor(value)
     return busy(value)
   end
-  local score = not nowait and placeOf(old, value and keptScore or '') or nil
+  local score = not nowait and placeOf(old, me, value and keptScore or '') or nil
   if value then
     score = join(me, score, old)
     askFor(value)

@@ -14,7 +14,7 @@ local GRACE_MS = 1000
 local value = redis.call('GET', lock)
 if not value or string.find(value, '^revoked:') then return false end
 local live = heirs()
-redis.call('DEL', lock) -- a server that is out of memory accepts this first, and then SET as well
+writeDespiteLack()
 redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', GRACE_MS)
 if isOurs(value) then tell(value, 'r') end
 tellNext(live[1], GRACE_MS)
