@@ -84,7 +84,7 @@ describe('a hold that ended by maxHoldMs', () => {
       await settled();
       expect(hold.signal.reason).toMatchObject({ reason });
       while ((await store.unanswered()).length > 0) (await store.next('renew')).reply(unknown);
-      for (let ms = 0; ms < 25_000; ms += 5_000) {
+      for (let ms = 0; ms < 45_000; ms += 5_000) {
         await clock.advance(5_000);
         wanted(token);
         expect(await store.unanswered()).toEqual([]);
@@ -109,6 +109,19 @@ describe('a hold that ended by maxHoldMs', () => {
     renewal.reply({ kind: 'lost' });
     await refused;
     expect(second.signal.reason).toMatchObject({ reason: 'stolen' });
+  });
+
+  it('that was not renewed for `ensure` is told of, and renewed soon, like any other', async () => {
+    const { clock, store, events, held } = await startScripted();
+    const { hold } = await held();
+    const ensured = expect(hold.ensure(60_000)).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+    });
+    (await store.next('renew')).reply(unknown);
+    await ensured;
+    expect(events.map(({ type }) => type)).toEqual(['renewal-unknown']);
+    await clock.advance(2_000); // long before it would be due
+    expect(await store.unanswered()).toEqual(['renew']);
   });
 
   it('is not renewed after a reconnect while the answer to a COMMIT is late', async () => {

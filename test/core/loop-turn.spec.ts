@@ -2,9 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
+import { inMemoryEngine } from '../../libs/nestjs-locked/src/testing/in-memory-engine.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted } from '../support/scripted-store.js';
+import { standStill } from '../support/stand-still.js';
 
 /** Everything that is ready to run in this turn of the event loop has run. */
 async function microtasks(): Promise<void> {
@@ -109,7 +112,10 @@ describe('a caller that tries again without a pause lets the event loop turn', (
 
   it.each<[string, (engine: Engine, lock: Lock) => Promise<unknown>]>([
     ['withLock of its key', (engine) => engine.withLock(KEY, {}, () => {})],
+    ['acquire of its key', async (engine) => (await engine.acquire(KEY)).release()],
+    ['tryAcquire of its key', async (engine) => (await engine.tryAcquire(KEY))?.release()],
     ['lock.run', (_, lock) => lock.run(() => {})],
+    ['lock.ensure', (_, lock) => lock.ensure(1)],
   ])('under its own lock: %s', async (_, attempt) => {
     const { engine, store } = await startScripted();
     const turns = engine.withLock(KEY, {}, (lock) => turnsDuring(() => attempt(engine, lock)));
@@ -129,6 +135,39 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     await clock.advance(1_000);
     expect(hold.signal.aborted).toBe(true);
     expect(await turnsDuring(() => attempt(hold))).toBe(3);
+  });
+
+  it.each<[string, (engine: Engine) => Promise<unknown>]>([
+    ['withLock', (engine) => engine.withLock(KEY, {}, () => {})],
+    ['acquire', async (engine) => (await engine.acquire(KEY)).release()],
+    ['tryAcquire', async (engine) => (await engine.tryAcquire(KEY))?.release()],
+    ...questions,
+  ])('of a store that answers in the same turn: %s', async (_, attempt) => {
+    const engine = inMemoryEngine({}, new InMemoryLocks());
+    await engine.open();
+    expect(await turnsDuring(() => attempt(engine))).toBe(3);
+    await engine.close(0);
+  });
+
+  it.each<[string, (engine: Engine, lock: Lock) => Promise<unknown>]>([
+    ['lock.run', (engine, lock) => lock.run(() => engine.withLock(KEY, {}, () => {}))],
+    ['lock.ensure', (_, lock) => lock.ensure(1)],
+    ['withLock', (engine) => engine.withLock(KEY, {}, () => {})],
+    ['acquire', async (engine) => (await engine.acquire(KEY)).release()],
+    ['tryAcquire', async (engine) => (await engine.tryAcquire(KEY))?.release()],
+  ])('but not before it has joined a hold that may end meanwhile: %s', async (_, call) => {
+    const { engine, store } = await startScripted();
+    let outcome: Promise<unknown> | undefined;
+    const ended = engine.withLock(KEY, {}, async (lock) => {
+      await lock.ensure(1); // asks how long this turn has lasted
+      standStill(6);
+      outcome = call(engine, lock).then(() => 'done');
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    (await store.next('release')).reply({ kind: 'released' });
+    await ended;
+    expect(await outcome).toBe('done');
   });
 
   it('and is not held up each time', async () => {

@@ -59,7 +59,7 @@ export class HandedOutLocks {
       throw error;
     } finally {
       await this.#leave(lock);
-      const pause = own.length === 0 ? this.#parts.loopTurn.pause() : undefined; // nothing was asked of the store
+      const pause = this.#parts.loopTurn.pause();
       if (pause !== undefined) await pause;
     }
   }

@@ -113,18 +113,25 @@ export class HeldLock implements Lock {
         this.key,
       );
     }
-    await this.#loopTurn.pause();
-    if (this.#released !== undefined) throw lostError(this.key, 'released');
-    await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
+    try {
+      if (this.#released !== undefined) throw lostError(this.key, 'released');
+      await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
+    } finally {
+      const pause = this.#loopTurn.pause();
+      if (pause !== undefined) await pause;
+    }
   }
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
-    const pause = this.#loopTurn.pause();
-    if (pause !== undefined) await pause;
-    if (!this.isHeld && !this.isOver)
-      await Promise.all(this.holds.map((hold) => hold.whenCertain()));
-    this.assertHeld();
-    return this.#runInTransaction(this.holds, async () => this.runHere(work));
+    try {
+      if (!this.isHeld && !this.isOver)
+        await Promise.all(this.holds.map((hold) => hold.whenCertain()));
+      this.assertHeld();
+      return await this.#runInTransaction(this.holds, async () => this.runHere(work));
+    } finally {
+      const pause = this.#loopTurn.pause();
+      if (pause !== undefined) await pause;
+    }
   }
 
   /** Runs the work with this lock as the current one. */

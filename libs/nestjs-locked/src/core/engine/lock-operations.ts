@@ -53,9 +53,8 @@ export class LockOperations {
         const info = await this.inspect(key);
         if (info !== null) yield info;
       }
-    } catch (error) {
+    } finally {
       await this.#parts.loopTurn.pause();
-      throw error;
     }
   }
 
@@ -75,9 +74,8 @@ export class LockOperations {
   async #ask<T>(question: () => Promise<T>): Promise<T> {
     try {
       return await question();
-    } catch (error) {
+    } finally {
       await this.#parts.loopTurn.pause();
-      throw error;
     }
   }
 
