@@ -21,6 +21,9 @@ const BRAND = Symbol.for('nestjs-locked/LockError');
  * for an error made by another copy of the package.
  */
 export abstract class LockError extends Error {
+  /** The name of its class, in minified code as well. */
+  abstract override name: string;
+
   /** Which error this is, as a text to compare with. */
   abstract readonly code: LockErrorCode;
 
@@ -29,7 +32,6 @@ export abstract class LockError extends Error {
 
   constructor(message: string, key?: string, options?: ErrorOptions) {
     super(message, options);
-    this.name = new.target.name;
     this.key = key;
     Object.defineProperty(this, BRAND, { value: true });
   }
@@ -49,6 +51,7 @@ export abstract class LockError extends Error {
  * Somebody else held the lock for the whole wait. Nothing is broken: retry later, or skip.
  */
 export class LockNotAcquiredError extends LockError {
+  override name = 'LockNotAcquiredError';
   readonly code = 'LOCK_NOT_ACQUIRED';
 
   constructor(
@@ -68,6 +71,7 @@ export class LockNotAcquiredError extends LockError {
 
 /** The wait was ended from this side: by the caller's own signal, or because the application shuts down. */
 export class LockAbortedError extends LockError {
+  override name = 'LockAbortedError';
   readonly code = 'LOCK_ABORTED';
 }
 
@@ -80,6 +84,7 @@ export type LockLostReason =
  * lock ourselves.
  */
 export class LockLostError extends LockError {
+  override name = 'LockLostError';
   readonly code = 'LOCK_LOST';
 
   constructor(
@@ -102,6 +107,7 @@ export class LockLostError extends LockError {
  * The database refused the fencing token: a newer holder was there. Nothing of the transaction was written.
  */
 export class LockFencedError extends LockError {
+  override name = 'LockFencedError';
   readonly code = 'LOCK_FENCED';
 
   constructor(
@@ -122,26 +128,31 @@ export class LockFencedError extends LockError {
  * that is opened later under the same hold is refused with this error, too: it would repeat what may have been done.
  */
 export class LockCommitUnknownError extends LockError {
+  override name = 'LockCommitUnknownError';
   readonly code = 'LOCK_COMMIT_UNKNOWN';
 }
 
 /** A lock was asked for inside an open database transaction, where that is not safe. The message has the ways out. */
 export class LockInTransactionError extends LockError {
+  override name = 'LockInTransactionError';
   readonly code = 'LOCK_IN_TRANSACTION';
 }
 
 /** The store (Redis) did not answer, or refused. Whether the lock is held is **unknown**. `cause` has the reason. */
 export class LockStoreError extends LockError {
+  override name = 'LockStoreError';
   readonly code = 'LOCK_STORE_FAILED';
 }
 
 /** The key cannot be built from these arguments. Thrown before any Redis traffic. */
 export class LockKeyError extends LockError {
+  override name = 'LockKeyError';
   readonly code = 'LOCK_KEY_INVALID';
 }
 
 /** An option or a decorator is used wrongly. Thrown at start-up, or at the latest before any Redis traffic. */
 export class LockConfigError extends LockError {
+  override name = 'LockConfigError';
   readonly code = 'LOCK_CONFIG_INVALID';
 }
 

@@ -1,0 +1,20 @@
+import { expect, it } from '@jest/globals';
+import type { LockError } from 'nestjs-locked';
+import * as library from 'nestjs-locked';
+
+type ErrorClass = new (message: string, ...more: unknown[]) => Error & Pick<LockError, 'code'>;
+
+const classes = Object.entries(library)
+  .filter(([name]) => /^Lock\w+Error$/.test(name) && name !== 'LockError')
+  .map(([name, value]) => [name, value as unknown as ErrorClass] as const);
+
+it('there are as many errors as codes', () => {
+  const codes = classes.map(([, LockErrorClass]) => new LockErrorClass('m').code);
+  expect(new Set(codes).size).toBe(9);
+});
+
+it.each(classes)('%s has its name, although a minifier has renamed its class', (name, Original) => {
+  const e = class extends Original {};
+  expect(e.name).toBe('e');
+  expect(new e('m').name).toBe(name);
+});
