@@ -5285,6 +5285,22 @@ export const TABLE = [
     specs: ['test/core/suspend-detector.spec.ts'],
   },
   {
+    name: 'clock: a process that stands still between two readings was suspended',
+    file: `${SOURCES}core/time/suspend-detector.ts`,
+    from: 'Math.min(lead, this.#leastLead())',
+    to: 'lead',
+    breaks: 'nothing false is said of a lock because its process stood still',
+    specs: ['test/core/suspend-detector.spec.ts'],
+  },
+  {
+    name: 'clock: a step is hidden by a process that stood still at its start',
+    file: `${SOURCES}core/time/suspend-detector.ts`,
+    from: 'this.#ahead = this.#leastLead();',
+    to: 'this.#ahead = -clock.now() + clock.wallNow();',
+    breaks: 'a suspend is noticed',
+    specs: ['test/core/suspend-detector.spec.ts'],
+  },
+  {
     name: 'iteration: a source without throw() is not left',
     file: `${SOURCES}nest/result/held-iterator.ts`,
     from: '        await source.return?.();\n',

@@ -3,6 +3,9 @@ import type { Clock } from './clock.js';
 /** Two clocks are never read at the same moment, and one of them counts whole milliseconds. */
 const READING_MS = 5;
 
+/** A process may also stand still between the two: then they are read again. */
+const READINGS = 4;
+
 /** How many steps are remembered one by one. */
 const MOST_STEPS = 50;
 
@@ -27,13 +30,15 @@ export class SuspendDetector {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#ahead = clock.wallNow() - clock.now();
+    this.#ahead = this.#leastLead();
   }
 
   /** @returns what the wall clock has gained since the last call; undefined if nothing */
   look(): ClockStep | undefined {
     const noticedAt = this.#clock.now();
-    const ahead = this.#clock.wallNow() - noticedAt;
+    const lead = this.#clock.wallNow() - noticedAt;
+    if (Math.abs(lead - this.#ahead) < READING_MS) return undefined;
+    const ahead = Math.min(lead, this.#leastLead());
     const ms = ahead - this.#ahead;
     if (Math.abs(ms) < READING_MS) return undefined;
     this.#ahead = ahead;
@@ -44,6 +49,16 @@ export class SuspendDetector {
     if (this.#steps.length > MOST_STEPS && oldest !== undefined && second !== undefined)
       this.#steps.splice(0, 2, { ...second, ms: oldest.ms + second.ms });
     return step;
+  }
+
+  /** The wall clock is read second, so time that passes in between makes its lead seem greater, and never less. */
+  #leastLead(): number {
+    let least = Infinity;
+    for (let left = READINGS; left > 0; left--) {
+      const now = this.#clock.now();
+      least = Math.min(least, this.#clock.wallNow() - now);
+    }
+    return least;
   }
 
   /** The steps that were noticed after this moment of the monotonic clock. */
