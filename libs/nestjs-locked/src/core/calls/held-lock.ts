@@ -155,20 +155,27 @@ export class HeldLock implements Lock {
     return this.#sections.filter(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
   }
 
-  release(): Promise<boolean> {
-    this.#released ??= this.#release();
-    if (!this.#isKeptByThisCode) return this.#released;
-    this.#released.catch(() => {}); // already reported
-    return Promise.resolve(this.#sections.every(({ hold }) => !hold.isOver));
+  async release(): Promise<boolean> {
+    const answer = await this.#end();
+    const pause = this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
+    if (pause !== undefined) await pause;
+    return answer;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.settle();
+    await this.release().catch(() => {}); // already reported
   }
 
   /** Releases without ever throwing: a failure is reported by the lease. */
   async settle(): Promise<void> {
-    await this.release().catch(() => {});
+    await this.#end().catch(() => {});
+  }
+
+  #end(): Promise<boolean> {
+    this.#released ??= this.#release();
+    if (!this.#isKeptByThisCode) return this.#released;
+    this.#released.catch(() => {}); // already reported
+    return Promise.resolve(this.#sections.every(({ hold }) => !hold.isOver));
   }
 
   /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */

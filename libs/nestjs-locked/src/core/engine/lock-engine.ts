@@ -107,10 +107,8 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
+      await this.#pause();
       throw await this.#explained(error, resolved);
-    } finally {
-      const pause = this.#pause();
-      if (pause !== undefined) await pause;
     }
   }
 
@@ -124,11 +122,9 @@ export class LockEngine implements LockRunner {
       return this.#handOut(sections, place);
     } catch (error) {
       place?.leave();
+      await this.#pause();
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
-    } finally {
-      const pause = this.#pause();
-      if (pause !== undefined) await pause;
     }
   }
 
@@ -234,7 +230,7 @@ export class LockEngine implements LockRunner {
     return this.#operations.forceRelease(key);
   }
 
-  /** At the end of a call: its caller may come again at once, and the event loop must go on turning. */
+  /** Before a call fails: its caller may come again at once, and the event loop must go on turning. */
   #pause(): Promise<void> | undefined {
     return this.#calls.parts.loopTurn.pause();
   }
