@@ -52,51 +52,7 @@ describe('tokens', () => {
   });
 });
 
-describe('a hold that ended by maxHoldMs', () => {
-  it('is not renewed any more, does not answer to `wanted`, and is released when its work has settled [R4]', async () => {
-    const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs: 5_000 });
-    const { hold, token } = await held();
-    await clock.advance(5_000);
-    expect(hold.signal.reason).toMatchObject({ reason: 'max-hold' });
-    wanted(token);
-    await clock.advance(20_000);
-    expect(await store.unanswered()).toEqual([]);
-
-    const released = hold.release();
-    const release = await store.next('release');
-    expect(release.command.token).toBe(token);
-    release.reply({ kind: 'released' });
-    expect(await released).toBe(false); // the hold was over before
-    await nothingLeft();
-  });
-
-  it.each(['max-hold', 'stolen', 'expired'])(
-    'is forgotten if its work never ends, but not before its lease has: %s',
-    async (reason) => {
-      const maxHoldMs = reason === 'max-hold' ? 5_000 : 600_000;
-      const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs });
-      const { hold, token } = await held();
-      await clock.advance(reason === 'max-hold' ? 5_000 : 10_000);
-      if (reason !== 'max-hold') {
-        (await store.next('renew')).reply(reason === 'stolen' ? { kind: 'lost' } : unknown);
-        if (reason === 'expired') await clock.advance(20_000);
-      }
-      await settled();
-      expect(hold.signal.reason).toMatchObject({ reason });
-      while ((await store.unanswered()).length > 0) (await store.next('renew')).reply(unknown);
-      for (let ms = 0; ms < 45_000; ms += 5_000) {
-        await clock.advance(5_000);
-        wanted(token);
-        expect(await store.unanswered()).toEqual([]);
-      }
-      await clock.advance(60_000);
-      await nothingLeft();
-      void hold.release();
-      (await store.next('release')).reply({ kind: 'lost' });
-      await nothingLeft();
-    },
-  );
-
+describe('a lease', () => {
   it('whose renewal was asked for by one call says to the next one that the lock is lost', async () => {
     const { store, engine, held } = await startScripted();
     const { hold } = await held();
@@ -143,6 +99,52 @@ describe('a hold that ended by maxHoldMs', () => {
     (await store.next('release')).reply({ kind: 'released' });
     await call;
   });
+});
+
+describe('a hold that ended by maxHoldMs', () => {
+  it('is not renewed any more, does not answer to `wanted`, and is released when its work has settled [R4]', async () => {
+    const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs: 5_000 });
+    const { hold, token } = await held();
+    await clock.advance(5_000);
+    expect(hold.signal.reason).toMatchObject({ reason: 'max-hold' });
+    wanted(token);
+    await clock.advance(20_000);
+    expect(await store.unanswered()).toEqual([]);
+
+    const released = hold.release();
+    const release = await store.next('release');
+    expect(release.command.token).toBe(token);
+    release.reply({ kind: 'released' });
+    expect(await released).toBe(false); // the hold was over before
+    await nothingLeft();
+  });
+
+  it.each(['max-hold', 'stolen', 'expired'])(
+    'is forgotten if its work never ends, but not before its lease has: %s',
+    async (reason) => {
+      const maxHoldMs = reason === 'max-hold' ? 5_000 : 600_000;
+      const { clock, store, held, wanted, nothingLeft } = await startScripted({ maxHoldMs });
+      const { hold, token } = await held();
+      await clock.advance(reason === 'max-hold' ? 5_000 : 10_000);
+      if (reason !== 'max-hold') {
+        (await store.next('renew')).reply(reason === 'stolen' ? { kind: 'lost' } : unknown);
+        if (reason === 'expired') await clock.advance(20_000);
+      }
+      await settled();
+      expect(hold.signal.reason).toMatchObject({ reason });
+      while ((await store.unanswered()).length > 0) (await store.next('renew')).reply(unknown);
+      for (let ms = 0; ms < 45_000; ms += 5_000) {
+        await clock.advance(5_000);
+        wanted(token);
+        expect(await store.unanswered()).toEqual([]);
+      }
+      await clock.advance(60_000);
+      await nothingLeft();
+      void hold.release();
+      (await store.next('release')).reply({ kind: 'lost' });
+      await nothingLeft();
+    },
+  );
 
   it('sends local callers to ask for a lease of their own [R4]', async () => {
     const { clock, store, engine, held } = await startScripted({ maxHoldMs: 5_000 });

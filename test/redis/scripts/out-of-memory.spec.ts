@@ -18,9 +18,8 @@ describe('out of memory', () => {
     expect(await full.exists(free.lock, free.queue, free.fence)).toBe(0);
 
     expect(await held.renew(token, fence)).toEqual([String(fence + BLOCK), 1]);
-    const looked = waiter.token();
-    queued(await held.recheck(first, looked, score), looked); // keeps its place
-    const waiting = looked;
+    const waiting = waiter.token();
+    queued(await held.recheck(first, waiting, score), waiting); // keeps its place
     expect(await held.release(token, fence)).toEqual(['released']);
     expect(await held.state()).toMatchObject({ lock: waiting, queue: [] });
     expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);

@@ -338,7 +338,7 @@ function placeOf({ queue }: Entry, token: string): number | undefined {
   return queue.find((waiter) => waiter.token === token)?.score;
 }
 
-function remove(entry: Entry, token: string): number | undefined {
-  const index = entry.queue.findIndex((waiter) => waiter.token === token);
-  return index < 0 ? undefined : entry.queue.splice(index, 1)[0]?.score;
+function remove({ queue }: Entry, token: string): void {
+  const index = queue.findIndex((waiter) => waiter.token === token);
+  if (index >= 0) queue.splice(index, 1);
 }

@@ -117,8 +117,7 @@ export class HeldLock implements Lock {
       if (this.#released !== undefined) throw lostError(this.key, 'released');
       await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
     } finally {
-      const pause = this.#loopTurn.pause();
-      if (pause !== undefined) await pause;
+      await this.#loopTurn.pause();
     }
   }
 
@@ -129,8 +128,7 @@ export class HeldLock implements Lock {
       this.assertHeld();
       return await this.#runInTransaction(this.holds, async () => this.runHere(work));
     } finally {
-      const pause = this.#loopTurn.pause();
-      if (pause !== undefined) await pause;
+      await this.#loopTurn.pause();
     }
   }
 
@@ -157,8 +155,7 @@ export class HeldLock implements Lock {
 
   async release(): Promise<boolean> {
     const answer = await this.#end();
-    const pause = this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
-    if (pause !== undefined) await pause;
+    await this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
     return answer;
   }
 
