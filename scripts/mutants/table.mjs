@@ -5478,7 +5478,7 @@ export const TABLE = [
   {
     name: 'handlers: Nest cannot leave the Observable of a handler over HTTP',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: '.pipe(finalize(() => left.abort()))',
+    from: '.pipe(finalize(() => hasFailed || left.abort()))',
     to: '',
     breaks: 'an Observable that its subscriber leaves gives the lock back at once',
     specs: ['test/nest/left-http-observables.spec.ts'],
@@ -5794,6 +5794,22 @@ export const TABLE = [
     to: 'left',
     breaks: 'an Observable that its subscriber leaves gives the lock back at once',
     specs: ['test/nest/left-results.spec.ts'],
+  },
+  {
+    name: 'handlers: the run that is rolled back ends the wait of the next one',
+    file: `${SOURCES}nest/lock.interceptor.ts`,
+    from: 'finalize(() => hasFailed || left.abort())',
+    to: 'finalize(() => left.abort())',
+    breaks: 'LockInterceptor on a route is run again',
+    specs: ['test/transactions/restart-of-observables.spec.ts'],
+  },
+  {
+    name: 'observables: the run that is rolled back ends the wait of the next one',
+    file: `${SOURCES}nest/result/locked-result.ts`,
+    from: 'subscriber.remove(leaving);',
+    to: '',
+    breaks: 'a locked method that returns an Observable is run again',
+    specs: ['test/transactions/restart-of-observables.spec.ts'],
   },
   {
     name: 'observables: whoever has left while the source was made is not noticed',
