@@ -168,6 +168,77 @@ describe('while the store is away', () => {
     expect((await store.next('release')).command.token).toBe(ask.command.token);
   });
 
+  it('a release is sent, but its answer is waited for only while calls do not fail at once', async () => {
+    const { clock, store, held, events, nothingLeft } = await startScripted();
+    const early = await held();
+    store.listener.storeLost(cause);
+    await clock.advance(1_999);
+    const waits = early.hold.release();
+    const first = await store.next('release');
+    expect(await Promise.race([waits, settled().then(() => 'waits')])).toBe('waits');
+    first.reply({ kind: 'released' });
+    expect(await waits).toBe(true);
+    store.listener.storeBack();
+
+    const late = await held();
+    const block = async (): Promise<string> => {
+      await using lock = late.hold;
+      return lock.key;
+    };
+    store.listener.storeLost(cause);
+    await clock.advance(2_000);
+    expect(await Promise.race([block(), settled().then(() => 'waits')])).toBe(KEY);
+    await expect(late.hold.release()).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: `Cannot tell whether lock '${KEY}' was released: the cable is out; it ends with its lease`,
+    });
+    const second = await store.next('release');
+    expect(second.command.token).toBe(late.token);
+    second.reply(unknown);
+    await settled();
+    store.listener.storeBack();
+    const again = await store.next('release');
+    expect(again.command.token).toBe(late.token);
+    again.reply({ kind: 'released' });
+    await settled();
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'release-unknown', isAway: true }),
+    );
+    await nothingLeft();
+  });
+
+  it('operators are told at once after two seconds, without a command', async () => {
+    const asked: string[] = [];
+    const directory = {
+      inspect: async (key: string) => void asked.push(key),
+      revoke: async (key: string) => void asked.push(key),
+      list: async function* (pattern: string) {
+        asked.push(pattern);
+      },
+    };
+    const { clock, store, engine } = await startScripted();
+    Object.assign(store.directory, directory);
+    const list = async (): Promise<void> => {
+      for await (const info of engine.list('stock:*')) throw new Error(info.key);
+    };
+    store.listener.storeLost(cause);
+    await clock.advance(1_999);
+    expect(await engine.inspect(KEY)).toBeNull();
+    expect(await engine.forceRelease(KEY)).toBe(false);
+    await list();
+    expect(asked).toEqual([KEY, KEY, 'stock:*']);
+
+    await clock.advance(1);
+    const away = {
+      code: 'LOCK_STORE_FAILED',
+      message: 'The lock store has been away for 2000 ms: the cable is out',
+    };
+    await expect(engine.inspect(KEY)).rejects.toMatchObject(away);
+    await expect(engine.forceRelease(KEY)).rejects.toMatchObject(away);
+    await expect(list()).rejects.toMatchObject(away);
+    expect(asked).toHaveLength(3);
+  });
+
   it('that does not concern its key lets a call go on waiting, and no call is asked about afterwards', async () => {
     const { store, engine } = await startScripted();
     const askedFor: string[] = [];

@@ -49,7 +49,8 @@ export interface Lock extends AsyncDisposable {
    * later calls give the first one's answer. Inside such a call or transaction, the answer does not wait for its end.
    * @returns false if the lock is known to have been ours no longer. A key that somebody has deleted in Redis is
    * noticed by a renewal or by the release itself, not when the lock is only passed on to the next caller here.
-   * @throws LockStoreError if Redis did not answer: the lease then ends on its own.
+   * @throws LockStoreError if Redis did not answer, or is away for so long that calls fail at once. The release is
+   * repeated until the lease has ended on its own
    */
   release(): Promise<boolean>;
 }

@@ -39,6 +39,7 @@ export class LockOperations {
   async inspect(key: string): Promise<LockInfo | null> {
     assertLockKey(key);
     const record = await this.#ask(async () => {
+      this.#parts.outages.assertMayAsk(key);
       await this.#opened();
       return this.#directory.inspect(key);
     });
@@ -48,6 +49,7 @@ export class LockOperations {
   /** The locks that are held, in no order. @throws LockStoreError */
   async *list(pattern: string): AsyncIterable<LockInfo> {
     try {
+      this.#parts.outages.assertMayAsk();
       await this.#opened();
       for await (const key of this.#directory.list(pattern)) {
         const info = await this.inspect(key);
@@ -62,6 +64,7 @@ export class LockOperations {
   async forceRelease(key: string): Promise<boolean> {
     assertLockKey(key);
     const token = await this.#ask(async () => {
+      this.#parts.outages.assertMayAsk(key);
       await this.#opened();
       return this.#directory.revoke(key);
     });

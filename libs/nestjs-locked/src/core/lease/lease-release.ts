@@ -1,6 +1,6 @@
 import { LockStoreError } from '../lock.errors.js';
 import { unreachable } from '../runtime/unreachable.js';
-import type { ReleaseCommand } from '../store/lock-store.js';
+import type { ReleaseCommand, ReleaseReply } from '../store/lock-store.js';
 import type { EngineParts } from './engine-parts.js';
 import type { NextRequest } from './lease-user.js';
 
@@ -17,18 +17,19 @@ export class LeaseRelease {
   }
 
   /**
+   * During an outage in which calls fail at once, the release is on its way, but its answer is not waited for.
+   *
    * @param used the highest fencing number that was handed out
    * @param until when the lease ends on its own
    * @param keepMs the key stays taken for this long, by nobody
    * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
   async release(used: number, until: number, keepMs: number): Promise<boolean> {
-    const keptUntil = this.#parts.clock.now() + keepMs;
-    const reply = await this.#parts.cleanUp.release(
-      this.#command(used, keepMs),
-      until,
-      this.forget,
-    );
+    const { cleanUp, clock, outages } = this.#parts;
+    const keptUntil = clock.now() + keepMs;
+    const answer = cleanUp.release(this.#command(used, keepMs), until, this.forget);
+    const cause = outages.causeOfLong(this.#key);
+    const reply: ReleaseReply = cause === undefined ? await answer : { kind: 'unknown', cause };
     switch (reply.kind) {
       case 'released':
         return true;

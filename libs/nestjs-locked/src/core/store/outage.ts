@@ -53,7 +53,6 @@ export class Outage {
   /** The reasons that were reported, without their numbers. Two may alternate for as long as it lasts. */
   readonly #reported = new Set<string>();
   #cancelReport: () => void = () => {};
-  /** It has lasted long enough for calls to be refused. */
   #isLong = false;
   #cancelLong: () => void = () => {};
   #cause: LockStoreError | undefined;
@@ -93,6 +92,11 @@ export class Outage {
     return this.#reported.size > 0;
   }
 
+  /** Whether it has lasted long enough for calls to be refused. */
+  get isLong(): boolean {
+    return this.#isLong;
+  }
+
   /** Reports it now, unless that was done. */
   tell(): void {
     this.#cancelReport();
@@ -120,7 +124,7 @@ export class Outage {
    * so short a time that it may be back in a moment.
    */
   refusal(key: string): LockStoreError | undefined {
-    if (!this.#isLong) return undefined;
+    if (!this.isLong) return undefined;
     const awayMs = this.#clock.now() - this.#since;
     return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
   }

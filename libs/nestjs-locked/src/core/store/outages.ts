@@ -95,6 +95,20 @@ export class Outages {
     return this.#byPart.size === 0 ? undefined : this.#of(key)?.refusal(key);
   }
 
+  /** Why this key cannot be reached, if that has lasted so long that calls are refused. */
+  causeOfLong(key: string): LockStoreError | undefined {
+    return this.#of(key)?.isLong === true ? this.causeOf(key) : undefined;
+  }
+
+  /**
+   * @param key undefined for a question about all keys
+   * @throws LockStoreError if what is asked about has been away for so long that calls are refused
+   */
+  assertMayAsk(key?: string): void {
+    const concerned = key === undefined ? [...this.#byPart.values()] : [this.#of(key)];
+    for (const outage of concerned) if (outage?.isLong === true) outage.assertGone();
+  }
+
   /** @throws LockStoreError if a part of the store is away, however short the time is */
   assertNone(): void {
     for (const outage of this.#byPart.values()) outage.assertGone();
