@@ -359,11 +359,19 @@ export const TABLE = [
     specs: ['test/redis/rules.spec.ts'],
   },
   {
-    name: 'error of a lock becomes an event although a filter could still answer',
-    file: `${SOURCES}nest/requests/event-stream.ts`,
-    from: ' || !headersAreSent(response)',
+    name: 'the answer of the filter has the content type of the handler',
+    file: `${SOURCES}nest/requests/http-response.ts`,
+    from: "response.header('Content-Type', 'application/json; charset=utf-8');",
     to: '',
-    breaks: 'an event stream whose lock fails at once has the status of the error',
+    breaks: 'answers JSON where the handler would have sent something else',
+    specs: ['test/nest/lock-exception.filter.spec.ts'],
+  },
+  {
+    name: 'event streams: what a lock says is left to the exception filter',
+    file: `${SOURCES}nest/requests/event-stream.ts`,
+    from: 'if (!(error instanceof LockError)) return',
+    to: 'if (error) return',
+    breaks: 'under a LockInterceptor tells a client in an event that tries once',
     specs: ['test/nest/lock.event-stream.spec.ts'],
   },
   {

@@ -4,6 +4,7 @@ import {
   ConflictException,
   Controller,
   Get,
+  Header,
   Injectable,
   Param,
   Res,
@@ -76,6 +77,13 @@ class StockController {
     throw ERRORS[code];
   }
 
+  @Get('table')
+  @Header('Content-Type', 'text/csv')
+  @Locked('stock:<id>', { waitMs: 0 })
+  async table(@Param('id') id: string): Promise<string> {
+    return `id\n${id}`;
+  }
+
   @Get('late')
   late(@Res() response: ServerResponse & { raw?: ServerResponse }): void {
     const raw = response.raw ?? response;
@@ -126,6 +134,22 @@ describe.each([
       });
     });
     expect(await get(shop, id)).toEqual([200, null, id]);
+  });
+
+  it('answers JSON where the handler would have sent something else', async () => {
+    const shop = await startShop();
+    const id = uniqueKey();
+    const read = async (): Promise<unknown[]> => {
+      const response = await fetch(`${shop.url}/stock/${id}/table`);
+      return [response.status, response.headers.get('content-type'), await response.text()];
+    };
+    const busy = await shop.app.get(LockService).withLock(`stock:${id}`, () => read());
+    expect(busy).toEqual([
+      423,
+      'application/json; charset=utf-8',
+      '{"statusCode":423,"code":"LOCK_NOT_ACQUIRED","message":"In use, try again"}',
+    ]);
+    expect(await read()).toEqual([200, expect.stringContaining('text/csv'), `id\n${id}`]);
   });
 
   it('answers 503 with Retry-After while Redis does not answer [D152]', async () => {

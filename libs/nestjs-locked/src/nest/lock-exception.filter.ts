@@ -5,7 +5,12 @@ import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.err
 import { describeValue } from '../core/runtime/shown-value.js';
 import { answerLog } from './requests/answer-log.js';
 import { eventPatternOf } from './requests/event-patterns.js';
-import { endResponse, headersAreSent, type HttpResponse } from './requests/http-response.js';
+import {
+  endResponse,
+  headersAreSent,
+  type HttpResponse,
+  sendJson,
+} from './requests/http-response.js';
 import {
   answerTo,
   DEFAULT_RETRY_AFTER_SECONDS,
@@ -89,7 +94,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     const { code, message, retryAfterMs } = answer;
     response.status(statusCode);
     if (retryAfterMs !== undefined) response.header('Retry-After', this.#retryAfter);
-    response.send({ statusCode, code, message });
+    sendJson(response, { statusCode, code, message });
   }
 
   /** GraphQL servers show the message of any error, and take `extensions` over. Apollo's reads and removes `http`. */

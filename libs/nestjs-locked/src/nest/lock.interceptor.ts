@@ -28,7 +28,7 @@ import { checkedLockedOptions, type LockedOptions } from './decorator/locked.opt
 import { isObservableHandler } from './decorator/observable-handler.js';
 import { hasWaitingPipes } from './decorator/waiting-pipes.js';
 import type { LockService } from './lock.service.js';
-import { answersLateErrors, isEventStream } from './requests/event-stream.js';
+import { answersErrors, isEventStream } from './requests/event-stream.js';
 import { whenResponseIsOver } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { routesUnder } from './requests/intercepted-routes.js';
@@ -119,7 +119,7 @@ export function LockInterceptor(
           !hasWaitingPipes(context, this.application)
         ),
       });
-      if (isStream) return answersLateErrors(values, context);
+      if (isStream) return answersErrors(values);
       // A call over gRPC that is skipped would never be answered without a value.
       return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }

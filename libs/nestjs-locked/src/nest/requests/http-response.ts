@@ -30,6 +30,12 @@ export function whenResponseIsOver(response: object, callback: () => void): void
   finished(node as Writable, () => callback());
 }
 
+/** Replaces the type of the body that the handler would have sent, such as with Nest's `@Header`. */
+export function sendJson(response: HttpResponse, body: object): void {
+  response.header('Content-Type', 'application/json; charset=utf-8');
+  response.send(body);
+}
+
 export function endResponse(response: object): void {
   nodeResponse(response).end?.();
 }
