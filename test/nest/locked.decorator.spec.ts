@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { lockServiceToken } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
 import {
@@ -158,10 +159,9 @@ describe('@Locked: decoration', () => {
     const asked = (type: object): unknown[] =>
       (
         Reflect.getOwnMetadata('self:properties_metadata', type) as { type: symbol }[] | undefined
-      )?.map(({ type }) => type.description) ?? [];
-    const own = 'nestjs-locked/LockService';
-    expect(asked(Base)).toEqual([own]);
-    expect(asked(Sub)).toEqual([own, `${own}(billing)`]);
+      )?.map(({ type }) => type) ?? [];
+    expect(asked(Base)).toEqual([lockServiceToken()]);
+    expect(asked(Sub)).toEqual([lockServiceToken(), lockServiceToken('billing')]);
     expect(asked(Plain)).toEqual([]);
   });
 

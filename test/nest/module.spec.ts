@@ -1,5 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, Module, Scope } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Inject,
+  Injectable,
+  Module,
+  Scope,
+  UseInterceptors,
+} from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import {
@@ -7,6 +15,7 @@ import {
   type Lock,
   LockConfigError,
   Locked,
+  LockInterceptor,
   LockKey,
   LockService,
   RedisLockModule,
@@ -14,6 +23,7 @@ import {
   type RedisLockOptionsFactory,
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { lockServiceToken } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { startNest } from '../support/nest-app.js';
@@ -51,6 +61,13 @@ class BillingService {
   }
 
   keys: () => Promise<string[]> = () => Promise.resolve([]);
+}
+
+@Controller('stock/:id')
+class InterceptedController {
+  @Get()
+  @UseInterceptors(LockInterceptor('stock:<params.id>'))
+  take(): void {}
 }
 
 const server = useRedisServer();
@@ -138,7 +155,10 @@ describe('RedisLockModule', () => {
     );
     const unnamed = RedisLockModule.forRootAsync({ useFactory: never });
     await expect(startNest({ imports: [unnamed], providers: [BillingService] })).rejects.toThrow(
-      'nestjs-locked/LockService(billing)',
+      "nestjs-locked/LockService(billing), from RedisLockModule.forRoot({ name: 'billing' }) (import it in",
+    );
+    await expect(startNest({ controllers: [InterceptedController] })).rejects.toThrow(
+      /resolve dependencies of the LockInterceptor\('stock:<params\.id>'\)[^]*Symbol\(nestjs-locked\/LockService, from RedisLockModule\.forRoot\(\) \(import it in the root module; /,
     );
   });
 
@@ -173,7 +193,7 @@ describe('RedisLockModule', () => {
       ),
     });
     const [one, two, three] = [0, 1, 2].map((index) =>
-      app.get<LockService>(Symbol.for(`nestjs-locked/LockService(service-${index})`)),
+      app.get<LockService>(lockServiceToken(`service-${index}`)),
     );
     const key = uniqueKey();
     await one?.withLock(key, async () => {

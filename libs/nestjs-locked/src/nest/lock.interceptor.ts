@@ -124,7 +124,10 @@ export function LockInterceptor(
       return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }
   }
-  return mixin(KeyedLockInterceptor);
+  mixin(KeyedLockInterceptor);
+  // What Nest says if there is no lock module; `mixin` gives a name that says nothing.
+  Object.defineProperty(KeyedLockInterceptor, 'name', { value: label });
+  return KeyedLockInterceptor;
 }
 
 /**

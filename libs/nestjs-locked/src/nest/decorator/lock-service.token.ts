@@ -5,14 +5,16 @@ import { describeValue } from '../../core/runtime/shown-value.js';
 const TOKEN = 'nestjs-locked/LockService';
 
 /**
- * The injection token of a lock service: the same symbol in every copy of this package.
+ * The injection token of a lock service: the same symbol in every copy of this package. Nest prints the description of
+ * a symbol when it cannot provide it, which makes that the place to say what to do.
  *
  * @param name the module's `name`; leave it out for the module without one
  * @throws LockConfigError if the name is an empty string
  */
 export function lockServiceToken(name?: string): symbol {
   assertServiceName(name);
-  return Symbol.for(`${TOKEN}${name === undefined ? '' : `(${name})`}`);
+  const which = name === undefined ? '' : `(${name})`;
+  return Symbol.for(`${TOKEN}${which}, from ${moduleToImport(name)}`);
 }
 
 /** Whether this is the token of a lock service, whatever its name is. */
@@ -20,16 +22,15 @@ export function isLockServiceToken(token: unknown): token is symbol {
   return typeof token === 'symbol' && token.description?.startsWith(TOKEN) === true;
 }
 
-/**
- * The hidden property in which an instance with `@Locked` methods gets its lock service. Nest prints the description
- * of a symbol when it cannot provide such a property, which makes it the place to say what to do.
- */
+/** The hidden property in which an instance with `@Locked` methods gets its lock service. */
 export function lockServiceProperty(name?: string): symbol {
   assertServiceName(name);
+  return Symbol.for(moduleToImport(name));
+}
+
+function moduleToImport(name: string | undefined): string {
   const options = name === undefined ? '' : `{ name: '${name}' }`;
-  return Symbol.for(
-    `RedisLockModule.forRoot(${options}) (import it in the root module; in tests LockTestingModule.forRoot(${options}))`,
-  );
+  return `RedisLockModule.forRoot(${options}) (import it in the root module; in tests LockTestingModule.forRoot(${options}))`;
 }
 
 /**
