@@ -5726,8 +5726,8 @@ export const TABLE = [
   {
     name: 'handlers: the context of whoever subscribes',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: 'return here(() => this.locks[LOCK_RUNNER].withLock(keys, options, work, route));',
-    to: 'return this.locks[LOCK_RUNNER].withLock(keys, options, work, route);',
+    from: 'return here(() => runnerOf(this.locks, route).withLock(keys, options, work, route));',
+    to: 'return runnerOf(this.locks, route).withLock(keys, options, work, route);',
     breaks: 'a handler has the async context of the interceptors around it',
     specs: ['test/nest/left-results.spec.ts'],
   },

@@ -8,6 +8,7 @@ import {
   Get,
   type INestApplicationContext,
   Injectable,
+  type NestInterceptor,
   Param,
   ParseIntPipe,
   Post,
@@ -17,6 +18,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { MessagePattern } from '@nestjs/microservices';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import {
@@ -29,6 +31,7 @@ import {
   type RequestKey,
 } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
+import { lastValueFrom, of } from 'rxjs';
 import { PassThrough } from 'node:stream';
 import { whileBusy } from '../support/busy-lock.js';
 import { eventually } from '../support/eventually.js';
@@ -225,6 +228,16 @@ describe('LockInterceptor', () => {
       providers: interceptors.map((useClass) => ({ provide: APP_INTERCEPTOR, useClass })),
     });
   }
+
+  it.each([null, {}])('says that the service is mocked where it is %p', async (mock) => {
+    class ReportController {}
+    const context = new ExecutionContextHost([], ReportController, function read() {});
+    const Interceptor = LockInterceptor(() => 'report') as new (locks: unknown) => NestInterceptor;
+    const answer = await new Interceptor(mock).intercept(context, { handle: () => of('ran') });
+    await expect(lastValueFrom(answer)).rejects.toThrow(
+      'Cannot lock ReportController.read: LockService is mocked; use LockTestingModule or withTes',
+    );
+  });
 
   it('refuses to start on a route that cannot have what its template begins with', async () => {
     @Controller()

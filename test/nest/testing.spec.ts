@@ -184,6 +184,31 @@ describe('a mocked LockService', () => {
     );
     expect(stock.most).toBe(0);
   });
+
+  it.each([null, undefined, 'none', 5])(
+    'of %p lets the application start, and no locked method run',
+    async (mock) => {
+      const byFactory = { provide: 'stock', useFactory: () => new StockService() };
+      const module = await Test.createTestingModule({
+        imports: [LockTestingModule.forRoot()],
+        providers: [StockService, byFactory],
+      })
+        .overrideProvider(LockService)
+        .useValue(mock)
+        .compile();
+      afterTest(() => module.close());
+      await module.init();
+      for (const token of [StockService, 'stock']) {
+        const stock = module.get<StockService>(token);
+        const call = stock.take('a');
+        await expect(call).rejects.toBeInstanceOf(LockConfigError);
+        await expect(call).rejects.toThrow(
+          'Cannot lock StockService.take: LockService is mocked; use LockTestingModule or withTes',
+        );
+        expect(stock.most).toBe(0);
+      }
+    },
+  );
 });
 
 describe('TestLocks', () => {

@@ -20,9 +20,9 @@ import {
   of,
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { LOCK_RUNNER } from '../core/engine/lock-runner.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { withSignal } from '../core/resolved.options.js';
+import { runnerOf } from './decorator/hidden-lock-service.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
 import { isObservableHandler } from './decorator/observable-handler.js';
@@ -103,7 +103,7 @@ export function LockInterceptor(
         label: route,
         enter: (work, signal) => {
           const options = signal === undefined ? ofCalls : withSignal(ofCalls, signal);
-          return here(() => this.locks[LOCK_RUNNER].withLock(keys, options, work, route));
+          return here(() => runnerOf(this.locks, route).withLock(keys, options, work, route));
         },
         run: () => next.handle(),
       };

@@ -36,7 +36,7 @@ export function requestLockService(target: object, serviceName: string | undefin
 /**
  * What takes the locks for this instance.
  *
- * @throws LockConfigError if the instance has no lock service, or something that only looks like one
+ * @throws LockConfigError if the instance has no lock service, or something else in its place, such as null
  */
 export function lockRunnerOf(
   instance: unknown,
@@ -49,14 +49,17 @@ export function lockRunnerOf(
     );
   }
   const service: unknown = Reflect.get(instance, lockServiceProperty(serviceName));
-  if (hasLockRunner(service)) return service[LOCK_RUNNER];
-  if (service !== undefined && service !== null) {
-    throw new LockConfigError(
-      `Cannot lock ${label}: LockService is mocked; use LockTestingModule or withTestLocks from nestjs-locked/testing`,
-    );
-  }
+  if (service !== undefined) return runnerOf(service, label);
   const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
   throw new LockConfigError(
     `Cannot lock ${label}: this instance has no LockService, it was not made by Nest or before the application started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
+  );
+}
+
+/** @param service what a module provides in its place @throws LockConfigError if it only looks like a lock service */
+export function runnerOf(service: unknown, label: string): LockRunner {
+  if (hasLockRunner(service)) return service[LOCK_RUNNER];
+  throw new LockConfigError(
+    `Cannot lock ${label}: LockService is mocked; use LockTestingModule or withTestLocks from nestjs-locked/testing`,
   );
 }

@@ -66,15 +66,17 @@ export class LockedInstances implements OnModuleInit {
       const present: unknown = Reflect.get(instance, property);
       if (present === undefined || present === null || isGivenHere(present, instance)) {
         const service = this.#serviceFor(method);
-        Reflect.set(instance, property, service);
+        // Undefined would be no service, as before the start.
+        Reflect.set(instance, property, service ?? null);
         rememberGiven(service, instance);
       }
     }
   }
 
-  #serviceFor({ className, name, service }: LockedMethodInfo): object {
+  /** What is provided may be a mock of any kind: null as well. */
+  #serviceFor({ className, name, service }: LockedMethodInfo): unknown {
     try {
-      return this.#modules.get<object>(lockServiceToken(service), { strict: false });
+      return this.#modules.get<unknown>(lockServiceToken(service), { strict: false });
     } catch (cause) {
       const options = service === undefined ? '' : `{ name: '${service}' }`;
       throw new LockConfigError(
@@ -90,9 +92,10 @@ function isGivenHere(service: unknown, instance: object): boolean {
   return givenHere.get(service as object)?.has(instance) === true;
 }
 
-function rememberGiven(service: object, instance: object): void {
-  const instances = givenHere.get(service) ?? new WeakSet();
-  givenHere.set(service, instances.add(instance));
+function rememberGiven(service: unknown, instance: object): void {
+  if (Object(service) !== service) return; // a mock: null is replaced by the next application in any case
+  const instances = givenHere.get(service as object) ?? new WeakSet();
+  givenHere.set(service as object, instances.add(instance));
 }
 
 /** Two services with one name would treat each other as two processes, and it would be chance which one is injected. */
