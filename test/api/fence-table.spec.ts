@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { fenceTableSql } from 'nestjs-locked/fence';
+import { LockConfigError } from 'nestjs-locked';
+import { createFenceTable, fenceTableSql, pruneFenceTable, unfenced } from 'nestjs-locked/fence';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIBRARY } from './entry-points.js';
@@ -18,6 +19,45 @@ describe('the fence table', () => {
     const wrong = [{ table: 'a; DROP TABLE b' }, { table: '' }, { dialect: 'oracle' as never }];
     for (const options of wrong) {
       expect(() => fenceTableSql({ dialect: 'mysql', ...options })).toThrow(/Invalid option/);
+    }
+  });
+
+  it.each<[unknown, string]>([
+    [{}, "Invalid option dialect: undefined must be 'postgres' or 'mysql'"],
+    [undefined, 'Invalid options: undefined must be an object'],
+    ['mysql', "Invalid options: 'mysql' must be an object"],
+    [{ dialect: 'mysql', tabel: 'a' }, "Unknown option 'tabel': did you mean 'table'?"],
+  ])('is neither made nor pruned with %j', async (wrong, message) => {
+    const sent: string[] = [];
+    const query = async (sql: string): Promise<unknown> => sent.push(sql);
+    const options = wrong as never;
+    for (const call of [
+      async () => fenceTableSql(options),
+      () => createFenceTable(query, options),
+      () => pruneFenceTable(query, options),
+    ]) {
+      const failing = call();
+      await expect(failing).rejects.toBeInstanceOf(LockConfigError);
+      await expect(failing).rejects.toThrow(message);
+    }
+    expect(sent).toEqual([]);
+  });
+
+  it('is not made or pruned by what is no function, and nothing else is run unfenced', async () => {
+    const [data, options] = [{ query() {} } as never, { dialect: 'mysql' as const }];
+    const misspelt = { ...options, olderThenMs: 1 };
+    await expect(pruneFenceTable(async () => [], misspelt)).rejects.toThrow(
+      "Unknown option 'olderThenMs': did you mean 'olderThanMs'?",
+    );
+    const calls: [() => unknown, string][] = [
+      [() => createFenceTable(data, options), 'createFenceTable((sql) =>'],
+      [() => pruneFenceTable(data, options), 'pruneFenceTable((sql, params) =>'],
+      [async () => unfenced(5 as never), 'unfenced(() => …)'],
+    ];
+    for (const [call, usage] of calls) {
+      const failing = call();
+      await expect(failing).rejects.toBeInstanceOf(LockConfigError);
+      await expect(failing).rejects.toThrow(` must be a function; write ${usage}`);
     }
   });
 });

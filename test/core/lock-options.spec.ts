@@ -270,6 +270,41 @@ describe('options', () => {
   );
 });
 
+describe('a wrong argument', () => {
+  it.each([5, null, undefined, {}])('%p is no work of lock.run()', async (work) => {
+    const { a } = two();
+    const lock = await a.acquire('k');
+    const run = lock.run(work as never);
+    await expect(run).rejects.toBeInstanceOf(LockConfigError);
+    await expect(run).rejects.toThrow(' must be a function; write lock.run(() => …)');
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it.each([
+    [Symbol('a'), 'Symbol(a)'],
+    [null, 'null'],
+    [5, '5'],
+  ])('%p is no pattern of list()', async (pattern, shown) => {
+    const { a } = two();
+    await a.acquire('null');
+    const listed = a.list(pattern as never);
+    const next = listed[Symbol.asyncIterator]().next();
+    await expect(next).rejects.toBeInstanceOf(LockKeyError);
+    await expect(next).rejects.toThrow(`Cannot list the locks of ${shown}: the pattern must be`);
+  });
+
+  it.each([
+    [Symbol('a'), 'a symbol'],
+    [undefined, 'undefined'],
+  ])('%p is no key of fencingTokenOf()', async (key, shown) => {
+    const { a } = two();
+    const lock = await a.acquire('k');
+    const ask = (): unknown => lock.fencingTokenOf(key as never);
+    expect(ask).toThrow(LockKeyError);
+    expect(ask).toThrow(`Cannot use ${shown} as a lock key: it must be a string`);
+  });
+});
+
 describe('forceRelease() and inspect()', () => {
   it('tells the holder before the next one enters [R40]', async () => {
     const { clock, a, b } = two();
@@ -408,6 +443,16 @@ describe('an option that nobody reads', () => {
       await expect(a.tryAcquire('k', options)).rejects.toThrow('Invalid options');
       await expect(a.acquire('k', options)).rejects.toThrow('Invalid options');
     }
+  });
+
+  it('is refused by tryAcquire as by acquire where it is null', async () => {
+    const { a } = two();
+    const options = { waitMs: null } as object;
+    for (const call of [a.acquire('k', options), a.tryAcquire('k', options)]) {
+      await expect(call).rejects.toThrow('Invalid option waitMs: null must be a whole number');
+    }
+    expect(await a.inspect('k')).toBeNull();
+    expect(await a.tryAcquire('k', { waitMs: undefined } as object)).not.toBeNull();
   });
 
   it('onBusy is none of acquire and tryAcquire', async () => {

@@ -11,6 +11,7 @@ import {
   LockError,
   LockExceptionFilter,
   LockInterceptor,
+  LockKeyError,
   LockService,
   RedisLockModule,
   type WithLockOptions,
@@ -176,6 +177,19 @@ describe('a value without a prototype', () => {
       if (!(error instanceof LockError)) throw new Error(`${call.toString()}: ${String(error)}`);
     }
     await lock.release();
+  });
+
+  it.each([
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['42', 'a string'],
+  ])('is not the only one that locks.key() refuses: %p', async (values, shown) => {
+    const locks = await service();
+    const build = (): unknown => locks.key('a:<b>', values as never);
+    expect(build).toThrow(LockKeyError);
+    expect(build).toThrow(
+      `Cannot build a lock key from 'a:<b>': its values are ${shown}; pass an object`,
+    );
   });
 
   it('is refused as the text that a query object has for a number', async () => {

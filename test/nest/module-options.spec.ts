@@ -129,6 +129,44 @@ describe('RedisLockModule options', () => {
     await expect(start).rejects.toBeInstanceOf(LockConfigError);
   });
 
+  it.each<[string, object, string]>([
+    ['isGlobal as a text', { isGlobal: 'false' }, "isGlobal: 'false' must be true or false"],
+    ['isGlobal of null', { isGlobal: null }, 'isGlobal: null must be true or false'],
+  ])('refuses %s, which would make it global, before a module is made', (_, wrong, message) => {
+    const useFactory = (): RedisLockModuleOptions => ({ connection });
+    for (const make of [
+      () => RedisLockModule.forRoot({ connection, ...wrong }),
+      () => RedisLockModule.forRootAsync({ useFactory, ...wrong }),
+    ]) {
+      expect(make).toThrow(LockConfigError);
+      expect(make).toThrow(`Invalid option ${message}`);
+    }
+  });
+
+  it.each<[object, string]>([
+    [{ useFactory: 5 }, 'Invalid option useFactory: 5 must be a function that returns the options'],
+    [{ useFactory: null }, 'Invalid option useFactory: null must be a function'],
+    [{ useClass: 'Settings' }, "Invalid option useClass: 'Settings' must be a class with a method"],
+    [{ useExisting: 5 }, 'Invalid option useExisting: 5 must be a provided class'],
+    [{ useFactory: () => ({}), inject: 'a' }, "Invalid option inject: 'a' must be a list"],
+    [{ useFactory: () => ({}), imports: {} }, 'Invalid option imports: an object must be a list'],
+    [{}, 'RedisLockModule.forRootAsync needs useFactory, useClass or useExisting: without them'],
+    [{ inject: [] }, 'RedisLockModule.forRootAsync needs useFactory, useClass or useExisting'],
+  ])('refuses %p of forRootAsync(), which makes no options', (options, message) => {
+    const make = (): unknown => RedisLockModule.forRootAsync(options);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(message);
+  });
+
+  it('takes any injection token as useExisting', async () => {
+    const token = Symbol('settings');
+    const settings = { createRedisLockOptions: () => ({ connection, leaseMs: 1 }) };
+    const module = { module: class {}, providers: [{ provide: token, useValue: settings }] };
+    const imports = [{ ...module, exports: [token] }];
+    const lockModule = RedisLockModule.forRootAsync({ imports, useExisting: token as never });
+    await expect(startNest({ imports: [lockModule] })).rejects.toThrow('leaseMs: 1 must be');
+  });
+
   it('refuses an empty name', () => {
     expect(() => RedisLockModule.forRoot({ connection, name: '' })).toThrow(
       "Invalid lock service name: ''",

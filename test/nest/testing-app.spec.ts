@@ -264,6 +264,29 @@ describe('overrideLocks()', () => {
     expect(JSON.parse(stdout)).toEqual([{ by: 'tryAcquire', keys: ['a'], outcome: 'busy' }]);
   });
 
+  it.each<[unknown, string]>([
+    [null, 'Invalid options: null must be an object'],
+    [{ lock: new TestLocks() }, "Unknown option 'lock': did you mean 'locks'?"],
+    [{ locks: {} }, 'Invalid option locks: an object must be a TestLocks of nestjs-locked/testing'],
+    [{ options: 5 }, 'Invalid options: 5 must be an object'],
+  ])('refuses %p before it overrides anything', (options, message) => {
+    let overridden = 0;
+    const builder = { overrideProvider: () => ({ useValue: () => ++overridden }) };
+    const override = (): unknown => overrideLocks(builder, options as never);
+    expect(override).toThrow(LockConfigError);
+    expect(override).toThrow(message);
+    expect(overridden).toBe(0);
+  });
+
+  it('refuses what is no builder, such as a module that is compiled', async () => {
+    const module = await Test.createTestingModule({}).compile();
+    for (const wrong of [module, undefined, 5]) {
+      const override = (): unknown => overrideLocks(wrong as never);
+      expect(override).toThrow(LockConfigError);
+      expect(override).toThrow('gives, before compile()');
+    }
+  });
+
   it('keeps the checks at start', async () => {
     const wrong = { imports: [RedisLockModule.forRoot({ connection, leaseMs: 1 })] };
     await expect(run(wrong)).rejects.toThrow('Invalid option leaseMs: 1');

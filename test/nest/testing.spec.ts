@@ -113,6 +113,21 @@ describe('withTestLocks()', () => {
     expect(() => withTestLocks(new Plain())).toThrow(LockConfigError);
     expect(() => withTestLocks(new Plain())).toThrow('Cannot give test locks to Plain');
   });
+
+  it.each([
+    [null, 'null'],
+    [undefined, 'undefined'],
+  ])('refuses %p in the place of an instance', (instance, shown) => {
+    const give = (): unknown => withTestLocks(instance as never);
+    expect(give).toThrow(LockConfigError);
+    expect(give).toThrow(`Cannot give test locks to ${shown}: it has no method with @Locked`);
+  });
+
+  it.each([null, 5, {}])('refuses %p as locks', (locks) => {
+    const give = (): unknown => withTestLocks(new StockService(), locks as never);
+    expect(give).toThrow(LockConfigError);
+    expect(give).toThrow(' must be a TestLocks; pass new TestLocks()');
+  });
 });
 
 describe('LockTestingModule', () => {
@@ -170,6 +185,17 @@ describe('LockTestingModule', () => {
       imports: [LockTestingModule.forRoot({ leaseMs: 1 })],
     });
     await expect(module.compile()).rejects.toThrow('Invalid option leaseMs: 1');
+  });
+
+  it.each<[unknown, string]>([
+    [5, 'Invalid options: 5 must be an object'],
+    [null, 'Invalid options: null must be an object'],
+    [{ locks: {} }, 'Invalid option locks: an object must be a TestLocks of nestjs-locked/testing'],
+    [{ locks: null }, 'Invalid option locks: null must be a TestLocks'],
+  ])('refuses %j', (options, message) => {
+    const make = (): unknown => LockTestingModule.forRoot(options as never);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(message);
   });
 });
 

@@ -22,4 +22,40 @@ describe('lockAwareTransactions', () => {
   ])('refuses %s', (_, call) => {
     expect(call).toThrow(LockConfigError);
   });
+
+  it.each<[unknown, string]>([
+    [null, 'Invalid options: null must be an object'],
+    [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
+    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a text'],
+    [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
+    [{ pool: 'postgres://a' }, "Invalid option pool: 'postgres://a' must be a pool of node-postgr"],
+    [{ pool: null }, 'Invalid option pool: null must be a pool of node-postgres, or a Sequelize'],
+    [{ survivesDisconnect: 'no' }, "Invalid option survivesDisconnect: 'no' must be true or false"],
+  ])('refuses %j as options', (options, message) => {
+    const make = (): unknown => lockAwareTransactions(options as never);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(message);
+  });
+
+  it.each<[unknown, string]>([
+    [null, 'Invalid options: null must be an object'],
+    [{ isolationLevel: 'a' }, "Unknown option 'isolationLevel': there are isolation, timeoutMs"],
+    [{ isolation: 5 }, 'Invalid option isolation: 5 must be the name of a level'],
+    [{ timeoutMs: '5' }, "Invalid option timeoutMs: '5' must be a number of milliseconds from 0"],
+  ])('refuses %j for one transaction, before it is opened', (given, message) => {
+    let isOpened = false;
+    const run = lockAwareTransactions({ dialect: 'postgres' });
+    const open = async (): Promise<void> => void (isOpened = true);
+    const call = (): unknown => run(open, given as never);
+    expect(call).toThrow(LockConfigError);
+    expect(call).toThrow(message);
+    expect(isOpened).toBe(false);
+  });
+
+  it('refuses a body that is no function', async () => {
+    const run = lockAwareTransactions({ dialect: 'postgres' });
+    const failing = run((wrap) => wrap({}, undefined as never));
+    await expect(failing).rejects.toBeInstanceOf(LockConfigError);
+    await expect(failing).rejects.toThrow('must be a function; write wrap(tx, (tx) => …)');
+  });
 });

@@ -8,6 +8,7 @@ import {
 } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import {
+  LockConfigError,
   Locked,
   LockFencedError,
   LockInTransactionError,
@@ -577,5 +578,25 @@ describe('a COMMIT that was not answered', () => {
     );
     await expect(sale).rejects.toThrow(/duplicate key/);
     expect(await isHeld(key)).toBe(false);
+  });
+});
+
+describe('the options of lockAware', () => {
+  it.each<[unknown, string]>([
+    [null, 'Invalid options: null must be an object'],
+    [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
+    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a text'],
+    [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
+    [{ pool: true }, 'Invalid option pool: true must be a pool of node-postgres, or false'],
+    [{ survivesDisconnect: 0 }, 'Invalid option survivesDisconnect: 0 must be true or false'],
+  ])('are refused, and the adapter is left as it is: %j', (options, message) => {
+    const optionsFactory = (): never => {
+      throw new Error('not called');
+    };
+    const adapter = { optionsFactory };
+    const call = (): unknown => lockAware(adapter, options as never);
+    expect(call).toThrow(LockConfigError);
+    expect(call).toThrow(message);
+    expect(adapter.optionsFactory).toBe(optionsFactory);
   });
 });

@@ -583,6 +583,20 @@ describe('lockAware', () => {
     expect(() => lockAware(undefined as never)).toThrow(LockConfigError);
   });
 
+  it.each<[unknown, string]>([
+    [null, 'Invalid options: null must be an object'],
+    [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
+    [{ connectionName: '' }, "Invalid option connectionName: '' must be a text of 1 to 200"],
+    [{ runInTransaction: true }, 'Invalid option runInTransaction: true must be a function'],
+  ])('refuses %j as options, and leaves the data source as it is', (options, message) => {
+    const dataSource = new DataSource({ type: 'postgres' });
+    const before = Object.getOwnPropertyNames(dataSource);
+    const call = (): unknown => lockAware(dataSource, options as never);
+    expect(call).toThrow(LockConfigError);
+    expect(call).toThrow(message);
+    expect(Object.getOwnPropertyNames(dataSource)).toEqual(before);
+  });
+
   it.each(['sqljs', 'expo'] as const)('refuses the driver %s with its one query runner', (type) => {
     const dataSource = new DataSource({
       type,

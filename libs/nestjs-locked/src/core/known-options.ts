@@ -41,6 +41,14 @@ export function assertIsObject(options: unknown): asserts options is object {
   throw new LockConfigError(`Invalid options: ${shownValue(options)} must be an object`);
 }
 
+/** @param usage how the call that was given it is written @throws LockConfigError if it cannot be called */
+export function assertIsFunction(work: unknown, usage: string): void {
+  if (typeof work === 'function') return;
+  throw new LockConfigError(
+    `Invalid argument: ${shownValue(work)} must be a function; write ${usage}`,
+  );
+}
+
 /**
  * Refuses an option that nothing would read: its author believes that it does something.
  *

@@ -41,7 +41,7 @@ export interface Lock extends AsyncDisposable {
    * Runs the work with this lock as the current one of its async context: calls in it that ask for the same key join
    * the hold instead of waiting for it, and `LockService.current()` finds the lock. `withLock` does this on its own.
    * @throws LockLostError if it is no longer held · LockStoreError as `assertHeld` · LockInTransactionError if it was
-   * acquired after the open transaction had begun, which may have read before
+   * acquired after the open transaction had begun, which may have read before · LockConfigError for what is no function
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
   /**

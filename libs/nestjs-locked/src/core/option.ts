@@ -1,3 +1,4 @@
+import { assertKnownOptions } from './known-options.js';
 import { invalidOption } from './lock.errors.js';
 import { CONTROL_CHARACTER } from './runtime/quoted.js';
 
@@ -36,6 +37,20 @@ export function assertOptions<Options>(
   }
 }
 
+/** How options are checked that stand in no table of the documentation; undefined where whoever reads one checks it. */
+export type OptionChecks<Options> = {
+  readonly [Name in keyof Options]-?: Check | undefined;
+};
+
+/** @throws LockConfigError for what is no object, a name that is not among them, and a wrong value */
+export function assertChecked<Options>(checks: OptionChecks<Options>, options: Options): void {
+  assertKnownOptions(options, checks);
+  for (const name in checks) {
+    const value = options[name];
+    if (value !== undefined) checks[name]?.(name, value);
+  }
+}
+
 /** The options, with the defaults of those that were not given; what is in no row is left out. */
 export function withDefaults<Options>(
   table: OptionTable<Options>,
@@ -63,6 +78,8 @@ export function wholeNumber(min: number, unit: string, infinity?: string): Check
       (value as number) >= min,
   );
 }
+
+export const callable: Check = must('a function', (value) => typeof value === 'function');
 
 export const flag: Check = must('true or false', (value) => typeof value === 'boolean');
 

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { LockEngine } from '../core/engine/lock-engine.js';
 import { type HasLockRunner, LOCK_RUNNER, type LockRunner } from '../core/engine/lock-runner.js';
 import { KeyTemplate } from '../core/keys/key-template.js';
-import { LockConfigError } from '../core/lock.errors.js';
+import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type {
   BusyContext,
@@ -12,7 +12,7 @@ import type {
   WithLockOptions,
 } from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
-import { shownValue } from '../core/runtime/shown-value.js';
+import { describeValue, shownValue } from '../core/runtime/shown-value.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
@@ -114,6 +114,11 @@ export class LockService implements HasLockRunner {
     if (compiled.placeholders.some(({ each }) => each !== undefined)) {
       throw new LockConfigError(`Cannot build one key from '${template}': it goes through a list`);
     }
+    if (Object(values) !== values) {
+      throw new LockKeyError(
+        `Cannot build a lock key from '${template}': its values are ${describeValue(values)}; pass an object that has them, such as { id: 42 }`,
+      );
+    }
     const [key] = compiled.render((root) => (values as Record<string, unknown>)[root]);
     return key as string;
   }
@@ -136,6 +141,7 @@ export class LockService implements HasLockRunner {
   /**
    * All keys that are held. It walks through the whole keyspace of the Redis database, in small steps.
    * @param pattern as in Redis' MATCH: `stock:*`. @default all
+   * @throws LockKeyError, at the first step, if it is no text
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
     return this.#engine.list(pattern);

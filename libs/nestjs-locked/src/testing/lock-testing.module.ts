@@ -1,11 +1,12 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { assertIsObject } from '../core/known-options.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { sharedTestLocks } from './shared-test-locks.js';
-import { makeEngine, type TestLocks } from './test-locks.js';
+import { assertTestLocks, makeEngine, type TestLocks } from './test-locks.js';
 
 /** What `LockTestingModule.forRoot` takes: the options of the real module that do not concern Redis, and these. */
 export interface LockTestingModuleOptions extends LockServiceOptions {
@@ -26,14 +27,17 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
  */
 @Module({ imports: [DiscoveryModule] })
 export class LockTestingModule {
-  /** For the module without a name, and once more for each name. Wrong options are refused when it is compiled. */
-  static forRoot({
-    name,
-    locks = sharedTestLocks,
-    ...options
-  }: LockTestingModuleOptions = {}): DynamicModule {
+  /**
+   * For the module without a name, and once more for each name. Wrong options of the locks are refused when it is
+   * compiled.
+   * @throws LockConfigError if they are no object, or if `name` or `locks` is wrong
+   */
+  static forRoot(options: LockTestingModuleOptions = {}): DynamicModule {
+    assertIsObject(options);
+    const { name, locks = sharedTestLocks, ...ofLocks } = options;
+    assertTestLocks('locks', locks);
     const makeLocks = (): LockLifecycle => {
-      const supplies = { name, options: resolveServiceOptions(options), report: () => {} };
+      const supplies = { name, options: resolveServiceOptions(ofLocks), report: () => {} };
       return new LockLifecycle(makeEngine(locks, { supplies }));
     };
     return { module: LockTestingModule, global: true, ...lockProviders(name, makeLocks) };

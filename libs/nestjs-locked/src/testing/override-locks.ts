@@ -1,9 +1,13 @@
 import { inspect, type InspectOptions } from 'node:util';
+import { assertIsObject } from '../core/known-options.js';
+import { LockConfigError } from '../core/lock.errors.js';
+import { assertChecked, type OptionChecks } from '../core/option.js';
+import { describeValue } from '../core/runtime/shown-value.js';
 import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
 import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/redis-engine.js';
 import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
-import { makeEngine, TestLocks } from './test-locks.js';
+import { assertTestLocks, makeEngine, TestLocks } from './test-locks.js';
 
 /** What this needs of a `TestingModuleBuilder` of @nestjs/testing 11 and 12, on which the library does not depend. */
 export interface OverridableProviders {
@@ -26,6 +30,11 @@ export interface OverrideLocksOptions {
   readonly options?: Omit<RedisLockModuleOptions, 'connection'>;
 }
 
+const CHECKS: OptionChecks<OverrideLocksOptions> = {
+  locks: assertTestLocks,
+  options: (_, value) => assertIsObject(value),
+};
+
 /**
  * Runs a real application without Redis: all its lock modules keep their locks in memory, however they were imported
  * and whatever their names are. Call it before `compile()`.
@@ -38,19 +47,27 @@ export interface OverrideLocksOptions {
  * const locks = overrideLocks(builder);
  * const app = (await builder.compile()).createNestApplication();
  * @returns what tells the test who locked what, and decides what the application meets
+ * @throws LockConfigError if it is not given a builder, or a wrong option
  */
 export function overrideLocks(
   builder: OverridableProviders,
-  { locks = new TestLocks(), options }: OverrideLocksOptions = {},
+  options: OverrideLocksOptions = {},
 ): TestLocks {
+  if (typeof builder?.overrideProvider !== 'function') {
+    throw new LockConfigError(
+      `overrideLocks cannot override the providers of ${describeValue(builder)}: pass it what Test.createTestingModule({ … }) gives, before compile()`,
+    );
+  }
+  assertChecked(CHECKS, options);
+  const { locks = new TestLocks(), options: ofModules } = options;
   const engineInMemory: EngineFactory = (
     { connection, keyPrefix = DEFAULT_KEY_PREFIX },
     supplies,
     Engine,
   ) => makeEngine(locks, { supplies, Engine, place: `${serverName(connection)} ${keyPrefix}` });
   builder.overrideProvider(ENGINE_FACTORY).useValue(engineInMemory);
-  if (options !== undefined) {
-    builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...options });
+  if (ofModules !== undefined) {
+    builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...ofModules });
   }
   return locks;
 }

@@ -1,6 +1,7 @@
 import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
+import { type Check, must } from '../core/option.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
 import { processIdOf } from '../core/store/lease-token.js';
@@ -266,3 +267,9 @@ export class TestLocks {
     void new InMemoryLockStore(locks, OTHERS_LEASE_MS).release({ key, token, used: 0 });
   }
 }
+
+/** Another object, also one of another copy of this package, has no engine to give. */
+export const assertTestLocks: Check = must(
+  'a TestLocks of nestjs-locked/testing; pass new TestLocks()',
+  (value) => value instanceof TestLocks,
+);

@@ -1,4 +1,5 @@
-import { LockConfigError } from '../core/lock.errors.js';
+import { invalidOption, LockConfigError } from '../core/lock.errors.js';
+import { describeValue } from '../core/runtime/shown-value.js';
 import { lockServiceProperty } from '../nest/decorator/lock-service.token.js';
 import { lockedMethodsOf } from '../nest/decorator/locked-methods.registry.js';
 import { sharedTestLocks } from './shared-test-locks.js';
@@ -11,16 +12,22 @@ import type { TestLocks } from './test-locks.js';
  * @example const stock = withTestLocks(new StockService(repository));
  * @param locks instances with the same object share their lock services. @default one object for the whole process
  * @returns the same instance
- * @throws LockConfigError if the instance has no locked methods, because the test would then prove nothing about locks
+ * @throws LockConfigError if the instance has no locked methods, because the test would then prove nothing about locks,
+ * or if `locks` is something else
  */
 export function withTestLocks<T extends object>(
   instance: T,
   locks: TestLocks = sharedTestLocks,
 ): T {
-  const methods = lockedMethodsOf(instance);
+  const given: object | null | undefined = instance;
+  const methods = lockedMethodsOf(given ?? {});
   if (methods.length === 0) {
-    const name = instance.constructor?.name ?? 'this object';
+    const name = given?.constructor?.name ?? describeValue(given);
     throw new LockConfigError(`Cannot give test locks to ${name}: it has no method with @Locked`);
+  }
+  // They may be of another copy of this package.
+  if (typeof (locks as TestLocks | null)?.service !== 'function') {
+    throw invalidOption('locks', locks, 'must be a TestLocks; pass new TestLocks()');
   }
   for (const { service } of methods) {
     Reflect.set(instance, lockServiceProperty(service), locks.service(service));

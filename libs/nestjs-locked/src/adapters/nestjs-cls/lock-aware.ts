@@ -1,6 +1,8 @@
 import { ClsServiceManager } from 'nestjs-cls';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { assertChecked, type OptionChecks } from '../../core/option.js';
+import { ADAPTER_CHECKS, poolOrFalse } from '../../transactions/orm/adapter-checks.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { openedHere } from '../../transactions/orm/delayed-begin.js';
 import { guardedTx, mayRollBack } from '../../transactions/orm/guarded-tx.js';
@@ -23,7 +25,6 @@ import { openingOn, takeOpening } from '../../transactions/orm/transaction-openi
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
-import { assertDialect } from '../../transactions/sql/session-of.js';
 import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
@@ -53,13 +54,15 @@ export interface LockAwareOptions<Tx = unknown> {
   readonly survivesDisconnect?: boolean;
 }
 
+const CHECKS: OptionChecks<LockAwareOptions<never>> = { ...ADAPTER_CHECKS, pool: poolOrFalse };
+
 /**
  * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is. Locks then
  * last until the transactions have ended, and guard their commit.
  *
  * @example new ClsPluginTransactional({ adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken })) })
  * @returns the same adapter
- * @throws LockConfigError
+ * @throws LockConfigError if it is no adapter, or if an option is wrong
  */
 export function lockAware<A extends TransactionalAdapter>(
   adapter: A,
@@ -70,7 +73,7 @@ export function lockAware<A extends TransactionalAdapter>(
       'lockAware takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
     );
   }
-  assertDialect(options.dialect);
+  assertChecked(CHECKS, options);
   const make = adapter.optionsFactory.bind(adapter);
   ambientCoordinator().sees(options.connectionName);
   const unguarded = new Set<string>();

@@ -3,4 +3,5 @@
  *
  * @module nestjs-locked/typeorm
  */
-export { lockAware, type LockAwareOptions } from './lock-aware.js';
+export { lockAware } from './lock-aware.js';
+export type { LockAwareOptions } from './lock-aware.options.js';

@@ -1,5 +1,6 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { assertChecked } from '../../core/option.js';
 import { BeginWatch } from '../../transactions/orm/begin-watch.js';
 import { BegunSession } from '../../transactions/orm/begun-session.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
@@ -29,20 +30,9 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
+import { CHECKS, type LockAwareOptions } from './lock-aware.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
-
-/** What `lockAware` may be told about a data source. */
-export interface LockAwareOptions {
-  /** Tells several data sources apart, in messages and for `fence.connections`. @default 'default' */
-  readonly connectionName?: string;
-  /**
-   * The function of this name from typeorm-transactional, if its `@Transactional` opens the transactions. A transaction
-   * that is restarted then has hooks of its own in each run, so that `runOnTransactionCommit` of a run that was rolled
-   * back does not fire. Without this function, such a transaction is not restarted.
-   */
-  runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
-}
 
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Body = (manager: EntityManager) => Promise<unknown>;
@@ -69,12 +59,14 @@ const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
  *
  * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
  * @returns the same data source
- * @throws LockConfigError if it is not a data source, or one whose driver has a single query runner
+ * @throws LockConfigError if it is not a data source, or one whose driver has a single query runner, or if an option is
+ * wrong
  */
 export function lockAware<D extends DataSource>(dataSource: D, options: LockAwareOptions = {}): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
     throw new LockConfigError('lockAware takes a TypeORM DataSource');
   }
+  assertChecked(CHECKS, options);
   const type = dataSource.options?.type;
   if (SHARES_ITS_RUNNER.has(type)) {
     throw new LockConfigError(

@@ -1,3 +1,5 @@
+import { assertLockKey } from '../keys/lock-key.js';
+import { assertIsFunction } from '../known-options.js';
 import type { Hold } from '../lease/hold.js';
 import { lostError } from '../lease/lost-error.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
@@ -68,6 +70,7 @@ export class HeldLock implements Lock {
   fencingTokenOf(key: string): number {
     const section = this.#sections.find(({ hold }) => hold.key === key);
     if (section !== undefined) return section.hold.fencingToken;
+    assertLockKey(key);
     throw new LockKeyError(
       `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}`,
       key,
@@ -123,6 +126,7 @@ export class HeldLock implements Lock {
 
   async run<T>(work: () => T | Promise<T>): Promise<T> {
     try {
+      assertIsFunction(work, 'lock.run(() => …)');
       if (!this.isHeld && !this.isOver)
         await Promise.all(this.holds.map((hold) => hold.whenCertain()));
       this.assertHeld();

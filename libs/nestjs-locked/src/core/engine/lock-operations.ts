@@ -1,4 +1,4 @@
-import { assertLockKey } from '../keys/lock-key.js';
+import { assertKeyPattern, assertLockKey } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockInfo } from '../lock-info.js';
 import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
@@ -46,9 +46,10 @@ export class LockOperations {
     return record === undefined ? null : lockInfo(record);
   }
 
-  /** The locks that are held, in no order. @throws LockStoreError */
+  /** The locks that are held, in no order. @throws LockKeyError if the pattern is no text · LockStoreError */
   async *list(pattern: string): AsyncIterable<LockInfo> {
     try {
+      assertKeyPattern(pattern);
       this.#parts.outages.assertMayAsk();
       await this.#opened();
       for await (const key of this.#directory.list(pattern)) {

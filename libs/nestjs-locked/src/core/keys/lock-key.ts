@@ -1,6 +1,6 @@
 import { LockKeyError } from '../lock.errors.js';
 import { CONTROL_CHARACTER, quoted } from '../runtime/quoted.js';
-import { describeValue } from '../runtime/shown-value.js';
+import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 
 /**
@@ -55,6 +55,14 @@ export function assertLockKey(key: unknown): asserts key is string {
   if (problem !== undefined) {
     throw new LockKeyError(`Cannot use ${quoted(key)} as a lock key: ${problem}`, key);
   }
+}
+
+/** @throws LockKeyError unless it is a text: as one, null would be the pattern of the key `null` */
+export function assertKeyPattern(pattern: unknown): void {
+  if (typeof pattern === 'string') return;
+  throw new LockKeyError(
+    `Cannot list the locks of ${shownValue(pattern)}: the pattern must be a string, such as 'stock:*'; leave it out for all`,
+  );
 }
 
 /** What is wrong with a whole key and the way out; undefined if it is fine. */

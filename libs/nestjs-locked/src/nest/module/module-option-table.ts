@@ -1,5 +1,6 @@
+import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { LockServiceOptions } from '../../core/lock.options.js';
-import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
+import { flag, must, type OptionChecks, type OptionTable, wholeNumber } from '../../core/option.js';
 import { requiredReplicas } from '../../redis/connection/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/redis-lock-store.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
@@ -54,20 +55,37 @@ export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
   name: { shownDefault: 'none', text: 'Tells several lock services apart' },
   isGlobal: {
     default: true,
+    check: flag,
     text: 'Whether other modules get the service without importing this one',
   },
 };
 
-/** What `forRootAsync` takes. */
-export const OF_FOR_ROOT_ASYNC = {
-  ...EXTRA_OPTIONS,
-  imports: true,
-  inject: true,
-  useFactory: true,
-  useClass: true,
-  useExisting: true,
-  provideInjectionTokensFrom: true,
-} as const;
+/** What `RedisLockModule.forRootAsync` takes. */
+type AsyncOptions = RedisLockModuleExtras &
+  ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'>;
+
+const list = must('a list', Array.isArray);
+
+/** How it is checked. Whatever Nest can look for will do as `useExisting`, although the types want a class. */
+export const OF_FOR_ROOT_ASYNC: OptionChecks<AsyncOptions> = {
+  name: EXTRA_OPTIONS.name.check,
+  isGlobal: EXTRA_OPTIONS.isGlobal.check,
+  imports: list,
+  inject: list,
+  useFactory: must(
+    "a function that returns the options, such as () => ({ connection: 'redis://localhost:6379' })",
+    (value) => typeof value === 'function',
+  ),
+  useClass: must(
+    'a class with a method createRedisLockOptions',
+    (value) => typeof value === 'function',
+  ),
+  useExisting: must(
+    'a provided class with a method createRedisLockOptions, or its injection token',
+    (value) => ['function', 'string', 'symbol'].includes(typeof value),
+  ),
+  provideInjectionTokensFrom: list,
+};
 
 /** Where these are found in the options after all, a factory has returned them. */
 export const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(

@@ -1,7 +1,8 @@
 import { type ConfigurableModuleAsyncOptions, type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { OF_FOR_ROOT_ASYNC } from './module-option-table.js';
+import { assertChecked, assertOptions } from '../../core/option.js';
+import { EXTRA_OPTIONS, OF_FOR_ROOT_ASYNC } from './module-option-table.js';
 import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
@@ -21,13 +22,20 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
  */
 @Module({ imports: [DiscoveryModule] })
 export class RedisLockModule extends ConfigurableModuleClass {
-  /** The options are checked when the application is made. @throws LockConfigError if there are none */
+  /**
+   * The other options are checked when the application is made.
+   * @throws LockConfigError if there are none, or if `name` or `isGlobal` is wrong
+   */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras): DynamicModule {
     assertGiven('forRoot', options);
+    assertOptions(EXTRA_OPTIONS, options);
     return super.forRoot(options);
   }
 
-  /** @throws LockConfigError for an option that only what the factory returns can have, or if there are none */
+  /**
+   * @throws LockConfigError for a wrong option, one that only what the factory returns can have, or if nothing makes
+   * the options
+   */
   static override forRootAsync(
     options: ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &
       RedisLockModuleExtras,
@@ -39,14 +47,21 @@ export class RedisLockModule extends ConfigurableModuleClass {
         `Unknown option '${name}' of RedisLockModule.forRootAsync: return it from useFactory, or leave it out`,
       );
     }
+    assertChecked(OF_FOR_ROOT_ASYNC, options);
+    if ((options.useFactory ?? options.useClass ?? options.useExisting) === undefined) {
+      throw new LockConfigError(
+        `RedisLockModule.forRootAsync needs useFactory, useClass or useExisting: without them, nothing makes the options; write { useFactory: () => (${EXAMPLE}) }`,
+      );
+    }
     return super.forRootAsync(options);
   }
 }
 
+const EXAMPLE = "{ connection: 'redis://localhost:6379' }";
+
 function assertGiven(method: string, options: unknown): void {
   if (typeof options === 'object' && options !== null) return;
-  const example = "{ connection: 'redis://localhost:6379' }";
   throw new LockConfigError(
-    `RedisLockModule.${method} needs options, such as ${method === 'forRoot' ? example : `{ useFactory: () => (${example}) }`}`,
+    `RedisLockModule.${method} needs options, such as ${method === 'forRoot' ? EXAMPLE : `{ useFactory: () => (${EXAMPLE}) }`}`,
   );
 }

@@ -1,12 +1,10 @@
-import { LockConfigError } from '../../core/lock.errors.js';
-import { shownValue } from '../../core/runtime/shown-value.js';
+import { assertIsFunction } from '../../core/known-options.js';
+import { must, type OptionChecks } from '../../core/option.js';
 import { systemClock } from '../../core/time/clock.js';
-import { assertTableName } from '../../core/transaction.options.js';
 import type { SqlDialect, TransactionQuery } from '../sql/database-session.js';
 import { onlyValueOf, rowsOf, shown, textOf, unreadable, valuesOf } from '../sql/rows-of.js';
-import { assertDialect } from '../sql/session-of.js';
 import { sqlErrorCode } from '../sql/sql-error.js';
-import type { FenceTableOptions } from './fence-table.js';
+import { assertTableOptions, FENCE_TABLE_CHECKS, type FenceTableOptions } from './fence-table.js';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_AGE_MS = 7 * DAY_MS;
@@ -24,6 +22,14 @@ export interface PruneFenceTableOptions extends FenceTableOptions {
   readonly olderThanMs?: number;
 }
 
+const CHECKS: OptionChecks<PruneFenceTableOptions> = {
+  ...FENCE_TABLE_CHECKS,
+  olderThanMs: must(
+    `a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
+    (value) => Number.isSafeInteger(value) && (value as number) >= DAY_MS,
+  ),
+};
+
 /**
  * Deletes the rows of keys that nobody has locked for days, a few at a time and none that is being claimed: for a job
  * that runs now and then, while the application runs.
@@ -39,11 +45,14 @@ export interface PruneFenceTableOptions extends FenceTableOptions {
  */
 export async function pruneFenceTable(
   query: TransactionQuery,
-  { dialect, table = 'lock_fence', olderThanMs = DEFAULT_AGE_MS }: PruneFenceTableOptions,
+  options: PruneFenceTableOptions,
 ): Promise<number> {
-  assertDialect(dialect);
-  assertTableName(table);
-  assertAge(olderThanMs);
+  assertIsFunction(
+    query,
+    "pruneFenceTable((sql, params) => dataSource.query(sql, params), { dialect: 'postgres' })",
+  );
+  assertTableOptions(CHECKS, options);
+  const { dialect, table = 'lock_fence', olderThanMs = DEFAULT_AGE_MS } = options;
   const prune = dialect === 'mysql' ? pruneOneByOne : prunePage;
   const run: Run = (sql, params) => query(withPlaceholders(dialect, sql), params);
   const newest = await newestToken(run, table);
@@ -129,11 +138,4 @@ async function pruneOneByOne(
 function withPlaceholders(dialect: SqlDialect, sql: string): string {
   let n = 0;
   return dialect === 'mysql' ? sql : sql.replace(/\?/g, () => `$${++n}`);
-}
-
-function assertAge(ms: unknown): void {
-  if (Number.isSafeInteger(ms) && (ms as number) >= DAY_MS) return;
-  throw new LockConfigError(
-    `Invalid option olderThanMs: ${shownValue(ms)} must be a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
-  );
 }

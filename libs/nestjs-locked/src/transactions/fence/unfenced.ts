@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { assertIsFunction } from '../../core/known-options.js';
 
 /** Shared with other copies of this package: transactions are opened by code that knows only one of them. */
 const UNFENCED = Symbol.for('nestjs-locked/Unfenced');
@@ -13,8 +14,10 @@ const storage = ((globalThis as { [UNFENCED]?: AsyncLocalStorage<boolean> })[UNF
  * time-outs of the database stay as they are.
  *
  * @example await unfenced(() => this.audit.write('stock taken')); // opens a transaction of its own
+ * @throws LockConfigError if it is no function
  */
 export function unfenced<T>(work: () => T): T {
+  assertIsFunction(work, 'unfenced(() => …)');
   return storage.run(true, work);
 }
 

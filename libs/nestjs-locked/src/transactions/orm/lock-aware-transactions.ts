@@ -1,8 +1,10 @@
+import { assertIsFunction } from '../../core/known-options.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { assertChecked, must, type OptionChecks } from '../../core/option.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { SqlDialect } from '../sql/database-session.js';
 import { KnownDatabase } from '../sql/known-database.js';
-import { assertDialect } from '../sql/session-of.js';
+import { ADAPTER_CHECKS, poolOrSequelize } from './adapter-checks.js';
 import { delayBeginsOf } from './client-source.js';
 import { openedHere } from './delayed-begin.js';
 import { guardedTx, mayRollBack } from './guarded-tx.js';
@@ -68,6 +70,22 @@ export type RunTransaction<Tx extends object> = <R>(
   given?: TransactionGiven,
 ) => Promise<R>;
 
+const CHECKS: OptionChecks<TransactionsOptions<never>> = {
+  ...ADAPTER_CHECKS,
+  pool: poolOrSequelize,
+};
+
+const CHECKS_OF_ONE: OptionChecks<TransactionGiven> = {
+  isolation: must(
+    "the name of a level, such as 'repeatable read'",
+    (value) => typeof value === 'string',
+  ),
+  timeoutMs: must(
+    'a number of milliseconds from 0',
+    (value) => typeof value === 'number' && value >= 0,
+  ),
+};
+
 function neverWrapped(): LockConfigError {
   return new LockConfigError(
     'A transaction was run without a call of wrap: nothing has guarded it, and it may be committed; pass its body to wrap(tx, body)',
@@ -92,7 +110,7 @@ function neverWrapped(): LockConfigError {
 export function lockAwareTransactions<Tx extends object>(
   options: TransactionsOptions<Tx> = {},
 ): RunTransaction<Tx> {
-  assertDialect(options.dialect);
+  assertChecked(CHECKS, options);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
   coordinator.sees(options.connectionName);
   const { connectionName, pool, survivesDisconnect = true } = options;
@@ -107,6 +125,7 @@ export function lockAwareTransactions<Tx extends object>(
         'A transaction is run by a function that opens it: run(async (wrap) => { … })',
       );
     }
+    assertChecked(CHECKS_OF_ONE, given);
     const transaction: TransactionToRun = {
       ...given,
       ...(connectionName === undefined ? {} : { connection: connectionName }),
@@ -120,6 +139,7 @@ export function lockAwareTransactions<Tx extends object>(
     return runTransaction<R>(transaction, async (enter) => {
       let isWrapped = false;
       const result = await open((given, body) => {
+        assertIsFunction(body, 'wrap(tx, (tx) => …)');
         isWrapped = true;
         assertAsynchronous(given);
         openedHere()?.isOn(knownPgClient(given));

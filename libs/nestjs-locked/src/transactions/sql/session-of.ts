@@ -1,5 +1,4 @@
-import { LockConfigError } from '../../core/lock.errors.js';
-import { shownValue } from '../../core/runtime/shown-value.js';
+import { type Check, must } from '../../core/option.js';
 import type {
   ConnectionState,
   DatabaseSession,
@@ -29,13 +28,11 @@ export function dialectOf(name: unknown): SqlDialect | undefined {
   return typeof name === 'string' ? DIALECTS[name.toLowerCase()] : undefined;
 }
 
-/** @throws LockConfigError */
-export function assertDialect(dialect: unknown): void {
-  if (dialect === undefined || dialect === 'postgres' || dialect === 'mysql') return;
-  throw new LockConfigError(
-    `Invalid option dialect: ${shownValue(dialect)} must be 'postgres' or 'mysql' (also for MariaDB)`,
-  );
-}
+/** What a dialect must be where one is given. */
+export const dialectName: Check = must(
+  "'postgres' or 'mysql' (also for MariaDB)",
+  (value) => value === 'postgres' || value === 'mysql',
+);
 
 /**
  * @param database what is known of it already
