@@ -412,6 +412,17 @@ describe('the wall clock', () => {
   );
 });
 
+it('an option that a class has reaches tryAcquire, too', async () => {
+  const { a } = two();
+  class Short {
+    get leaseMs(): number {
+      return 700;
+    }
+  }
+  const lock = await a.tryAcquire('k', new Short());
+  expect(lock?.remainingMs()).toBeLessThanOrEqual(700);
+});
+
 describe('an option that nobody reads', () => {
   const loosely = (options: object): object => options;
 

@@ -116,8 +116,9 @@ export function resolveLockOptions(
     reentrant = CALL_DEFAULTS.reentrant,
     onBusy,
   } = options ?? {};
+  const waits = waitMs ?? defaults.waitMs;
   return {
-    waitMs: waitMs ?? defaults.waitMs,
+    waitMs: waits,
     leaseMs: leaseMs ?? defaults.leaseMs,
     maxHoldMs: maxHoldMs ?? defaults.maxHoldMs,
     renew,
@@ -127,7 +128,7 @@ export function resolveLockOptions(
     label: options?.label,
     reentrant,
     insideTransaction: options?.insideTransaction ?? defaults.transactions.insideTransaction,
-    isBusyFatal: (onBusy ?? CALL_DEFAULTS.onBusy) === 'throw' && waitMs !== 0,
+    isBusyFatal: (onBusy ?? CALL_DEFAULTS.onBusy) === 'throw' && waits !== 0,
     signal: options?.signal,
   };
 }

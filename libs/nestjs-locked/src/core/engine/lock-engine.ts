@@ -115,10 +115,7 @@ export class LockEngine implements LockRunner {
   /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
   async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
     assertOptionsOf('tryAcquire', options);
-    const resolved = this.#resolved({
-      ...options,
-      waitMs: options?.waitMs === undefined ? 0 : options.waitMs,
-    });
+    const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
     const place = this.#newPlace(resolved);
     try {
       const sections = await this.#sectionsOf(keys, resolved, 'tryAcquire');
