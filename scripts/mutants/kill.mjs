@@ -55,7 +55,7 @@ async function run(copy, args) {
       if (error.code !== 'ESRCH') throw error; // all of them have ended
     }
   };
-  process.once('exit', end);
+  process.prependOnceListener('exit', end); // before the copy is removed
   let hung = false;
   const limit = setTimeout(() => {
     hung = true;
