@@ -1914,6 +1914,14 @@ export const TABLE = [
     specs: ['test/transactions/claims.spec.ts'],
   },
   {
+    name: 'transaction: a proxy is read in search of data sources',
+    file: `${SOURCES}nest/module/unfenced-data-sources-check.ts`,
+    from: ' || types.isProxy(value)',
+    to: '',
+    breaks: 'a proxy that can be read only within a request does not end the start',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
     name: 'transaction: missing rights in the words of the database',
     file: `${SOURCES}transactions/fence/fence.ts`,
     from: 'if (DENIED.includes(code)) return denied(table, error);',
@@ -5324,6 +5332,14 @@ export const TABLE = [
     specs: ['test/nest/redis-outage.spec.ts'],
   },
   {
+    name: 'start: a thread is told to listen to signals',
+    file: `${SOURCES}nest/module/shutdown-hooks-check.ts`,
+    from: '!isMainThread || ',
+    to: '',
+    breaks: 'an application is not warned when it runs in a thread, which gets no signals',
+    specs: ['test/nest/shutdown-hooks-check.spec.ts'],
+  },
+  {
     name: 'holder: the first answer is kept',
     file: `${SOURCES}core/engine/holder-lookup.ts`,
     from: '.finally(() => this.#asked.delete(key))',
@@ -5338,6 +5354,22 @@ export const TABLE = [
     to: '',
     breaks: 'what was reported is not reported again',
     specs: ['test/nest/answer-log.spec.ts'],
+  },
+  {
+    name: 'answers: nobody is told to try again when an application has closed',
+    file: `${SOURCES}nest/requests/lock-answer.ts`,
+    from: "  'LOCK_ABORTED',\n",
+    to: '',
+    breaks: 'answers 503 with Retry-After to requests that wait while the application closes',
+    specs: ['test/nest/lock-exception.filter.spec.ts'],
+  },
+  {
+    name: 'answers: a status that is none of HTTP',
+    file: `${SOURCES}nest/lock-exception.filter.ts`,
+    from: 'status > 599',
+    to: 'status > 699',
+    breaks: 'the options of LockExceptionFilter are checked when it is made',
+    specs: ['test/nest/lock-exception.filter.spec.ts'],
   },
   {
     name: 'boot: a call of any method through super counts',
@@ -5361,6 +5393,14 @@ export const TABLE = [
     from: '!Object.isExtensible(this)',
     to: 'false',
     breaks: 'every instance that Nest knows is covered',
+    specs: ['test/nest/locked-instances.spec.ts'],
+  },
+  {
+    name: 'instances: one that was decorated by hand asks for its whole class',
+    file: `${SOURCES}nest/decorator/hidden-lock-service.ts`,
+    from: 'if (constructor?.prototype === target) Inject',
+    to: 'Inject',
+    breaks: 'provides for an object that was decorated by hand, and for no other of its class',
     specs: ['test/nest/locked-instances.spec.ts'],
   },
   {
@@ -6158,6 +6198,14 @@ export const TABLE = [
     from: "  if (typeof pattern === 'number') return String(pattern);\n",
     to: '',
     breaks: 'a message that is answered is not logged',
+    specs: ['test/nest/dropped-events.spec.ts'],
+  },
+  {
+    name: 'events: a message counts as an event if its properties come in another order',
+    file: `${SOURCES}nest/requests/event-patterns.ts`,
+    from: '.sort(([a], [b]) => (a < b ? -1 : 1))',
+    to: '',
+    breaks: 'a message that was answered is not logged, whatever the order of its properties',
     specs: ['test/nest/dropped-events.spec.ts'],
   },
   {

@@ -22,7 +22,7 @@ import { RecordingLogger } from '../support/recording-logger.js';
 @Controller()
 @UseFilters(LockExceptionFilter)
 class StockController {
-  @MessagePattern({ cmd: 'take' })
+  @MessagePattern({ of: 'stock', cmd: 'take' })
   @Locked('stock:<id>', { waitMs: 0 })
   async take(@Payload() id: string): Promise<string> {
     return id;
@@ -64,7 +64,7 @@ it('an event that was not handled is logged once a minute, a message that was an
   });
   afterTest(() => client.close());
 
-  const take = { cmd: 'take' };
+  const take = { cmd: 'take', of: 'stock' }; // in another order than that of the handler
   await whileBusy(app.get(LockService), 'stock:42', async () => {
     for (const pattern of [take, 7]) {
       await expect(lastValueFrom(client.send(pattern, '42'))).rejects.toMatchObject({

@@ -257,7 +257,7 @@ describe.each([
     expect(await get(shop, '42/late')).toEqual([200, null, 'begun']);
   });
 
-  it('answers 503 to requests that wait while the application closes', async () => {
+  it('answers 503 with Retry-After to requests that wait while the application closes', async () => {
     waiting = false;
     const shop = await startShop();
     const id = uniqueKey();
@@ -266,7 +266,8 @@ describe.each([
     const answer = fetch(`${shop.url}/stock/${id}/patient`, { headers: { connection: 'close' } });
     await eventually(() => expect(waiting).toBe(true));
     const closing = shop.app.close();
-    expect((await answer).status).toBe(503);
+    const { status, headers } = await answer;
+    expect([status, headers.get('retry-after')]).toEqual([503, '1']);
     await lock.release();
     await closing;
   });
@@ -281,6 +282,7 @@ describe('the options of LockExceptionFilter', () => {
     [{ statuses: 409 }, 'statuses is a number; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
     [{ statuses: { LOCK_BUSY: 409 } }, "statuses has 'LOCK_BUSY', which is no code of a LockErr"],
     [{ statuses: { LOCK_LOST: 200 } }, 'statuses.LOCK_LOST is 200; use an HTTP status from 400'],
+    [{ statuses: { LOCK_LOST: 600 } }, 'statuses.LOCK_LOST is 600; use an HTTP status from 400'],
     [{ statuses: { LOCK_LOST: '409' } }, 'statuses.LOCK_LOST is a string; use an HTTP status'],
   ])('are checked when it is made: %j', (options, message) => {
     const make = (): unknown => new LockExceptionFilter(options as LockExceptionFilterOptions);

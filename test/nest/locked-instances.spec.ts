@@ -127,6 +127,25 @@ describe('LockedInstances', () => {
     await expect(Object.freeze(new Stock()).take('d')).rejects.toThrow('has no LockService');
   });
 
+  it('provides for an object that was decorated by hand, and for no other of its class', async () => {
+    class Shelf {
+      async take(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const shelf = new Shelf();
+    const take = { value: (id: string) => Promise.resolve(id) };
+    Locked('shelf:<id>')(shelf, 'take', take);
+    Object.defineProperty(shelf, 'take', take);
+    await start([{ provide: 'value', useValue: shelf }]);
+    await shelf.take('a');
+    expect(locks.keys).toEqual(['shelf:a']);
+
+    const withoutLocks = await Test.createTestingModule({ providers: [Shelf] }).compile();
+    modules.push(withoutLocks);
+    expect(await withoutLocks.get(Shelf).take('b')).toBe('b');
+  });
+
   it('leaves a proxy alone that refuses to be looked at', async () => {
     const refuse = () => {
       throw new Error('nobody may look');

@@ -3,9 +3,14 @@ import { type INestApplicationContext, Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { RedisLockModule } from 'nestjs-locked';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterTest } from '../support/after-test.js';
 import { useRedis } from '../support/shared-redis.js';
 
+const run = promisify(execFile);
+const STARTER = fileURLToPath(new URL('../fixtures/start-in-thread.mjs', import.meta.url));
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'];
 
 const redis = useRedis();
@@ -78,6 +83,11 @@ describe('an application in which nothing listens to SIGTERM', () => {
     listen();
     jest.advanceTimersByTime(60_000);
     expect(warnings).toEqual([]);
+  });
+
+  it('is not warned when it runs in a thread, which gets no signals', async () => {
+    const { stdout } = await run(process.execPath, [STARTER, redis.url]);
+    expect(JSON.parse(stdout)).toEqual([]);
   });
 });
 

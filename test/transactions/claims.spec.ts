@@ -740,6 +740,17 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       expect.stringMatching(/^A data source of TypeORM \(postgres\) is not lock-aware/),
     ]);
   });
+
+  it('a proxy that can be read only within a request does not end the start', async () => {
+    await openAware();
+    // As a strict proxy provider of nestjs-cls does.
+    const readByNest = /^constructor$|^then$|^on[A-Z]|^before[A-Z]/;
+    const get = (_: object, name: string | symbol): void => {
+      if (!readByNest.test(String(name))) throw new Error(`no request to read ${String(name)} of`);
+    };
+    const ofRequest: object = new Proxy({}, { get });
+    await startLocks(redis.url, { fence: true }, [{ provide: 'of request', useValue: ofRequest }]);
+  });
 });
 
 describe('a write beside the open transaction, under its lock', () => {
