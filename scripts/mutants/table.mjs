@@ -5364,6 +5364,14 @@ export const TABLE = [
     specs: ['test/nest/lock-exception.filter.spec.ts'],
   },
   {
+    name: 'options: tryAcquire reads only what an object has itself',
+    file: `${SOURCES}core/engine/lock-engine.ts`,
+    from: 'resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 })',
+    to: 'this.#resolved({ ...options, waitMs: options?.waitMs ?? 0 })',
+    breaks: 'an option that a class has reaches tryAcquire, too',
+    specs: ['test/core/lock-options.spec.ts'],
+  },
+  {
     name: 'answers: a status that is none of HTTP',
     file: `${SOURCES}nest/lock-exception.filter.ts`,
     from: 'status > 599',
