@@ -30,12 +30,12 @@ function newClient(address: RedisAddress): Redis | Cluster {
       return new Redis(address.url, waiting);
     case 'sentinels': {
       const { sentinels, name } = address;
+      // Without ioredis' own `failoverDetector`: where a sentinel is away, it keeps the process for two seconds.
       return new Redis({
         ...waiting,
         sentinels: [...sentinels],
         name,
         sentinelRetryStrategy: () => 100,
-        failoverDetector: true,
       });
     }
     case 'cluster':
