@@ -79,9 +79,18 @@ class StockController {
 
   @Get('table')
   @Header('Content-Type', 'text/csv')
+  @Header('Content-Disposition', 'attachment; filename="stock.csv"')
+  @Header('Cache-Control', 'public, max-age=3600')
   @Locked('stock:<id>', { waitMs: 0 })
   async table(@Param('id') id: string): Promise<string> {
     return `id\n${id}`;
+  }
+
+  @Get('own')
+  answersItself(@Res() response: ServerResponse & { hijack?(): void }): void {
+    if (response.hijack === undefined) response.writeHead(200);
+    else response.hijack();
+    throw ERRORS.LOCK_LOST;
   }
 
   @Get('late')
@@ -141,15 +150,26 @@ describe.each([
     const id = uniqueKey();
     const read = async (): Promise<unknown[]> => {
       const response = await fetch(`${shop.url}/stock/${id}/table`);
-      return [response.status, response.headers.get('content-type'), await response.text()];
+      const shown = ['content-type', 'content-disposition', 'cache-control'].map((name) =>
+        response.headers.get(name),
+      );
+      return [response.status, ...shown, await response.text()];
     };
     const busy = await shop.app.get(LockService).withLock(`stock:${id}`, () => read());
     expect(busy).toEqual([
       423,
       'application/json; charset=utf-8',
+      null,
+      null,
       '{"statusCode":423,"code":"LOCK_NOT_ACQUIRED","message":"In use, try again"}',
     ]);
-    expect(await read()).toEqual([200, expect.stringContaining('text/csv'), `id\n${id}`]);
+    expect(await read()).toEqual([
+      200,
+      expect.stringContaining('text/csv'),
+      'attachment; filename="stock.csv"',
+      'public, max-age=3600',
+      `id\n${id}`,
+    ]);
   });
 
   it('answers 503 with Retry-After while Redis does not answer [D152]', async () => {
@@ -250,6 +270,11 @@ describe.each([
       expect(body).not.toContain('secret');
     }
     expect((await get(shop, 'LOCK_IN_TRANSACTION/failing'))[2]).toContain('Unsupported Media Type');
+  });
+
+  it('ends an answer that the handler was to give itself', async () => {
+    const shop = await startShop();
+    expect(await get(shop, '42/own')).toEqual([200, null, '']);
   });
 
   it('ends an answer that has begun', async () => {

@@ -150,8 +150,12 @@ describe('RedisLockModule options', () => {
     [{ useExisting: 5 }, 'Invalid option useExisting: 5 must be a provided class'],
     [{ useFactory: () => ({}), inject: 'a' }, "Invalid option inject: 'a' must be a list"],
     [{ useFactory: () => ({}), imports: {} }, 'Invalid option imports: an object must be a list'],
-    [{}, 'RedisLockModule.forRootAsync needs useFactory, useClass or useExisting: without them'],
-    [{ inject: [] }, 'RedisLockModule.forRootAsync needs useFactory, useClass or useExisting'],
+    [{}, 'forRootAsync needs one of useFactory, useClass and useExisting: without them, nothing'],
+    [{ inject: [] }, 'forRootAsync needs one of useFactory, useClass and useExisting: without'],
+    [
+      { useFactory: () => ({}), useClass: class {} },
+      'forRootAsync needs one of useFactory, useClass and useExisting: of useFactory and useClass, only',
+    ],
   ])('refuses %p of forRootAsync(), which makes no options', (options, message) => {
     const make = (): unknown => RedisLockModule.forRootAsync(options);
     expect(make).toThrow(LockConfigError);

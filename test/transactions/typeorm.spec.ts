@@ -607,6 +607,16 @@ describe('lockAware', () => {
     expect(() => lockAware(dataSource)).toThrow(LockConfigError);
   });
 
+  it('may not be called twice with different names', async () => {
+    const { dataSource } = await start();
+    const again = (connectionName: string) => () => lockAware(dataSource, { connectionName });
+    expect(again('orders')).toThrow(LockConfigError);
+    expect(again('orders')).toThrow(
+      "given the name 'orders' for a data source that it knows as 'default'",
+    );
+    expect(again('default')()).toBe(dataSource);
+  });
+
   it('may be called twice', async () => {
     const { dataSource, locks } = await start({ fence: {}, insideTransaction: 'restart' });
     expect(lockAware(lockAware(dataSource))).toBe(dataSource);

@@ -134,7 +134,7 @@ function assertOptions(options: LockExceptionFilterOptions): void {
       `retryAfterSeconds is ${shown(retryAfterSeconds)}; use a whole number of seconds, 0 or more`,
     );
   }
-  if (typeof statuses !== 'object' || statuses === null) {
+  if (typeof statuses !== 'object' || statuses === null || Array.isArray(statuses)) {
     refuse(
       `statuses is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
     );

@@ -153,10 +153,8 @@ function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable
       label,
       enter: (work) => enter(work, left.signal),
       run: () => lastValueOf(run() as Observable<unknown>, left.signal),
-    }) as Promise<unknown>;
-    let hasFailed = false;
-    result.catch(() => (hasFailed = true)); // a transaction that is run again waits with the signal of this call
-    return from(result).pipe(finalize(() => hasFailed || left.abort()));
+    });
+    return from(result as Promise<unknown>).pipe(finalize(() => left.abort()));
   }).pipe(
     mergeMap((value) => (isObservable(value) ? value : of(value))), // what `onBusy` gave
     defaultIfEmpty(undefined),

@@ -1,3 +1,4 @@
+import { LockConfigError } from '../../core/lock.errors.js';
 import { callable, type OptionChecks } from '../../core/option.js';
 import { ADAPTER_CHECKS } from '../../transactions/orm/adapter-checks.js';
 
@@ -17,3 +18,14 @@ export const CHECKS: OptionChecks<LockAwareOptions> = {
   connectionName: ADAPTER_CHECKS.connectionName,
   runInTransaction: callable,
 };
+
+/**
+ * A fence for a name that the data source does not go by would be claimed by nobody.
+ * @throws LockConfigError if it is known by another name
+ */
+export function assertSameName(known: unknown, given: string | undefined): void {
+  if (given === undefined || given === known) return;
+  throw new LockConfigError(
+    `lockAware was given the name '${given}' for a data source that it knows as '${String(known)}': the first call decides; give connectionName: '${given}' there, or leave it out here`,
+  );
+}

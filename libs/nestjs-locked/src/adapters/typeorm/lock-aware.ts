@@ -30,7 +30,7 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import { CHECKS, type LockAwareOptions } from './lock-aware.options.js';
+import { assertSameName, CHECKS, type LockAwareOptions } from './lock-aware.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -46,8 +46,9 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
   ...['nativescript', 'react-native', 'sqlite', 'sqljs'],
 ]);
 
-/** Marks data sources that are lock-aware already. */
+/** Marks data sources that are lock-aware already, with the name of their connection. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
+const DEFAULT_NAME = 'default';
 
 /**
  * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, including
@@ -59,8 +60,8 @@ const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
  *
  * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
  * @returns the same data source
- * @throws LockConfigError if it is not a data source, or one whose driver has a single query runner, or if an option is
- * wrong
+ * @throws LockConfigError if it is not a data source, one whose driver has a single query runner, or one that it
+ * knows by another name, or if an option is wrong
  */
 export function lockAware<D extends DataSource>(dataSource: D, options: LockAwareOptions = {}): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
@@ -73,8 +74,11 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
       `lockAware cannot guard transactions of TypeORM's driver ${type}: all of them share one query runner, so that one may end inside another; leave lockAware out`,
     );
   }
-  if (LOCK_AWARE in dataSource) return dataSource;
-  Object.defineProperty(dataSource, LOCK_AWARE, { value: true });
+  if (LOCK_AWARE in dataSource) {
+    assertSameName(dataSource[LOCK_AWARE], options.connectionName);
+    return dataSource;
+  }
+  Object.defineProperty(dataSource, LOCK_AWARE, { value: options.connectionName ?? DEFAULT_NAME });
   new LockAwareDataSource(dataSource, options).install();
   return dataSource;
 }
@@ -90,7 +94,7 @@ class LockAwareDataSource {
 
   constructor(dataSource: DataSource, options: LockAwareOptions) {
     this.#dataSource = dataSource;
-    this.#connection = options.connectionName ?? 'default';
+    this.#connection = options.connectionName ?? DEFAULT_NAME;
     this.#runInTransaction = options.runInTransaction?.bind(options);
   }
 

@@ -105,7 +105,7 @@ function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
     if (!isLockServiceToken(token)) continue;
     if (seen.has(token)) {
       throw new LockConfigError(
-        `Two lock modules provide ${token.description?.split(',')[0]}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … })`,
+        `Two lock modules provide ${token.description?.split(', from ')[0]}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … })`,
       );
     }
     seen.add(token);

@@ -54,7 +54,7 @@ export function checkedLockedOptions(options: LockedOptions, where: string): Che
   const refuse = (problem: string): never => {
     throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
   };
-  if (typeof options !== 'object' || options === null) {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     refuse('the second argument must be an object, such as { waitMs: 0 }');
   }
   if ((options as WithLockOptions).signal !== undefined) {

@@ -48,9 +48,16 @@ export class RedisLockModule extends ConfigurableModuleClass {
       );
     }
     assertChecked(OF_FOR_ROOT_ASYNC, options);
-    if ((options.useFactory ?? options.useClass ?? options.useExisting) === undefined) {
+    const makers = (['useFactory', 'useClass', 'useExisting'] as const).filter(
+      (name) => options[name] !== undefined,
+    );
+    if (makers.length !== 1) {
+      const given =
+        makers.length === 0
+          ? 'without them, nothing makes the options'
+          : `of ${makers.join(' and ')}, only one would be used`;
       throw new LockConfigError(
-        `RedisLockModule.forRootAsync needs useFactory, useClass or useExisting: without them, nothing makes the options; write { useFactory: () => (${EXAMPLE}) }`,
+        `RedisLockModule.forRootAsync needs one of useFactory, useClass and useExisting: ${given}; write { useFactory: () => (${EXAMPLE}) }`,
       );
     }
     return super.forRootAsync(options);

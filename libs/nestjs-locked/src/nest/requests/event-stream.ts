@@ -14,8 +14,8 @@ export function isEventStream(context: ExecutionContext): boolean {
 /**
  * Nest sends the headers of an event stream soon, while the lock is still waited for. From then on no exception filter
  * can answer, and depending on its version, Nest would send the message of the error, which has the key in it. A status
- * that is sent before would end a browser's `EventSource` for good. So the error of a lock always becomes the last event
- * of the stream, of the type `error`, after which an `EventSource` tries again.
+ * that is sent before would end a browser's `EventSource` for good. So the error of a lock always becomes the last
+ * event of the stream, of the type `error`, after which an `EventSource` tries again.
  */
 export function answersErrors(events: Observable<unknown>): Observable<unknown> {
   return events.pipe(

@@ -4,6 +4,7 @@ import { finished, Stream, type Writable } from 'node:stream';
 export interface HttpResponse {
   status(code: number): this;
   header(name: string, value: string): this;
+  removeHeader(name: string): unknown;
   send(body: object): unknown;
 }
 
@@ -15,9 +16,10 @@ interface NodeResponse {
   end?(): unknown;
 }
 
-/** Whether it is too late for an answer, because one has begun. */
+/** Whether it is too late for an answer, because one has begun, or, with Fastify, because the handler gives it. */
 export function headersAreSent(response: object): boolean {
-  return nodeResponse(response).headersSent === true;
+  const isHijacked = (response as { readonly sent?: unknown }).sent === true;
+  return isHijacked || nodeResponse(response).headersSent === true;
 }
 
 /** Calls back when the response was sent or its client has left, also if that was before. */
@@ -30,8 +32,12 @@ export function whenResponseIsOver(response: object, callback: () => void): void
   finished(node as Writable, () => callback());
 }
 
-/** Replaces the type of the body that the handler would have sent, such as with Nest's `@Header`. */
+/** What Nest's `@Header` says of the body that the handler would have sent, and does not hold for another one. */
+const OF_THE_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag'];
+
+/** Sends this in the place of the body that the handler would have sent. */
 export function sendJson(response: HttpResponse, body: object): void {
+  for (const name of OF_THE_BODY) response.removeHeader(name);
   response.header('Content-Type', 'application/json; charset=utf-8');
   response.send(body);
 }

@@ -1,4 +1,4 @@
-import { EMPTY, isObservable, Observable, type ObservableInput, of, Subscription } from 'rxjs';
+import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedIterable } from './locked-iterable.js';
@@ -79,8 +79,7 @@ function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | unde
 function lockedObservable({ enter, run, staysUntilFirstValue }: LockedCall): Observable<unknown> {
   return new Observable((subscriber) => {
     const left = new AbortController();
-    const leaving = new Subscription(() => left.abort());
-    subscriber.add(leaving);
+    subscriber.add(() => left.abort());
     let hasRun = false;
     const relay = async (source: () => unknown, stays?: boolean): Promise<void> => {
       if (subscriber.closed) return;
@@ -94,10 +93,7 @@ function lockedObservable({ enter, run, staysUntilFirstValue }: LockedCall): Obs
       .then((instead) => (hasRun ? undefined : relay(() => asObservable(instead))))
       .then(
         () => subscriber.complete(),
-        (error: unknown) => {
-          subscriber.remove(leaving); // a transaction that is run again waits with the signal of this call
-          subscriber.error(error);
-        },
+        (error: unknown) => subscriber.error(error),
       );
   });
 }

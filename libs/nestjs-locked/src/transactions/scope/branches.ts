@@ -1,3 +1,4 @@
+import { atNextTurn } from '../../core/runtime/arrived-messages.js';
 import { systemClock } from '../../core/time/clock.js';
 
 /** How long a transaction that is rolled back waits for the locked calls that still run in it. */
@@ -20,6 +21,11 @@ export class Branches {
       this.#running--;
       if (this.#running === 0) this.#onNone();
     }
+  }
+
+  /** Lets those end that can in this turn: who leaves an Observable after a value has it before the call has ended. */
+  endOfTurn(): Promise<void> {
+    return new Promise((resolve) => atNextTurn(() => resolve()));
   }
 
   /** Waits until all of them have ended. @returns false if they go on for more than five seconds */

@@ -94,6 +94,7 @@ export class LocksInside {
         this.#level.assertTakesWork(missing);
         throw this.#level.refusal('rejected', missing);
       case 'restart':
+        if (missing.options.signal?.aborted === true) return; // `take` says so
         return this.#beginAnew(missing, () => run.demand(locks, missing));
       case 'join':
         return this.#outermost.inside.#inTurn(asked, () => this.#takeHere(locks, asked));

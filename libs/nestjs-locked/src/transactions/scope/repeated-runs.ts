@@ -121,11 +121,13 @@ export class RepeatedRuns implements RunMemory {
     if (first === undefined) return run();
     const { locks, wanted } = first;
     const { options, waitedBefore } = wanted[0] as Wanted;
+    // One that has aborted by now was left with the run that was given up: the call in the next run has its own.
+    const signal = options.signal?.aborted === true ? undefined : options.signal;
     const waitMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
-      return await locks.holding(keys, { ...options, waitMs }, () => {
+      return await locks.holding(keys, { ...options, waitMs, signal }, () => {
         entered = true;
         return this.#taking(rest, run);
       });

@@ -239,6 +239,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
   async beforeCommit(): Promise<void> {
+    if (this.#branches.areRunning) await this.#branches.endOfTurn();
     this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.commit.veto !== undefined) throw this.commit.veto;
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
