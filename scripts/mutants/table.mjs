@@ -375,6 +375,22 @@ export const TABLE = [
     specs: ['test/nest/lock.event-stream.spec.ts'],
   },
   {
+    name: 'event streams: an error that became an event is not logged',
+    file: `${SOURCES}nest/requests/event-stream.ts`,
+    from: 'answerLog.answered(error, status);',
+    to: '',
+    breaks: 'under a LockInterceptor logs a mistake',
+    specs: ['test/nest/lock.event-stream.spec.ts'],
+  },
+  {
+    name: 'event streams: clients are to try again after a mistake of the application, too',
+    file: `${SOURCES}nest/requests/event-stream.ts`,
+    from: 'retry: data.retryAfterMs',
+    to: 'retry: 1000',
+    breaks: 'does not ask the client to try again',
+    specs: ['test/nest/lock.event-stream.spec.ts'],
+  },
+  {
     name: 'last caller served first',
     file: `${SOURCES}core/lease/local-queue.ts`,
     after: 'onFree(): Promise<boolean>',
@@ -1834,6 +1850,14 @@ export const TABLE = [
     specs: ['test/transactions/claims.spec.ts'],
   },
   {
+    name: 'transaction: a claim that waits as long as its most patient call',
+    file: `${SOURCES}transactions/fence/fence.ts`,
+    from: 'Math.min(...holds.map(',
+    to: 'Math.max(...holds.map(',
+    breaks: 'no longer than the one with the least patience',
+    specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
     name: 'transaction: a body that may wait no longer than its claim',
     file: `${SOURCES}transactions/sql/postgres-statements.ts`,
     from: "SELECT set_config('lock_timeout', ${afterwards}, true)",
@@ -1904,6 +1928,14 @@ export const TABLE = [
     to: 'continue;',
     breaks: 'with the fence on, nothing is unfenced in silence',
     specs: ['test/transactions/claims.spec.ts'],
+  },
+  {
+    name: 'transaction: pruning the fence table under a lock is warned of',
+    file: `${SOURCES}transactions/scope/unfenced-notices.ts`,
+    from: 'if (sql?.includes(fence.table) === true) continue;',
+    to: '',
+    breaks: 'under a lock is not warned of as work without the fence',
+    specs: ['test/transactions/prune-fence-table.spec.ts'],
   },
   {
     name: 'transaction: a data source that is not lock-aware, and that nobody is told of',
@@ -2144,6 +2176,14 @@ export const TABLE = [
     to: 'waitMs === 0 ? 0',
     breaks: 'a single try inside a transaction is not refused because of a branch that is answered',
     specs: ['test/core/transactions.spec.ts'],
+  },
+  {
+    name: 'transaction: a lock that was taken inside is joined anew in each savepoint',
+    file: `${SOURCES}transactions/scope/locks-inside.ts`,
+    from: ' && !level.guards(hold)',
+    to: '',
+    breaks: 'is enough for work under it in a savepoint',
+    specs: ['test/transactions/claims-in-savepoints.spec.ts'],
   },
   {
     name: 'transaction: answers that are read by the name of their column',
@@ -2472,6 +2512,14 @@ export const TABLE = [
     from: 'this.#obstacle ?? (this.isAbandoned ? this.#doubt : undefined) ?? error',
     to: 'this.#obstacle ?? error',
     breaks: 'a commit in doubt is told to the caller',
+    specs: ['test/transactions/doubt.spec.ts'],
+  },
+  {
+    name: 'transaction: an earlier commit in doubt hides why the one around has failed',
+    file: `${SOURCES}transactions/scope/transaction-run.ts`,
+    from: '(this.isAbandoned ? this.#doubt : undefined)',
+    to: 'this.#doubt',
+    breaks: 'inside a transaction that fails by itself leaves it with its own error',
     specs: ['test/transactions/doubt.spec.ts'],
   },
   {
@@ -4709,6 +4757,14 @@ export const TABLE = [
     specs: ['test/core/transactions.spec.ts'],
   },
   {
+    name: 'transaction: its end waits for work that still uses its lock',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: 'this.#kept.filter(({ section }) => section.hold.users === 1)',
+    to: 'this.#kept',
+    breaks: 'does not wait for work that still uses its lock',
+    specs: ['test/core/transactions.spec.ts'],
+  },
+  {
     name: 'forceRelease leaves it to the message to tell a holder of this process',
     file: `${SOURCES}core/engine/lock-operations.ts`,
     from: "this.#inbox.message({ kind: 'revoked', key, token });",
@@ -5380,6 +5436,15 @@ export const TABLE = [
     specs: ['test/nest/lock-exception.filter.spec.ts'],
   },
   {
+    name: 'answers: the error of a client that cannot be told is lost',
+    file: `${SOURCES}nest/lock-exception.filter.ts`,
+    after: 'host.switchToWs().getClient<object>(), answer)) return undefined;',
+    from: 'throw error;',
+    to: 'return undefined;',
+    breaks: 'leaves the error as it is for the client of a gateway that cannot be told',
+    specs: ['test/nest/lock-exception.filter.spec.ts'],
+  },
+  {
     name: 'boot: a call of any method through super counts',
     file: `${SOURCES}nest/decorator/locked-methods.registry.ts`,
     from: ' || property === name',
@@ -5394,6 +5459,14 @@ export const TABLE = [
     to: '',
     breaks: 'an instance has the lock service of its application',
     specs: ['test/nest/locked-instances.spec.ts'],
+  },
+  {
+    name: 'instances: one that was given null keeps it in the next application',
+    file: `${SOURCES}nest/decorator/locked-instances.ts`,
+    from: 'present === undefined || present === null ||',
+    to: 'present === undefined ||',
+    breaks: 'after an application in which that was mocked by null',
+    specs: ['test/nest/testing.spec.ts'],
   },
   {
     name: 'instances: a frozen one gets no service',
@@ -7060,6 +7133,14 @@ export const TABLE = [
     to: 'leftMs',
     breaks: 'a duration of any length is taken',
     specs: ['test/transactions/long-durations.spec.ts'],
+  },
+  {
+    name: 'pruning: an age of exactly one day is refused',
+    file: `${SOURCES}transactions/fence/prune-fence-table.ts`,
+    from: '(value as number) >= DAY_MS',
+    to: '(value as number) > DAY_MS',
+    breaks: 'may be pruned with an age of one day',
+    specs: ['test/api/fence-table.spec.ts'],
   },
   {
     name: 'clean-up: what was never tried stays behind the request for its key',

@@ -43,6 +43,16 @@ describe('the fence table', () => {
     expect(sent).toEqual([]);
   });
 
+  it('may be pruned with an age of one day, and with none that is shorter', async () => {
+    const empty = async (sql: string): Promise<unknown> =>
+      sql.includes('AS newest') ? [{ newest: '0' }] : [];
+    const prune = (olderThanMs: number): Promise<number> =>
+      pruneFenceTable(empty, { dialect: 'postgres', olderThanMs });
+    const dayMs = 24 * 60 * 60 * 1_000;
+    expect(await prune(dayMs)).toBe(0);
+    await expect(prune(dayMs - 1)).rejects.toThrow('olderThanMs: 86399999 must be');
+  });
+
   it('is not made or pruned by what is no function, and nothing else is run unfenced', async () => {
     const [data, options] = [{ query() {} } as never, { dialect: 'mysql' as const }];
     const misspelt = { ...options, olderThenMs: 1 };

@@ -134,6 +134,23 @@ describe('a transaction', () => {
     expect(told).toBe('transaction-ended');
   });
 
+  it('that ends before its body does not wait for work that still uses its lock', async () => {
+    const { engine, transaction, key } = await start({ insideTransaction: 'join' });
+    let isDone = false;
+    let work: Promise<unknown> = Promise.resolve();
+    const body = (): Promise<unknown> => {
+      work = engine.withLock(key, {}, async () => {
+        await sleep(500);
+        isDone = true;
+      });
+      return work;
+    };
+    await expect(transaction(body, { limitMs: 30 })).rejects.toThrow('has expired');
+    expect(isDone).toBe(false);
+    await work.catch(() => {}); // its lock ended with the transaction
+    expect(isDone).toBe(true);
+  });
+
   it('does not keep a lock that comes after it has ended: the work has one of its own', async () => {
     const { engine, transaction, key, isFree } = await start({ insideTransaction: 'join' });
     const held = await engine.acquire(key);

@@ -351,6 +351,11 @@ describe('LockExceptionFilter where requests are of another kind', () => {
 
   it('leaves the error as it is for the client of a gateway that cannot be told', async () => {
     expect(await failureOf('ws', {})).toBe(ERRORS.LOCK_NOT_ACQUIRED);
+    // Nest throws on its own what a filter has swallowed there, but not in a gateway.
+    const host = { getType: () => 'ws', switchToWs: () => ({ getClient: () => ({}) }) };
+    const answer = (): unknown =>
+      new LockExceptionFilter().catch(ERRORS.LOCK_NOT_ACQUIRED, host as unknown as ArgumentsHost);
+    expect(answer).toThrow(ERRORS.LOCK_NOT_ACQUIRED);
   });
 
   it('keeps the original error as the cause of that of GraphQL, but not in what is shown', () => {

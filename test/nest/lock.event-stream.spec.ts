@@ -4,6 +4,7 @@ import {
   type CallHandler,
   Controller,
   type ExecutionContext,
+  Logger,
   type MessageEvent,
   type NestInterceptor,
   Param,
@@ -17,15 +18,18 @@ import {
   Locked,
   LockExceptionFilter,
   LockInterceptor,
+  LockKeyError,
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { NEVER, type Observable, of, startWith } from 'rxjs';
+import { concat, NEVER, type Observable, of, startWith, throwError } from 'rxjs';
+import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
 import { afterTest } from '../support/after-test.js';
 import { whileBusy } from '../support/busy-lock.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp } from '../support/nest-app.js';
 import { startRedisServer } from '../support/own-redis.js';
+import { RecordingLogger } from '../support/recording-logger.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -62,6 +66,13 @@ class StockController {
   @UseInterceptors(LockInterceptor('stock:<params.id>', { waitMs: 0, onBusy: 'skip' }))
   skipped(): Observable<MessageEvent> {
     return of({ data: 'sold' });
+  }
+
+  @Sse('mistaken')
+  @UseInterceptors(LockInterceptor('stock:<params.id>', { waitMs: 50 }))
+  mistaken(): Observable<MessageEvent> {
+    const mistake = throwError(() => new LockKeyError('no shelf'));
+    return concat(of({ data: 'first' }), mistake);
   }
 
   @Sse('locked')
@@ -151,6 +162,17 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
         expect.stringContaining('data: sold'),
       ]),
     );
+  });
+
+  it('under a LockInterceptor logs a mistake, and does not ask the client to try again', async () => {
+    const { address } = await startShop();
+    const log = new RecordingLogger();
+    Logger.overrideLogger(log);
+    afterTest(() => Logger.overrideLogger(false));
+    const [status, body] = await read(`${address}/stock/${uniqueKey()}/mistaken`);
+    expect([status, body]).toEqual([200, expect.stringContaining('"code":"LOCK_KEY_INVALID"')]);
+    expect(body).not.toContain('retry:');
+    expect(log.lines(LOG_CONTEXT)).toEqual(['error LockKeyError: no shelf']);
   });
 
   it('under a LockInterceptor keeps the lock until the client has left', async () => {

@@ -180,6 +180,23 @@ describe('LockTestingModule', () => {
     expect(await call).toBe(key);
   });
 
+  it('gives an instance its lock service after an application in which that was mocked by null', async () => {
+    const [stock, locks] = [new StockService(), new TestLocks()];
+    const testing = () =>
+      Test.createTestingModule({
+        imports: [LockTestingModule.forRoot({ locks })],
+        providers: [{ provide: StockService, useValue: stock }],
+      });
+    const mocked = await testing().overrideProvider(LockService).useValue(null).compile();
+    await mocked.init();
+    await expect(stock.take('a')).rejects.toThrow('LockService is mocked');
+    await mocked.close();
+    const module = await testing().compile();
+    afterTest(() => module.close());
+    await module.init();
+    expect(await stock.take('a')).toBe('a');
+  });
+
   it('checks options as the real module does', async () => {
     const module = Test.createTestingModule({
       imports: [LockTestingModule.forRoot({ leaseMs: 1 })],

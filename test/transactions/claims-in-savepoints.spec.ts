@@ -109,3 +109,17 @@ describe('the claim of a lock that was acquired before its transaction', () => {
     await lock.release();
   });
 });
+
+describe('the claim of a lock that was taken inside its transaction', () => {
+  it('is enough for work under it in a savepoint, too', async () => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url, { fence: true, insideTransaction: 'join' });
+    await dataSource.transaction('READ COMMITTED', async (manager) => {
+      const lock = await locks.acquire(stock.key);
+      await lock.run(() => stock.takeOne(manager));
+      await manager.transaction((nested) => lock.run(() => stock.takeOne(nested)));
+      await lock.release();
+    });
+    expect(await stock.quantity()).toBe(98);
+  });
+});

@@ -303,6 +303,24 @@ describe('a claim waits no longer than its call', () => {
     expect(await stock.quantity()).toBe(97);
   });
 
+  it('and under several calls, no longer than the one with the least patience', async () => {
+    const [dataSource, other] = await Promise.all([openAware(), openAware()]);
+    const { locks } = await startFenced({ transactionTimeouts: false });
+    const blocker = other.createQueryRunner();
+    await blocker.startTransaction();
+    await blocker.query('INSERT INTO lock_fence VALUES ($1, 1)', [stock.key]);
+    const startedAt = performance.now();
+    const sale = locks.withLock(uniqueKey(), { waitMs: 500 }, () =>
+      locks.withLock(stock.key, { waitMs: 10_000 }, () =>
+        dataSource.transaction((manager) => stock.takeOne(manager)),
+      ),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockNotAcquiredError);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    await blocker.rollbackTransaction();
+    await blocker.release();
+  });
+
   it.each([
     ['time-outs', undefined, '10s'],
     ['time-outs of its own', { lockMs: 7_000 }, '7s'],

@@ -61,6 +61,17 @@ describe('a COMMIT in doubt', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
+  it('inside a transaction that fails by itself leaves it with its own error', async () => {
+    const { locks, sell, sellInDoubt } = await start(LEASE);
+    const around = locks.withLock(stock.key, () =>
+      sell(async () => {
+        await sellInDoubt();
+        throw new Error('the customer has no money');
+      }),
+    );
+    await expect(around).rejects.toThrow('the customer has no money');
+  });
+
   it('is not the answer of a serialization failure, after which the work may be repeated', async () => {
     await createUnluckyTable();
     const { locks, sell, sellInDoubt } = await start(LEASE);

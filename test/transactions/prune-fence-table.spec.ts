@@ -1,12 +1,19 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { LockConfigError } from 'nestjs-locked';
 import { fenceTableSql, pruneFenceTable } from 'nestjs-locked/fence';
+import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, useMySql, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb, describeWithMySql } from '../support/describe-if.js';
+import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
+import { startLocks } from './locks.js';
+
+const redis = useRedis();
 
 const DAY_US = 86_400_000_000;
 
@@ -75,6 +82,20 @@ function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase)
     await expect(prune({ olderThanMs: 3_600_000 })).rejects.toBeInstanceOf(LockConfigError);
     await expect(prune({ olderThanMs: 0 })).rejects.toThrow(/olderThanMs: 0 must be/);
     await expect(prune({ table: 'a; DROP TABLE b' })).rejects.toThrow(/Invalid option/);
+  });
+
+  it('under a lock is not warned of as work without the fence', async () => {
+    await insert([
+      ['fresh', daysAgo(0)],
+      ['old', daysAgo(30)],
+    ]);
+    lockAware(dataSource);
+    const { locks } = await startLocks(redis.url, { fence: { table } });
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    afterTest(() => warn.mockRestore());
+    expect(await locks.withLock(uniqueKey('nightly'), () => prune())).toBe(1);
+    expect(await left()).toEqual(['fresh']);
+    expect(warn.mock.calls).toEqual([]);
   });
 
   it('passes over a row that is being claimed, and lets nobody wait for it [D81]', async () => {
