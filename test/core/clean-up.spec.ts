@@ -353,6 +353,22 @@ describe('what a failed command may have left', () => {
     return started;
   };
 
+  const tryOnItsWay = {
+    leave: async () => {
+      const started = await owing();
+      await started.clock.advance(1_000);
+      return started;
+    },
+    release: async () => {
+      const started = await startScripted();
+      const { hold } = await started.held();
+      started.store.listener.storeLost(unknown.cause);
+      await started.clock.advance(2_000);
+      await expect(hold.release()).rejects.toThrow(LockStoreError); // its answer is not waited for
+      return started;
+    },
+  };
+
   it('is tried once more when the locks are closed, and then no more', async () => {
     const { clock, store, engine } = await owing();
     const closed = engine.close(10_000);
@@ -363,6 +379,22 @@ describe('what a failed command may have left', () => {
     expect(await store.unanswered()).toEqual([]);
     expect(clock.timers).toBe(0);
   });
+
+  it.each(['leave', 'release'] as const)(
+    'is tried once more if the locks are closed while a try is on its way: %s',
+    async (kind) => {
+      const { clock, store, engine } = await tryOnItsWay[kind]();
+      const first = await store.next(kind);
+      const closed = engine.close(10_000).then(() => 'closed');
+      expect(await Promise.race([closed, settled().then(() => 'waits')])).toBe('waits');
+      first.reply(unknown);
+      (await store.next(kind)).reply(unknown);
+      await closed;
+      await clock.advance(60_000);
+      expect(await store.unanswered()).toEqual([]);
+      expect(clock.timers).toBe(0);
+    },
+  );
 
   it('is not tried on a new connection while the store counts as away', async () => {
     const { clock, store } = await owing();

@@ -151,7 +151,6 @@ describe('a caller that tries again without a pause lets the event loop turn', (
 
   it.each<[string, (engine: Engine, lock: Lock) => Promise<unknown>]>([
     ['lock.run', (engine, lock) => lock.run(() => engine.withLock(KEY, {}, () => {}))],
-    ['lock.ensure', (_, lock) => lock.ensure(1)],
     ['withLock', (engine) => engine.withLock(KEY, {}, () => {})],
     ['acquire', async (engine) => (await engine.acquire(KEY)).release()],
     ['tryAcquire', async (engine) => (await engine.tryAcquire(KEY))?.release()],
@@ -168,6 +167,27 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     (await store.next('release')).reply({ kind: 'released' });
     await ended;
     expect(await outcome).toBe('done');
+  });
+
+  it('and is not told that a lock is ensured that was lost meanwhile', async () => {
+    const { store, held } = await startScripted();
+    const { hold, token } = await held();
+    await hold.ensure(1); // asks how long this turn has lasted
+    standStill(6);
+    const ensured = hold.ensure(1);
+    store.listener.message({ kind: 'revoked', key: KEY, token });
+    await expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+  });
+
+  it.each([
+    ['release', (lock: Lock) => lock.release()],
+    ['await using', async (lock: Lock) => lock[Symbol.asyncDispose]()],
+  ])('while its release has failed: %s', async (_, end) => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held();
+    store.listener.storeLost(new LockStoreError('the cable is out'));
+    await clock.advance(2_000);
+    expect(await turnsDuring(() => end(hold))).toBe(3);
   });
 
   it('and is not held up each time', async () => {

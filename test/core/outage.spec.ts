@@ -207,6 +207,37 @@ describe('while the store is away', () => {
     await nothingLeft();
   });
 
+  it('a release before a call that cannot have the lease is not waited for either', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold, token } = await held();
+    const next = engine.acquire(KEY, { renew: false, waitMs: 60_000 });
+    store.listener.storeLost(cause);
+    await clock.advance(2_000);
+    const released = hold.release();
+    const outcome = released.then(String, (error: LockStoreError) => error.code);
+    expect(await Promise.race([outcome, settled().then(() => 'waits')])).toBe('LOCK_STORE_FAILED');
+    expect((await store.next('release')).command.token).toBe(token);
+    const ask = await store.next('acquire'); // behind it
+    store.listener.storeBack();
+    ask.reply(granted(ask.command.token));
+    const lock = await next;
+    void lock.release();
+    (await store.next('release')).reply({ kind: 'released' });
+    await settled();
+  });
+
+  it('a release whose answer was waited for in vain is not waited for once more', async () => {
+    const { store, engine, held } = await startScripted();
+    const { hold, token } = await held();
+    void engine.acquire(KEY, { renew: false, waitMs: 60_000 }).catch(() => {});
+    const outcome = hold.release().then(String, (error: LockStoreError) => error.code);
+    const requeue = await store.next('requeue');
+    store.listener.storeLost(cause);
+    requeue.reply({ ...unknown, neverRan: true });
+    expect(await Promise.race([outcome, settled().then(() => 'waits')])).toBe('LOCK_STORE_FAILED');
+    expect((await store.next('release')).command.token).toBe(token);
+  });
+
   it('operators are told at once after two seconds, without a command', async () => {
     const asked: string[] = [];
     const directory = {

@@ -148,6 +148,19 @@ describe('while a lease is suspect', () => {
     expect(engine.residue.queues).toBe(1);
   });
 
+  it('`ensure` does not fail if the store gives no answer, and enough is left for certain', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held();
+    await clock.advance(1);
+    clock.stepWall(10_000);
+    expect(hold.remainingMs()).toBeGreaterThan(5_000);
+    const ensured = hold.ensure(5_000);
+    for (let i = (await store.unanswered()).length; i > 0; i--)
+      (await store.next('renew')).reply(unknown);
+    await ensured;
+    expect(hold.remainingMs()).toBeGreaterThan(5_000);
+  });
+
   it('`ensure` asks again if the clock was stepped while it was confirmed', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();

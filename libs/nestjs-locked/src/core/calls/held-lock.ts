@@ -116,11 +116,18 @@ export class HeldLock implements Lock {
         this.key,
       );
     }
-    try {
-      if (this.#released !== undefined) throw lostError(this.key, 'released');
-      await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
-    } finally {
-      await this.#loopTurn.pause();
+    for (;;) {
+      let pause: Promise<void> | undefined;
+      try {
+        if (this.#released !== undefined) throw lostError(this.key, 'released');
+        await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
+        pause = this.#loopTurn.pause();
+        if (pause === undefined) return;
+      } catch (error) {
+        await this.#loopTurn.pause();
+        throw error;
+      }
+      await pause; // it may be lost meanwhile
     }
   }
 
@@ -158,9 +165,11 @@ export class HeldLock implements Lock {
   }
 
   async release(): Promise<boolean> {
-    const answer = await this.#end();
-    await this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
-    return answer;
+    try {
+      return await this.#end();
+    } finally {
+      await this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

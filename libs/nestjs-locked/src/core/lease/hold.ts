@@ -213,7 +213,7 @@ export class Hold {
       this.#assertNotOver();
     } while (this.#lease.isSuspect && cause === undefined); // the clock was stepped while it was confirmed
     if (!this.isHeld) throw suspectError(this.key, { cause });
-    if (isEnough() || this.holdLeftMs() < wanted()) return;
+    if (this.remainingMs() >= wanted() || this.holdLeftMs() < wanted()) return;
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
       this.key,

@@ -62,8 +62,9 @@ export class LeaseRelease {
     if (!isUnknown) this.forget();
     next.onFirstReply(reply);
     if (!isUnknown) return reply.kind === 'unknown' ? reply.wasReleased === true : !reply.wasLost;
-    // Nothing was done, so the answer to the release alone is the answer to this.
-    const alone = reply.neverRan === true ? await released : undefined;
+    // Nothing was done, so the answer to the release alone is the answer to this, unless it would take as long again.
+    const isAway = this.#parts.outages.concern([this.#key]);
+    const alone = reply.neverRan === true && !isAway ? await released : undefined;
     if (alone !== undefined && alone.kind !== 'unknown') return alone.kind === 'released';
     throw this.#unknown(reply.cause);
   }

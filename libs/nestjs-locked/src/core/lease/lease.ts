@@ -326,6 +326,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
    * @returns whether the lease was ours until now
    */
   requeue(leaseMs: number, since: number): Promise<boolean> {
+    // Nobody would wait for the answer to a release, so nobody waits for this one: the queue asks again behind it.
+    if (this.#parts.outages.causeOfLong(this.key) !== undefined) return this.release();
     this.#end();
     this.#removeLabel();
     const next = this.#user.askAgain(this, leaseMs);

@@ -31,6 +31,8 @@ interface Debt {
   /** Called when it is settled, one way or another. */
   readonly done: () => void;
   isOnItsWay: boolean;
+  /** It was sent after the end of the service, so that it is not tried once more. */
+  isLast: boolean;
   /** It was tried in vain: what is true in the store is not known. */
   failure: Unknown | undefined;
 }
@@ -70,7 +72,7 @@ export class CleanUp {
   #lastTurnAt = -Infinity;
   /** What is sent at the end of this turn of the event loop. */
   #collected: Debt[] = [];
-  readonly #onTheirWay = new Set<Promise<void>>();
+  readonly #onTheirWay = new Set<Promise<unknown>>();
   #closed = false;
 
   constructor(store: LockStore, clock: Clock, scheduler: Scheduler, outages: Outages) {
@@ -90,8 +92,9 @@ export class CleanUp {
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
   release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
     const keptUntil = this.#clock.now() + (command.keepMs ?? 0);
-    return this.#store.release(command).then((first) => {
-      if (first.kind === 'unknown' && first.isLasting !== true && !this.#closed) {
+    const released = this.#store.release(command).then((first) => {
+      this.#onTheirWay.delete(released);
+      if (first.kind === 'unknown' && first.isLasting !== true) {
         const { key, token, used } = command;
         const ofKey = this.#owe({ key, tokens: [token], used }, until, done, first, keptUntil);
         ofKey.triedAt = this.#clock.now();
@@ -102,6 +105,8 @@ export class CleanUp {
       }
       return first;
     });
+    this.#onTheirWay.add(released);
+    return released;
   }
 
   /**
@@ -142,12 +147,15 @@ export class CleanUp {
     this.#tryAll(this.#byKey.values());
   }
 
-  /** Tries each once more, stops repeating, and waits for what is on its way. */
+  /** Waits for what is on its way, tries once more what was not answered, and stops repeating. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const ofKey of this.#byKey.values()) this.#collect(ofKey);
     this.#flush();
-    await Promise.all(this.#onTheirWay);
+    while (this.#onTheirWay.size > 0) {
+      await Promise.all(this.#onTheirWay);
+      this.#flush();
+    }
   }
 
   #owe(
@@ -160,7 +168,7 @@ export class CleanUp {
     const until = Math.max(leaseEnd, keptUntil);
     const ofKey = this.#byKey.get(command.key) ?? this.#newKey();
     this.#byKey.set(command.key, ofKey);
-    ofKey.debts.add({ command, until, keptUntil, done, isOnItsWay: false, failure });
+    ofKey.debts.add({ command, until, keptUntil, done, isOnItsWay: false, isLast: false, failure });
     return ofKey;
   }
 
@@ -211,6 +219,7 @@ export class CleanUp {
     for (const debt of ofKey.debts) {
       if (debt.isOnItsWay) continue;
       debt.isOnItsWay = true;
+      debt.isLast = this.#closed;
       if (this.#collected.push(debt) === 1) queueMicrotask(() => this.#flush());
     }
   }
@@ -241,7 +250,7 @@ export class CleanUp {
     if (ofKey === undefined || !ofKey.debts.has(debt)) return;
     const isUnknown = reply.kind === 'unknown';
     const wasRefused = this.#refused.has(ofKey);
-    if (!isUnknown || reply.isLasting === true || this.#closed) {
+    if (!isUnknown || reply.isLasting === true || debt.isLast) {
       this.#settle(ofKey, debt);
       const isAllowed = !this.#noteRefusal(ofKey);
       if (wasRefused && isAllowed && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);
@@ -261,7 +270,8 @@ export class CleanUp {
   }
 
   #pause(ofKey: DebtsOfKey): void {
-    if (ofKey.place !== undefined || this.#closed) return;
+    if (this.#closed) return this.#collect(ofKey);
+    if (ofKey.place !== undefined) return;
     const now = this.#clock.now();
     const turnAt = this.#refused.has(ofKey) ? this.#nextTurn(now) : now;
     ofKey.pausedUntil = Math.max(now + ofKey.retryPause.next(), turnAt);
