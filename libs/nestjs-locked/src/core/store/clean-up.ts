@@ -1,6 +1,7 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { Clock } from '../time/clock.js';
-import type { Scheduled, Scheduler } from '../time/scheduler.js';
+import type { Scheduler } from '../time/scheduler.js';
+import type { Debt, DebtsOfKey } from './debt.js';
 import type {
   LockStore,
   ReleaseCommand,
@@ -20,34 +21,6 @@ const REFUSED_EVERY_MS = 50;
 
 /** But a key that somebody wants is tried again after this time. */
 const WANTED_AFTER_MS = 1_000;
-
-/** Something that a command may have left in the store. */
-interface Debt {
-  readonly command: TakeBackCommand;
-  /** When it has ended on its own. */
-  readonly until: number;
-  /** Until when the key is to stay taken by nobody. */
-  readonly keptUntil: number;
-  /** Called when it is settled, one way or another. */
-  readonly done: () => void;
-  isOnItsWay: boolean;
-  /** It was sent after the end of the service, so that it is not tried once more. */
-  isLast: boolean;
-  /** It was tried in vain: what is true in the store is not known. */
-  failure: Unknown | undefined;
-}
-
-/** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
-interface DebtsOfKey extends Scheduled {
-  readonly debts: Set<Debt>;
-  readonly retryPause: RetryPause;
-  pausedUntil: number;
-  triedAt: number;
-  /** The store has refused it before, and it is tried to find out whether that is over. */
-  isProbe: boolean;
-  /** Called when all of them are settled. */
-  readonly waiting: (() => void)[];
-}
 
 /**
  * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands

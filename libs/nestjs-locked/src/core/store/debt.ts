@@ -1,0 +1,31 @@
+import type { Scheduled } from '../time/scheduler.js';
+import type { TakeBackCommand, Unknown } from './lock-store.js';
+import type { RetryPause } from './retry-pause.js';
+
+/** Something that a command may have left in the store. */
+export interface Debt {
+  readonly command: TakeBackCommand;
+  /** When it has ended on its own. */
+  readonly until: number;
+  /** Until when the key is to stay taken by nobody. */
+  readonly keptUntil: number;
+  /** Called when it is settled, one way or another. */
+  readonly done: () => void;
+  isOnItsWay: boolean;
+  /** It was sent after the end of the service, so that it is not tried once more. */
+  isLast: boolean;
+  /** It was tried in vain: what is true in the store is not known. */
+  failure: Unknown | undefined;
+}
+
+/** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
+export interface DebtsOfKey extends Scheduled {
+  readonly debts: Set<Debt>;
+  readonly retryPause: RetryPause;
+  pausedUntil: number;
+  triedAt: number;
+  /** The store has refused it before, and it is tried to find out whether that is over. */
+  isProbe: boolean;
+  /** Called when all of them are settled. */
+  readonly waiting: (() => void)[];
+}
