@@ -220,6 +220,15 @@ describe('what a failed command may have left', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
+  it('is not said to become free too early where its lease lasts longer than it is to be kept', async () => {
+    const { store, held, events } = await startScripted({ leaseMs: 10_000 });
+    const { hold } = await held({ holdAtLeastMs: 300 });
+    const released = hold.release();
+    (await store.next('release')).reply(unknown);
+    await expect(released).rejects.toThrow(LockStoreError);
+    expect(events).toMatchObject([{ type: 'release-unknown', keepMs: 0 }]);
+  });
+
   it('is named as the reason if the store refuses to take it back', async () => {
     const { clock, store, engine } = await startScripted();
     const refusal = { kind: 'unknown', cause: new LockStoreError('NOPERM for this key') } as const;

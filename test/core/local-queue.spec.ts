@@ -27,6 +27,25 @@ describe('the pause after a failure', () => {
     expect((await second).isHeld).toBe(true);
   });
 
+  it('is short again once the store has answered', async () => {
+    const { clock, store, engine } = await startScripted();
+    const fails = async (pauseMs: number): Promise<void> => {
+      (await store.next('acquire')).reply(undone);
+      await settled();
+      await clock.advance(pauseMs);
+    };
+    const first = engine.acquire(KEY);
+    for (const pauseMs of [100, 200, 400]) await fails(pauseMs);
+    const { command, reply } = await store.next('acquire');
+    reply(granted(command.token));
+    await first;
+    engine.acquire(KEY).catch(() => {});
+    await settled();
+    store.listener.message({ kind: 'revoked', key: KEY, token: command.token });
+    await fails(100);
+    expect(await store.unanswered()).toEqual(['acquire']);
+  });
+
   it('leaves no timer behind when nobody waits for its end any more', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const controller = new AbortController();

@@ -270,6 +270,18 @@ describe('while the store is away', () => {
     expect(asked).toHaveLength(3);
   });
 
+  it('operators are told only of the part that has their key, unless they ask for all keys', async () => {
+    const { clock, store, engine } = await startScripted();
+    Object.assign(store, { partOf: (key: string) => `part of ${key}` });
+    store.listener.storeLost(cause, 'part of other');
+    await clock.advance(2_000);
+    expect(await engine.inspect(KEY)).toBeNull();
+    expect(await engine.forceRelease(KEY)).toBe(false);
+    await expect(engine.inspect('other')).rejects.toBeInstanceOf(LockStoreError);
+    const list = engine.list('*')[Symbol.asyncIterator]();
+    await expect(list.next()).rejects.toBeInstanceOf(LockStoreError);
+  });
+
   it('that does not concern its key lets a call go on waiting, and no call is asked about afterwards', async () => {
     const { store, engine } = await startScripted();
     const askedFor: string[] = [];
