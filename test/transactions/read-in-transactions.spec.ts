@@ -1,5 +1,5 @@
 /** Results that are read, and left, inside of the transaction that opened the lock, or is restarted for it. */
-import { expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import {
   type CallHandler,
   Controller,
@@ -76,34 +76,35 @@ class StockService {
   }
 }
 
-class TransactionInterceptor implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return from(inTransaction(() => lastValueFrom(next.handle())));
-  }
+/** Opens a transaction that reads the result in this way. */
+function transactionInterceptor(
+  read: (result: Observable<unknown>) => Promise<unknown>,
+): NestInterceptor {
+  return {
+    intercept: (_context: ExecutionContext, next: CallHandler) =>
+      from(inTransaction(() => read(next.handle()))),
+  };
 }
 
-class FirstValueInterceptor implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return from(inTransaction(() => firstValueFrom(next.handle())));
-  }
-}
+const ofLastValue = transactionInterceptor((result) => lastValueFrom(result));
+const ofFirstValue = transactionInterceptor((result) => firstValueFrom(result));
 
 @Controller('stock/:product')
 class StockController {
   @Post()
-  @UseInterceptors(TransactionInterceptor, LockInterceptor('stock:<params.product>', RESTART))
+  @UseInterceptors(ofLastValue, LockInterceptor('stock:<params.product>', RESTART))
   async take(): Promise<string> {
     return takeOne();
   }
 
   @MessagePattern('take first')
-  @UseInterceptors(FirstValueInterceptor, LockInterceptor('stock:<data.product>', RESTART))
+  @UseInterceptors(ofFirstValue, LockInterceptor('stock:<data.product>', RESTART))
   async takeFirst(): Promise<string> {
     return takeOne();
   }
 
   @MessagePattern('take')
-  @UseInterceptors(TransactionInterceptor, LockInterceptor('stock:<data.product>', RESTART))
+  @UseInterceptors(ofLastValue, LockInterceptor('stock:<data.product>', RESTART))
   async takeByMessage(): Promise<string> {
     return takeOne();
   }
@@ -173,14 +174,17 @@ const CALLS: [what: string, call: (started: Started) => Promise<unknown>][] = [
   ],
 ];
 
-it.each(CALLS)('%s is run again in the transaction that is restarted for it', async (_, call) => {
+beforeEach(async () => {
   dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  runs = 0;
+});
+
+it.each(CALLS)('%s is run again in the transaction that is restarted for it', async (_, call) => {
   const { app, url } = await startHttp({
     imports: [RedisLockModule.forRoot({ connection: redis.url })],
     controllers: [StockController],
     providers: [StockService],
   });
-  runs = 0;
   const client = await connectTcp(app);
   const started: Started = {
     service: app.get(StockService),
@@ -194,9 +198,7 @@ it.each(CALLS)('%s is run again in the transaction that is restarted for it', as
 });
 
 it('a call whose signal was aborted before is refused, and the transaction goes on', async () => {
-  dataSource = lockAware(await openDataSource('postgres', postgres.settings));
   const { locks } = await startLocks(redis.url);
-  runs = 0;
   const signal = AbortSignal.abort();
   const code = await inTransaction(async () => {
     const call = locks.withLock(stock.key, { ...RESTART, signal }, takeOne);
@@ -209,7 +211,6 @@ it.each([
   ['the first one', (values: Observable<string>) => firstValueFrom(values)],
   ['one of them', (values: Observable<string>) => lastValueFrom(values.pipe(take(1)))],
 ])('an Observable under the lock around may be left after %s', async (_, read) => {
-  dataSource = lockAware(await openDataSource('postgres', postgres.settings));
   const { app, locks } = await startLocks(redis.url, {}, [StockService]);
   const service = app.get(StockService);
   const sale = locks.withLock(stock.key, () =>
