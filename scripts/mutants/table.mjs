@@ -3124,9 +3124,9 @@ export const TABLE = [
     specs: ['test/core/clean-up.spec.ts'],
   },
   {
-    name: 'closing: nobody waits for a first release',
+    name: 'closing: nobody waits for what is on its way',
     file: `${SOURCES}core/store/clean-up.ts`,
-    from: 'this.#onTheirWay.add(released);',
+    from: 'this.#onTheirWay.add(acted);',
     to: '',
     breaks: 'is tried once more if the locks are closed while a try is on its way: release',
     specs: ['test/core/clean-up.spec.ts'],
@@ -6710,7 +6710,7 @@ export const TABLE = [
   {
     name: 'an array as options',
     file: `${SOURCES}core/known-options.ts`,
-    from: ' && !Array.isArray(options)',
+    from: ' && !Array.isArray(value)',
     to: '',
     breaks: 'options that nothing would read are refused',
     specs: OPTIONS,

@@ -35,9 +35,14 @@ export type KnownOptions = Readonly<Record<string, unknown>>;
 /** Edits that still count as a slip of the finger. */
 const MOST_EDITS = 2;
 
+/** Whether it can have options by name. */
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** @throws LockConfigError if it cannot have options */
 export function assertIsObject(options: unknown): asserts options is object {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
+  if (isObject(options)) return;
   throw new LockConfigError(`Invalid options: ${shownValue(options)} must be an object`);
 }
 

@@ -1,6 +1,6 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
-import { assertKnownOptions } from '../core/known-options.js';
+import { assertKnownOptions, isObject } from '../core/known-options.js';
 import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.errors.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { answerLog } from './requests/answer-log.js';
@@ -134,7 +134,7 @@ function assertOptions(options: LockExceptionFilterOptions): void {
       `retryAfterSeconds is ${shown(retryAfterSeconds)}; use a whole number of seconds, 0 or more`,
     );
   }
-  if (typeof statuses !== 'object' || statuses === null || Array.isArray(statuses)) {
+  if (!isObject(statuses)) {
     refuse(
       `statuses is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
     );

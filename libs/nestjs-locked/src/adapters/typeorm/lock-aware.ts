@@ -48,7 +48,6 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
 
 /** Marks data sources that are lock-aware already, with the name of their connection. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
-const DEFAULT_NAME = 'default';
 
 /**
  * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, including
@@ -78,8 +77,9 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
     assertSameName(dataSource[LOCK_AWARE], options.connectionName);
     return dataSource;
   }
-  Object.defineProperty(dataSource, LOCK_AWARE, { value: options.connectionName ?? DEFAULT_NAME });
-  new LockAwareDataSource(dataSource, options).install();
+  const connection = options.connectionName ?? 'default';
+  Object.defineProperty(dataSource, LOCK_AWARE, { value: connection });
+  new LockAwareDataSource(dataSource, connection, options).install();
   return dataSource;
 }
 
@@ -92,9 +92,9 @@ class LockAwareDataSource {
   /** While a query runner is created and started for a transaction that is already seen. */
   #opensWithCallback: { runner: QueryRunner | undefined } | undefined;
 
-  constructor(dataSource: DataSource, options: LockAwareOptions) {
+  constructor(dataSource: DataSource, connection: string, options: LockAwareOptions) {
     this.#dataSource = dataSource;
-    this.#connection = options.connectionName ?? DEFAULT_NAME;
+    this.#connection = connection;
     this.#runInTransaction = options.runInTransaction?.bind(options);
   }
 

@@ -117,16 +117,15 @@ export class HeldLock implements Lock {
       );
     }
     for (;;) {
-      let pause: Promise<void> | undefined;
       try {
         if (this.#released !== undefined) throw lostError(this.key, 'released');
         await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
-        pause = this.#loopTurn.pause();
-        if (pause === undefined) return;
       } catch (error) {
         await this.#loopTurn.pause();
         throw error;
       }
+      const pause = this.#loopTurn.pause();
+      if (pause === undefined) return;
       await pause; // it may be lost meanwhile
     }
   }

@@ -65,8 +65,7 @@ export class CleanUp {
   /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
   release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
     const keptUntil = this.#clock.now() + (command.keepMs ?? 0);
-    const released = this.#store.release(command).then((first) => {
-      this.#onTheirWay.delete(released);
+    return this.#whenAnswered(this.#store.release(command), (first) => {
       if (first.kind === 'unknown' && first.isLasting !== true) {
         const { key, token, used } = command;
         const ofKey = this.#owe({ key, tokens: [token], used }, until, done, first, keptUntil);
@@ -78,8 +77,6 @@ export class CleanUp {
       }
       return first;
     });
-    this.#onTheirWay.add(released);
-    return released;
   }
 
   /**
@@ -206,19 +203,27 @@ export class CleanUp {
       keptUntil > now ? { ...command, keepMs: Math.ceil(keptUntil - now) } : command,
     );
     const replies = this.#store.takeBack(commands);
-    debts.forEach((debt, i) => this.#await(debt, replies[i] as Promise<TakeBackReply>));
+    debts.forEach((debt, i) => {
+      const reply = replies[i] as Promise<TakeBackReply>;
+      void this.#whenAnswered(reply, (answer) => this.#answered(debt, answer));
+    });
   }
 
-  #await(debt: Debt, reply: Promise<TakeBackReply>): void {
-    const payment = reply.then((answer) => {
-      this.#onTheirWay.delete(payment);
-      debt.isOnItsWay = false;
-      this.#answered(debt, answer);
+  /** Closing waits for the answer and what is done about it. */
+  #whenAnswered<Reply, Result>(
+    reply: Promise<Reply>,
+    act: (reply: Reply) => Result,
+  ): Promise<Result> {
+    const acted = reply.then((answer) => {
+      this.#onTheirWay.delete(acted);
+      return act(answer);
     });
-    this.#onTheirWay.add(payment);
+    this.#onTheirWay.add(acted);
+    return acted;
   }
 
   #answered(debt: Debt, reply: TakeBackReply): void {
+    debt.isOnItsWay = false;
     const ofKey = this.#byKey.get(debt.command.key);
     if (ofKey === undefined || !ofKey.debts.has(debt)) return;
     const isUnknown = reply.kind === 'unknown';

@@ -1,3 +1,4 @@
+import { isObject } from '../../core/known-options.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { GivenWhenBusy, Keys, OnBusy } from '../../core/lock.options.js';
 import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
@@ -78,7 +79,7 @@ export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
 
 /** @throws LockConfigError for `@Locked` without parentheses, which gets the class and the method in place of a key */
 function assertCalledWithKey(key: unknown, options: unknown): void {
-  if (typeof key !== 'object' || key === null || Array.isArray(key)) return;
+  if (!isObject(key)) return;
   if (typeof options !== 'string' && typeof options !== 'symbol') return;
   const className = (key.constructor as object['constructor'] | undefined)?.name ?? 'this class';
   throw new LockConfigError(

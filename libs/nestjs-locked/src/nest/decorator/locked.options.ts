@@ -1,3 +1,4 @@
+import { isObject } from '../../core/known-options.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
 import type { OptionTable } from '../../core/option.js';
@@ -54,7 +55,7 @@ export function checkedLockedOptions(options: LockedOptions, where: string): Che
   const refuse = (problem: string): never => {
     throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
   };
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+  if (!isObject(options)) {
     refuse('the second argument must be an object, such as { waitMs: 0 }');
   }
   if ((options as WithLockOptions).signal !== undefined) {
