@@ -36,12 +36,12 @@ describe('the pause after a failure', () => {
     };
     const first = engine.acquire(KEY);
     for (const pauseMs of [100, 200, 400]) await fails(pauseMs);
-    const { command, reply } = await store.next('acquire');
-    reply(granted(command.token));
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
     await first;
     engine.acquire(KEY).catch(() => {});
     await settled();
-    store.listener.message({ kind: 'revoked', key: KEY, token: command.token });
+    store.listener.message({ kind: 'revoked', key: KEY, token: ask.command.token });
     await fails(100);
     expect(await store.unanswered()).toEqual(['acquire']);
   });

@@ -245,6 +245,7 @@ describe('while the store is away', () => {
       revoke: async (key: string) => void asked.push(key),
       list: async function* (pattern: string) {
         asked.push(pattern);
+        yield* [];
       },
     };
     const { clock, store, engine } = await startScripted();
