@@ -1,5 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { watchHeartbeat } from '../apps/torture/src/worker/heartbeat.js';
 import { OwnClock } from '../apps/torture/src/worker/own-clock.js';
+import { eventually } from './support/eventually.js';
 import { standStill } from './support/stand-still.js';
 
 const realNow = performance.now.bind(performance);
@@ -37,5 +40,20 @@ describe('the clock of a worker of torture', () => {
     clock.expectSuspend(200);
     for (let n = 0; n < 12; n++) counted(clock, 100); // it works meanwhile
     expect(counted(clock, 300)).toBeGreaterThan(250);
+  });
+
+  it('was disturbed until its event loop has turned for so long, however long it stood still', async () => {
+    const clock = new OwnClock();
+    const stop = watchHeartbeat(
+      () => {},
+      (turnedMs) => clock.loopTurned(turnedMs),
+    );
+    expect(clock.wasDisturbedWithin(300)).toBe(false);
+    clock.stepWall(1_000);
+    standStill(500);
+    await sleep(10);
+    expect(clock.wasDisturbedWithin(300)).toBe(true);
+    await eventually(() => expect(clock.wasDisturbedWithin(300)).toBe(false));
+    stop();
   });
 });

@@ -6,18 +6,20 @@ export const STALL_MS = 30;
 
 /**
  * Notices when this process was paused, blocked, or not given a processor.
+ * @param onBeat is told how long the event loop has turned since the last beat: a stall counts no more than a late beat
  * @returns a function that stops it
  */
 export function watchHeartbeat(
   onStall: (since: number, until: number) => void,
-  onBeat: () => void = () => {},
+  onBeat: (turnedMs: number) => void = () => {},
 ): () => void {
   let last = monotonicMs();
   const timer = setInterval(() => {
     const now = monotonicMs();
-    if (now - last > EVERY_MS + STALL_MS) onStall(last, now);
+    const sinceMs = now - last;
+    if (sinceMs > EVERY_MS + STALL_MS) onStall(last, now);
     last = now;
-    onBeat();
+    onBeat(Math.min(sinceMs, EVERY_MS + STALL_MS));
   }, EVERY_MS);
   return () => clearInterval(timer);
 }

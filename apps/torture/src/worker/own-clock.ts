@@ -10,7 +10,8 @@ const EXPECTED_WITHIN_MS = 1_000;
  */
 export class OwnClock {
   #wallOffsetMs = 0;
-  #disturbedAt = -Infinity;
+  /** How long the event loop has turned since the clocks were set or stood still. */
+  #turnedMs = Infinity;
   #suspendedMs = 0;
   /** If nobody has read the clock for this long, the process was suspended. */
   #leastGapMs = Infinity;
@@ -24,12 +25,21 @@ export class OwnClock {
     Date.now = () => realWallNow() + this.#wallOffsetMs;
   }
 
+  /**
+   * Whether the clocks were set or stood still so recently that the event loop has turned for no more than `ms` since:
+   * while it stands still, nobody can learn anything.
+   */
   wasDisturbedWithin(ms: number): boolean {
-    return realNow() - this.#disturbedAt <= ms;
+    return this.#turnedMs <= ms;
+  }
+
+  /** The event loop has turned for this long. */
+  loopTurned(ms: number): void {
+    this.#turnedMs += ms;
   }
 
   stepWall(ms: number): void {
-    this.#disturbedAt = realNow();
+    this.#turnedMs = 0;
     this.#wallOffsetMs += ms;
   }
 
@@ -49,7 +59,7 @@ export class OwnClock {
     // A process that computes for so long reads no clock either.
     if (isExpected && usedMs() - this.#usedMs < gapMs / 2) {
       this.#suspendedMs += gapMs;
-      this.#disturbedAt = now;
+      this.#turnedMs = 0;
       this.#leastGapMs = Infinity;
     }
     return now - this.#suspendedMs;

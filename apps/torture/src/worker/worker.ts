@@ -14,7 +14,7 @@ import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
-/** After its clocks were set or stood still, a process asks Redis which leases it still has. */
+/** After its clocks were set or stood still, a process has asked Redis by then which leases it still has. */
 const DOUBT_MS = 3_000;
 
 /** So few that they are asked for, and answered, well within the shortest lease. */
@@ -55,7 +55,10 @@ class Worker {
     const stopHeartbeat = watchHeartbeat(
       (since, at) =>
         this.#recorder.append({ kind: 'stalled', at, since, process: this.#task.name }),
-      () => this.#recorder.noteDeadlines(),
+      (turnedMs) => {
+        this.#clock.loopTurned(turnedMs);
+        this.#recorder.noteDeadlines();
+      },
     );
     await this.#start();
     const finished = new Promise<void>((resolve) => {
