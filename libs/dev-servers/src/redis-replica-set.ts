@@ -105,6 +105,18 @@ export class RedisReplicaSet {
     return this.master();
   }
 
+  /** Whether a sentinel names this server as the master. */
+  async isNamed({ port }: RedisServer): Promise<boolean> {
+    return (await this.#named()).some(({ masterPort }) => masterPort === port);
+  }
+
+  /** Whether a sentinel is about to make another server the master. */
+  async isFailingOver(): Promise<boolean> {
+    const question = `SENTINEL MASTER ${this.name}`;
+    const answers = await Promise.all(this.watchers.map(({ port }) => askRedis(port, question)));
+    return answers.some((answer) => answer.includes('failover_in_progress'));
+  }
+
   /** The master that the first sentinel names which answers. */
   async master(): Promise<RedisServer> {
     const [first] = await this.#named();

@@ -2,7 +2,7 @@ import { RedisReplicaSet, type RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
 import { EVERY_KEY } from '../keys.js';
-import { type Member, memberOf, roleOf } from './member.js';
+import { type Look, type Member, memberOf, roleOf } from './member.js';
 import { Promotions } from './promotions.js';
 import type { RedisAddress } from './redis-address.js';
 import type { Master, Stage } from './stage.js';
@@ -17,6 +17,8 @@ export class SentinelStage implements Stage {
   readonly set: RedisReplicaSet;
   readonly #members: readonly Member[];
   readonly #promotions: Promotions;
+  /** For each member the latest run of its server in which it was a replica, or was named as the master. */
+  readonly #appointed = new Map<Member, number>();
 
   private constructor(set: RedisReplicaSet, members: readonly Member[], history: HistoryFile) {
     this.set = set;
@@ -24,9 +26,7 @@ export class SentinelStage implements Stage {
     this.#promotions = new Promotions({
       members,
       history,
-      look: async (member) => {
-        return { ...(await roleOf(member)), keys: EVERY_KEY, epoch: 0, isServing: true };
-      },
+      look: (member) => this.#look(member),
       isNamed: async ({ server }) => {
         const other = set.servers.find((one) => one !== server) as RedisServer;
         await set.successorOf(other);
@@ -55,8 +55,12 @@ export class SentinelStage implements Stage {
     return this.#members.find(({ server }) => server !== master?.server) as Member;
   }
 
-  /** What an operator can do before the sentinels do it, which takes them ten seconds: the old master follows. */
+  /**
+   * What an operator can do before the sentinels do it, which takes them ten seconds: the old master follows. Not while
+   * they make another one the master: it might be this one.
+   */
   async demoteOldMaster(): Promise<void> {
+    if (await this.set.isFailingOver()) return;
     const [master] = this.masters as [Master];
     await this.#replica.admin.replicaof('127.0.0.1', String(master.server.port));
   }
@@ -68,6 +72,25 @@ export class SentinelStage implements Stage {
       if (role?.isMaster === false && role.isLinked) return;
       await sleep(POLL_MS);
     }
+  }
+
+  /**
+   * A server that was restarted says that it is a master until it is told whom to follow. It has nothing, nobody asks
+   * it, and if the sentinels name it all the same, it is a replica that is promoted and knows of no lease.
+   */
+  async #look(member: Member): Promise<Look> {
+    const { isMaster, isLinked } = await roleOf(member);
+    const { pid } = member.server;
+    const isAppointed =
+      !isMaster || this.#appointed.get(member) === pid || (await this.set.isNamed(member.server));
+    if (isAppointed) this.#appointed.set(member, pid);
+    return {
+      isMaster: isMaster && isAppointed,
+      isLinked,
+      keys: EVERY_KEY,
+      epoch: 0,
+      isServing: true,
+    };
   }
 
   async stop(): Promise<void> {
