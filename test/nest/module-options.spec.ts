@@ -40,6 +40,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { connection: undefined },
     'Invalid option connection: undefined must be a URL',
   ],
+  ['a connection of null', { connection: null }, 'Invalid option connection: null must be a URL'],
   [
     'a host without a scheme',
     { connection: 'redis:6379' },
@@ -50,6 +51,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { insideTransaction: 'wait' },
     "Invalid option insideTransaction: 'wait' must be 'reject', 'restart' or 'join'",
   ],
+  ['a fence that is a list', { fence: [] }, 'Invalid option fence: an array must be true, false'],
   ['a fence that is a word', { fence: 'on' }, "Invalid option fence: 'on' must be true, false or"],
   [
     'a fence table that is no name',

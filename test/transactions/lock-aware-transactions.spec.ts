@@ -58,4 +58,11 @@ describe('lockAwareTransactions', () => {
     await expect(failing).rejects.toBeInstanceOf(LockConfigError);
     await expect(failing).rejects.toThrow('must be a function; write wrap(tx, (tx) => …)');
   });
+
+  it.each([undefined, null, 'tx'])('refuses %j as a transaction', async (tx) => {
+    const run = lockAwareTransactions({ dialect: 'postgres' });
+    const failing = run((wrap) => wrap(tx as never, async () => {}));
+    await expect(failing).rejects.toBeInstanceOf(LockConfigError);
+    await expect(failing).rejects.toThrow('must be an object; write wrap(tx, (tx) => …)');
+  });
 });

@@ -617,6 +617,20 @@ describe('lockAware', () => {
     expect(again('default')()).toBe(dataSource);
   });
 
+  it('may not be called again with another runInTransaction', async () => {
+    const runInTransaction = (work: () => Promise<unknown>): Promise<unknown> => work();
+    const plain = new DataSource({ type: 'postgres' });
+    lockAware(plain);
+    const later = (): unknown => lockAware(plain, { runInTransaction });
+    expect(later).toThrow(LockConfigError);
+    expect(later).toThrow('given runInTransaction for a data source that it knows without it');
+
+    const decided = lockAware(new DataSource({ type: 'postgres' }), { runInTransaction });
+    expect(lockAware(decided, { runInTransaction })).toBe(decided);
+    const other = (): unknown => lockAware(decided, { runInTransaction: (work) => work() });
+    expect(other).toThrow('given runInTransaction for a data source that it knows with another');
+  });
+
   it('may be called twice', async () => {
     const { dataSource, locks } = await start({ fence: {}, insideTransaction: 'restart' });
     expect(lockAware(lockAware(dataSource))).toBe(dataSource);

@@ -54,6 +54,14 @@ export function assertIsFunction(work: unknown, usage: string): void {
   );
 }
 
+/** @param usage how the call that was given it is written @throws LockConfigError if it is a primitive value */
+export function assertIsReference(value: unknown, usage: string): void {
+  if (Object(value) === value) return;
+  throw new LockConfigError(
+    `Invalid argument: ${shownValue(value)} must be an object; write ${usage}`,
+  );
+}
+
 /**
  * Refuses an option that nothing would read: its author believes that it does something.
  *

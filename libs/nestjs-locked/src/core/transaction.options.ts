@@ -1,4 +1,4 @@
-import { assertKnownOptions } from './known-options.js';
+import { assertKnownOptions, isObject } from './known-options.js';
 import { invalidOption } from './lock.errors.js';
 import { assertOptions, type Check, must, type OptionTable, withDefaults } from './option.js';
 
@@ -99,7 +99,7 @@ const switchOr =
   <Options>(table: OptionTable<Options>, example: string): Check =>
   (name, value) => {
     if (typeof value === 'boolean') return;
-    if (typeof value !== 'object' || value === null) {
+    if (!isObject(value)) {
       throw invalidOption(name, value, `must be true, false or ${example}`);
     }
     assertKnownOptions(value, table);

@@ -19,13 +19,30 @@ export const CHECKS: OptionChecks<LockAwareOptions> = {
   runInTransaction: callable,
 };
 
+/** What a data source was made lock-aware with. */
+export interface DecidedOptions {
+  readonly connectionName: string;
+  readonly given: LockAwareOptions;
+}
+
 /**
- * A fence for a name that the data source does not go by would be claimed by nobody.
- * @throws LockConfigError if it is known by another name
+ * A fence for a name that the data source does not go by would be claimed by nobody, and nobody would call a
+ * `runInTransaction` that comes later.
+ * @throws LockConfigError if the data source is known by another name, or with another `runInTransaction`
  */
-export function assertSameName(known: unknown, given: string | undefined): void {
-  if (given === undefined || given === known) return;
+export function assertSameOptions(
+  { connectionName, given: first }: DecidedOptions,
+  given: LockAwareOptions,
+): void {
+  const { connectionName: name = connectionName } = given;
+  if (name !== connectionName) {
+    throw new LockConfigError(
+      `lockAware was given the name '${name}' for a data source that it knows as '${connectionName}': the first call decides; give connectionName: '${name}' there, or leave it out here`,
+    );
+  }
+  if (given.runInTransaction === undefined) return;
+  if (given.runInTransaction === first.runInTransaction) return;
   throw new LockConfigError(
-    `lockAware was given the name '${given}' for a data source that it knows as '${String(known)}': the first call decides; give connectionName: '${given}' there, or leave it out here`,
+    `lockAware was given runInTransaction for a data source that it knows ${first.runInTransaction === undefined ? 'without it' : 'with another one'}: the first call decides; give it there, or leave it out here`,
   );
 }

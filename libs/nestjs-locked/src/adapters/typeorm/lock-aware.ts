@@ -30,7 +30,12 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import { assertSameName, CHECKS, type LockAwareOptions } from './lock-aware.options.js';
+import {
+  assertSameOptions,
+  CHECKS,
+  type DecidedOptions,
+  type LockAwareOptions,
+} from './lock-aware.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -46,7 +51,7 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
   ...['nativescript', 'react-native', 'sqlite', 'sqljs'],
 ]);
 
-/** Marks data sources that are lock-aware already, with the name of their connection. */
+/** Marks data sources that are lock-aware already, with what decided how. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /**
@@ -74,12 +79,13 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
     );
   }
   if (LOCK_AWARE in dataSource) {
-    assertSameName(dataSource[LOCK_AWARE], options.connectionName);
+    assertSameOptions(dataSource[LOCK_AWARE] as DecidedOptions, options);
     return dataSource;
   }
-  const connection = options.connectionName ?? 'default';
-  Object.defineProperty(dataSource, LOCK_AWARE, { value: connection });
-  new LockAwareDataSource(dataSource, connection, options).install();
+  const { connectionName = 'default' } = options;
+  const decided: DecidedOptions = { connectionName, given: options };
+  Object.defineProperty(dataSource, LOCK_AWARE, { value: decided });
+  new LockAwareDataSource(dataSource, connectionName, options).install();
   return dataSource;
 }
 

@@ -23,11 +23,11 @@ export const ENGINE_FACTORY = Symbol.for('nestjs-locked/EngineFactory');
 
 /** The engine whose leases are in Redis. */
 export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
-  const { connection, keyPrefix, startMs, fenceKeepMs, waitReplicas } = withDefaults(
+  const { keyPrefix, startMs, fenceKeepMs, waitReplicas } = withDefaults(
     MODULE_OPTIONS,
     moduleOptions,
   );
-  const redis = openRedis(connection);
+  const redis = openRedis(moduleOptions.connection);
   const store = new RedisLockStore({
     client: redis.client,
     clock: systemClock,

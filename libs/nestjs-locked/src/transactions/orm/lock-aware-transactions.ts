@@ -1,4 +1,4 @@
-import { assertIsFunction } from '../../core/known-options.js';
+import { assertIsFunction, assertIsReference } from '../../core/known-options.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { assertChecked, must, type OptionChecks } from '../../core/option.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
@@ -140,6 +140,7 @@ export function lockAwareTransactions<Tx extends object>(
       let isWrapped = false;
       const result = await open((given, body) => {
         assertIsFunction(body, 'wrap(tx, (tx) => …)');
+        assertIsReference(given, 'wrap(tx, (tx) => …)');
         isWrapped = true;
         assertAsynchronous(given);
         openedHere()?.isOn(knownPgClient(given));
