@@ -380,9 +380,10 @@ describe('what a failed command may have left', () => {
 
   it('is tried once more when the locks are closed, and then no more', async () => {
     const { clock, store, engine } = await owing();
-    const closed = engine.close(10_000);
-    await settled();
-    (await store.next('leave')).reply(unknown);
+    const closed = engine.close(10_000).then(() => 'closed');
+    const last = await store.next('leave');
+    expect(await Promise.race([closed, settled().then(() => 'waits')])).toBe('waits');
+    last.reply(unknown);
     await closed;
     await clock.advance(60_000);
     expect(await store.unanswered()).toEqual([]);

@@ -188,6 +188,17 @@ describe('a command whose script was forgotten', () => {
     expect(forgotten.sent).toBe(1);
   });
 
+  it('is sent on the next connection, as all others are, if this one breaks before its turn', async () => {
+    const { connection, run } = await start();
+    const [forgotten, other] = [run('k'), run('other')];
+    forgotten.refuse('NOSCRIPT No matching script');
+    await settled();
+    connection.reconnect(new Error('the address has moved'));
+    await settled();
+    expect([forgotten.sent, other.sent]).toEqual([2, 2]);
+    expect(run('third').sent).toBe(1);
+  });
+
   it('does not make its server count as silent when its time is over: others are sent then', async () => {
     const { clock, run } = await start();
     const forgotten = run('k');

@@ -61,6 +61,11 @@ export class ScriptBench {
     return `${randomBytes(16).toString('hex')}:1`;
   }
 
+  /** A token of a process that no message reaches, and that looks for itself. */
+  deafToken(): string {
+    return this.deadToken().replace(/:1$/, ':01');
+  }
+
   deadTokens(count: number): string[] {
     return Array.from({ length: count }, () => this.deadToken());
   }

@@ -223,6 +223,18 @@ describe('a lock asked for inside a transaction', () => {
     expect(await isHeld(stock.key)).toBe(false);
   });
 
+  it('leaves no transaction to the work that still goes on in a run that was given up', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    const ended = makeGate();
+    const found: Promise<boolean>[] = [];
+    await host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
+      found.push(ended.opened.then(() => host.isTransactionActive()));
+      await locks.withLock(stock.key, () => takeOne({ host }));
+    });
+    ended.open();
+    expect(await Promise.all(found)).toEqual([false, false]);
+  });
+
   it('restarts although the body swallowed the error that was meant to end it [R54]', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     let runs = 0;

@@ -116,4 +116,12 @@ describe('what is left of the time', () => {
     expect(keep.leftMs).toBe(0);
     expect(new KeepTime(clock).leftMs).toBe(0);
   });
+
+  it('is the whole of it at first, although sums of fractions are rounded', async () => {
+    const clock = new FakeClock();
+    for (let i = 0; i < 100; i++) {
+      await clock.advance(0.1);
+      expect(new KeepTime(clock, 300).leftMs).toBe(300);
+    }
+  });
 });

@@ -86,6 +86,21 @@ describe('release', () => {
     expect(await next.heard()).toEqual([`h ${second} ${ACCEPT_MS} a b  c`]);
   });
 
+  it('hands it to one that cannot hear for a second at most, and tells the next one so', async () => {
+    const { bench, token, fence } = await heldBench();
+    const deaf = bench.deafToken();
+    await bench.acquire(deaf);
+    const next = await bench.peer();
+    const waiting = next.token();
+    await bench.acquire(waiting);
+
+    expect(await bench.release(token, fence)).toEqual(['released']);
+
+    expect(await bench.state()).toMatchObject({ lock: deaf });
+    expectLife(await bench.lockLifeMs(), 1_000);
+    expect(await next.heard()).toEqual([`h ${waiting} 1000 stock:42`]);
+  });
+
   it('repeated after a hand-over is lost, and the next one keeps the lock', async () => {
     const { bench, token, fence, waiter, waiting } = await contendedBench();
     await bench.release(token, fence);
