@@ -21,6 +21,7 @@ import { runSpecs, runTorture, tail } from './mutants/kill.mjs';
 import { assertIsProgram, MutantError, mutate } from './mutants/mutate.mjs';
 import { TABLE } from './mutants/table.mjs';
 import { TreeCopy } from './mutants/tree-copy.mjs';
+import { usesPackage } from './mutants/uses-package.mjs';
 
 const SEEDS = [1, 2, 3];
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -121,9 +122,11 @@ async function hunt(mutant) {
   copy.apply(mutant);
   try {
     if (specs.length > 0 && !options.torture) {
+      if (usesPackage(root, specs)) copy.bundle();
       const outcome = await runSpecs(copy, specs);
       if (outcome.killed) return outcome;
     }
+    if (torture.length > 0 && !options.specs) copy.bundle();
     for (const seed of options.specs ? [] : SEEDS) {
       for (const args of torture) {
         const outcome = await runTorture(copy, args, seed);

@@ -31,6 +31,7 @@ const BUILT = [`${LIBRARY}/dist`, 'libs/dev-servers/dist', 'apps/torture/dist'];
 export class TreeCopy {
   #root;
   #typescript;
+  #isBundled = true;
 
   constructor(root, folder) {
     this.#root = root;
@@ -75,12 +76,18 @@ export class TreeCopy {
     writeFileSync(join(this.folder, file), text);
     const built = relative(`${LIBRARY}/src`, file).replace(/\.ts$/, '.js');
     writeFileSync(join(this.folder, LIBRARY, 'dist/modules', built), this.#compiled(text, file));
-    // Torture runs what is published.
+    this.#isBundled = false;
+  }
+
+  /** Makes what is published, unless it is up to date: torture runs that, and so do many specs. It takes a while. */
+  bundle() {
+    if (this.#isBundled) return;
     const { status, stderr } = spawnSync(process.execPath, ['scripts/bundle.mjs', '--code'], {
       cwd: this.folder,
       encoding: 'utf8',
     });
-    if (status !== 0) throw new Error(`cannot bundle ${file}: ${stderr}`);
+    if (status !== 0) throw new Error(`cannot bundle the library: ${stderr}`);
+    this.#isBundled = true;
   }
 
   #compiled(text, file) {
