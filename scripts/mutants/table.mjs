@@ -1326,7 +1326,7 @@ export const TABLE = [
     from: 'if (this.#since !== since) return this.#watch();',
     to: '',
     breaks: 'a connection on which answers arrive is not silent',
-    specs: ['test/redis/own-stall.spec.ts'],
+    specs: ['test/redis/own-connection.spec.ts'],
   },
   {
     name: 'sentinel not asked again once it is listened to',

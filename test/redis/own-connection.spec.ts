@@ -74,6 +74,27 @@ describe('a server that is silent', () => {
     return silentMs;
   }
 
+  it('is one from which nothing arrives, not one that always owes some answer', async () => {
+    const [clock, redis] = [new FakeClock(), new PlayedRedis()];
+    const leftAt: number[] = [];
+    let arrives = (): void => {};
+    Object.assign(redis.stream, {
+      on: (_event: string, listener: () => void) => (arrives = listener),
+      destroy: () => leftAt.push(clock.now()),
+    });
+    new SilenceWatch(redis as unknown as RedisConnection, clock, 1_000);
+    redis.commandQueue.length = 1;
+    redis.emit('connect');
+    for (let i = 0; i < 10; i++) {
+      await clock.advance(900);
+      arrives();
+    }
+    expect(leftAt).toEqual([]);
+    const since = clock.now();
+    await clock.advance(5_000);
+    expect(leftAt).toEqual([since + 1_000]);
+  });
+
   it.each([
     [1_000, [1_000, 2_000, 4_000, 4_000]],
     [2_000, [2_000, 4_000, 5_000, 5_000]],
