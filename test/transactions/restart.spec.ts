@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
   InjectLockService,
+  LockAbortedError,
   LockInTransactionError,
   LockLostError,
   LockNotAcquiredError,
@@ -78,6 +79,54 @@ describe('a restart for keys of two lock services', () => {
       expect(performance.now() - startedAt).toBeLessThan(9_000);
     },
   );
+});
+
+describe('a signal that aborts after its run was given up', () => {
+  const ENDLESS = { waitMs: Infinity } as const;
+
+  it('cancels the wait if that was while the transaction was rolled back', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    const leaving = new AbortController();
+    const sale = dataSource.transaction(async (manager) => {
+      const options = { ...ENDLESS, signal: leaving.signal };
+      const sold = locks.withLock(stock.key, options, () => stock.takeOne(manager));
+      await Promise.all([manager.query('SELECT pg_sleep(0.4)'), sold]); // ROLLBACK waits for it
+    });
+    setTimeout(() => leaving.abort(), 200);
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+  });
+
+  it('cancels the wait if that was while another key was waited for', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    const [first, second] = [uniqueKey('a'), uniqueKey('b')];
+    await using busy = await others.acquire(second);
+    void busy;
+    const leaving = new AbortController();
+    const [works, asked] = [makeGate(), makeGate()];
+    const sale = dataSource.transaction(() =>
+      locks.withLock(first, { waitMs: 60_000 }, async () => {
+        works.open();
+        await asked.opened;
+        await sleep(100);
+        await locks.withLock(second, { ...ENDLESS, signal: leaving.signal }, async () => {});
+      }),
+    );
+    const aborted = expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+    await works.opened;
+    const again = others.acquire(first); // has it as soon as it is given back
+    asked.open();
+    const lock = await again;
+    await sleep(100);
+    leaving.abort();
+    await lock.release();
+    await aborted;
+  });
 });
 
 describe('a restart for several keys', () => {

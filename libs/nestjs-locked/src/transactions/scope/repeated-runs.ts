@@ -12,7 +12,7 @@ interface Wanted {
   readonly locks: TransactionalLocks;
   readonly key: string;
   /** The options of the call that asked first: that call would acquire the key, and later ones would join. */
-  readonly options: ResolvedLockOptions;
+  options: ResolvedLockOptions;
   /** How long the transaction had waited already when the key was asked for. */
   readonly waitedBefore: number;
   /**
@@ -99,6 +99,17 @@ export class RepeatedRuns implements RunMemory {
     }
   }
 
+  /**
+   * A signal that has aborted by then was left with its call, as one that a `finally` of the body aborts: the call in
+   * the next run has its own. One that aborts later cancels the wait for its key.
+   */
+  bodyEnded(): void {
+    for (const wanted of this.#wanted) {
+      const isLeft = wanted.options.signal?.aborted === true;
+      if (isLeft) wanted.options = { ...wanted.options, signal: undefined };
+    }
+  }
+
   #find(locks: TransactionalLocks, key: string): Wanted | undefined {
     return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
   }
@@ -121,13 +132,11 @@ export class RepeatedRuns implements RunMemory {
     if (first === undefined) return run();
     const { locks, wanted } = first;
     const { options, waitedBefore } = wanted[0] as Wanted;
-    // One that has aborted by now was left with the run that was given up: the call in the next run has its own.
-    const signal = options.signal?.aborted === true ? undefined : options.signal;
     const waitMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
-      return await locks.holding(keys, { ...options, waitMs, signal }, () => {
+      return await locks.holding(keys, { ...options, waitMs }, () => {
         entered = true;
         return this.#taking(rest, run);
       });
