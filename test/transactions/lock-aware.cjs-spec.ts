@@ -497,6 +497,19 @@ describe('the fence', () => {
     });
   });
 
+  it('is that of the name by which the data source is known, if the adapter was given none', async () => {
+    const dataSource = await openDataSource('postgres', postgres.settings);
+    lockAwareDataSource(dataSource, { connectionName: 'stock' });
+    const { host, locks } = await start({ dataSource, fence: { connections: ['stock'] } });
+    await locks.withLock(stock.key, async (lock) => {
+      await host.withTransaction(() => takeOne({ host }));
+      expect(await stock.fence()).toBe(lock.fencingToken);
+      // It has claimed the key already: another one would wait for it, in the database.
+      const nested = host.withTransaction(() => dataSource.transaction(async () => {}));
+      await expect(nested).rejects.toBeInstanceOf(LockInTransactionError);
+    });
+  });
+
   it('is not used where the database of a connection has no table', async () => {
     const other = await openDataSource('postgres', postgres.settings);
     lockAwareDataSource(other, { connectionName: 'other' });

@@ -25,7 +25,7 @@ import { openingOn, takeOpening } from '../../transactions/orm/transaction-openi
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
-import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
+import { connectionNameOf, lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out on its own. */
@@ -80,15 +80,17 @@ export function lockAware<A extends TransactionalAdapter>(
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
     const opened = connection ?? {};
     assertAsynchronous(opened);
-    const isCovered = coverDataSource(opened, options.connectionName);
+    const covered = coverDataSource(opened, options.connectionName);
+    const { connectionName = covered } = options;
     const clients = givenClients(options.pool) ?? knownClients(opened);
-    if (clients.source === 'out of reach') unguarded.add(options.connectionName ?? 'default');
+    if (clients.source === 'out of reach') unguarded.add(connectionName ?? 'default');
     else if (clients.source !== undefined) guardClients(clients.source);
     const { survivesDisconnect = clients.survivesDisconnect } = options;
     return lockAwareMethods(make(connection, extra), opened, {
       ...options,
+      ...(connectionName === undefined ? {} : { connectionName }),
       survivesDisconnect,
-      isCovered,
+      isCovered: covered !== undefined,
     });
   };
   const bootstrap = adapter.onApplicationBootstrap?.bind(adapter);
@@ -102,17 +104,19 @@ export function lockAware<A extends TransactionalAdapter>(
 }
 
 /**
- * What is opened on a data source of TypeORM itself, and not through the transaction host, is under the same locks.
- * @returns false if it is something else
+ * What is opened on a data source of TypeORM itself, and not through the transaction host, is under the same locks, and
+ * goes by the same name.
+ * @returns that name; undefined if it is something else
  */
-function coverDataSource(connection: object, connectionName: string | undefined): boolean {
+function coverDataSource(connection: object, name: string | undefined): string | undefined {
   const { createQueryRunner, manager } = connection as Partial<DataSource>;
-  if (typeof createQueryRunner !== 'function' || typeof manager !== 'object') return false;
-  lockAwareDataSource(
-    connection as DataSource,
-    connectionName === undefined ? {} : { connectionName },
+  if (typeof createQueryRunner !== 'function' || typeof manager !== 'object') return undefined;
+  return connectionNameOf(
+    lockAwareDataSource(
+      connection as DataSource,
+      name === undefined ? {} : { connectionName: name },
+    ),
   );
-  return true;
 }
 
 function givenClients(pool: ErrorSource | false | undefined): KnownClients | undefined {

@@ -89,6 +89,12 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
   return dataSource;
 }
 
+/** The name of the connection of a data source that is lock-aware. */
+export function connectionNameOf(dataSource: DataSource): string {
+  const decided = (dataSource as { [LOCK_AWARE]?: DecidedOptions })[LOCK_AWARE] as DecidedOptions;
+  return decided.connectionName;
+}
+
 class LockAwareDataSource {
   readonly #dataSource: DataSource;
   readonly #connection: string;
