@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  applyDecorators,
   type ArgumentsHost,
   ConflictException,
   Controller,
@@ -50,6 +51,28 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
 };
 
+/** What a handler may say of its body with `@Header`. */
+const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
+  ['Content-Digest', 'sha-256=:AAAA:'],
+  ['Content-Disposition', 'attachment'],
+  ['Content-Encoding', 'gzip'],
+  ['Content-Language', 'de'],
+  ['Content-Length', '7'],
+  ['Content-Location', '/other'],
+  ['Content-MD5', 'AAAA'],
+  ['Content-Range', 'bytes 0-6/7'],
+  ['Accept-Ranges', 'bytes'],
+  ['Digest', 'sha-256=AAAA'],
+  ['ETag', '"7"'],
+  ['Last-Modified', 'Fri, 27 Nov 2026 00:00:00 GMT'],
+  ['Repr-Digest', 'sha-256=:AAAA:'],
+  ['Age', '7'],
+  ['Cache-Control', 'public'],
+  ['CDN-Cache-Control', 'max-age=7'],
+  ['Expires', 'Sat, 28 Nov 2026 00:00:00 GMT'],
+  ['Surrogate-Control', 'max-age=7'],
+];
+
 let waiting = false;
 
 @Controller('stock/:id')
@@ -84,6 +107,13 @@ class StockController {
   @Locked('stock:<id>', { waitMs: 0 })
   async table(@Param('id') id: string): Promise<string> {
     return `id\n${id}`;
+  }
+
+  @Get('described')
+  @applyDecorators(...DESCRIPTIONS.map(([name, value]) => Header(name, value)))
+  @Locked('stock:<id>', { waitMs: 0 })
+  async described(@Param('id') id: string): Promise<string> {
+    return id;
   }
 
   @Get('own')
@@ -170,6 +200,17 @@ describe.each([
       'public, max-age=3600',
       `id\n${id}`,
     ]);
+  });
+
+  it('says nothing of itself that the handler says of its own body', async () => {
+    const shop = await startShop();
+    const id = uniqueKey();
+    await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
+      const response = await fetch(`${shop.url}/stock/${id}/described`);
+      expect([response.status, await response.json()]).toMatchObject([423, { statusCode: 423 }]);
+      const kept = DESCRIPTIONS.filter(([name, value]) => response.headers.get(name) === value);
+      expect(kept).toEqual([]);
+    });
   });
 
   it('answers 503 with Retry-After while Redis does not answer [D152]', async () => {
@@ -304,6 +345,7 @@ describe('the options of LockExceptionFilter', () => {
     [{ retryAfterSeconds: -1 }, 'retryAfterSeconds is -1; use a whole number of seconds, 0 or'],
     [{ retryAfterSeconds: 0.5 }, 'retryAfterSeconds is 0.5; use a whole number'],
     [{ retryAfterSeconds: '1' }, 'retryAfterSeconds is a string; use a whole number'],
+    [{ statuses: [] }, 'statuses is an array; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
     [{ statuses: 409 }, 'statuses is a number; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
     [{ statuses: { LOCK_BUSY: 409 } }, "statuses has 'LOCK_BUSY', which is no code of a LockErr"],
     [{ statuses: { LOCK_LOST: 200 } }, 'statuses.LOCK_LOST is 200; use an HTTP status from 400'],

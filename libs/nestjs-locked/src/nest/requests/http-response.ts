@@ -32,8 +32,16 @@ export function whenResponseIsOver(response: object, callback: () => void): void
   finished(node as Writable, () => callback());
 }
 
-/** What Nest's `@Header` says of the body that the handler would have sent, and does not hold for another one. */
-const OF_THE_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag'];
+/**
+ * What Nest's `@Header` says of the body that the handler would have sent, and does not hold for another one: what it
+ * is, which one it is, and for how long it may be kept. The source of the names is the registry of HTTP fields of IANA.
+ */
+const OF_THE_BODY = [
+  ...['Content-Digest', 'Content-Disposition', 'Content-Encoding', 'Content-Language'],
+  ...['Content-Length', 'Content-Location', 'Content-MD5', 'Content-Range'],
+  ...['Accept-Ranges', 'Digest', 'ETag', 'Last-Modified', 'Repr-Digest'],
+  ...['Age', 'Cache-Control', 'CDN-Cache-Control', 'Expires', 'Surrogate-Control'],
+];
 
 /** Sends this in the place of the body that the handler would have sent. */
 export function sendJson(response: HttpResponse, body: object): void {
