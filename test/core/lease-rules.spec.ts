@@ -876,6 +876,20 @@ describe('a hold that may not last as long as `ensure` asks', () => {
     expect(hold.isHeld).toBe(true);
   });
 
+  it('is told of its end, not of Redis, if it had the time when it asked, and the answer was slow', async () => {
+    const { clock, store, held } = await startScripted({ maxHoldMs: 60_000 });
+    const { hold } = await held();
+    const ensured = expect(hold.ensure(59_500)).rejects.toMatchObject({
+      code: 'LOCK_LOST',
+      reason: 'max-hold',
+    });
+    const renewal = await store.next('renew');
+    await clock.advance(1_000);
+    renewal.reply(renewed());
+    await ensured;
+    expect(hold.isHeld).toBe(true);
+  });
+
   it('is kept until its end, when its short lease is refreshed for a transaction [D42]', async () => {
     const { clock, store, grant, waiting } = await startScripted({ maxHoldMs: 10_000 });
     const { hold, token } = await waiting();

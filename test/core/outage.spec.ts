@@ -226,6 +226,20 @@ describe('while the store is away', () => {
     await settled();
   });
 
+  it('a release before such a call is waited for while the store has been away for a moment only', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held();
+    const next = engine.acquire(KEY, { renew: false, waitMs: 60_000 });
+    store.listener.storeLost(cause);
+    await clock.advance(500);
+    const released = hold.release();
+    const requeue = await store.next('requeue');
+    store.listener.storeBack();
+    requeue.reply(granted(requeue.command.newToken));
+    expect(await released).toBe(true);
+    expect((await next).isHeld).toBe(true);
+  });
+
   it('a release whose answer was waited for in vain is not waited for once more', async () => {
     const { store, engine, held } = await startScripted();
     const { hold, token } = await held();

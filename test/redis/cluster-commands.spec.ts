@@ -24,7 +24,8 @@ interface Sent {
 const answered: CommandOutcome = { kind: 'answered', reply: 'OK', mayHaveRunBefore: false };
 
 function failed(message: string, neverRan = true): CommandOutcome {
-  const cause = new LockStoreError(message, undefined, { cause: new Error(message) });
+  const reply = Object.assign(new Error(message), { name: 'ReplyError' });
+  const cause = new LockStoreError(message, undefined, { cause: reply });
   return { kind: 'failed', cause, neverRan };
 }
 
