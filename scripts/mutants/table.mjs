@@ -2069,8 +2069,8 @@ export const TABLE = [
   {
     name: 'transaction: a data source behind its adapter that is not lock-aware',
     file: `${SOURCES}adapters/nestjs-cls/lock-aware.ts`,
-    from: "if (typeof createQueryRunner !== 'function' || typeof manager !== 'object') return false;",
-    to: 'return false;',
+    from: "if (typeof createQueryRunner !== 'function' || typeof manager !== 'object') return undefined;",
+    to: 'return undefined;',
     breaks: 'one call makes both ways into the database lock-aware',
     specs: ['test/transactions/lock-aware.cjs-spec.ts'],
   },
