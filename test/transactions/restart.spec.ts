@@ -100,6 +100,55 @@ describe('a signal that aborts after its run was given up', () => {
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
 
+  it('cancels the wait if that was while the body still had something to do', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    const leaving = new AbortController();
+    let runs = 0;
+    const sale = dataSource.transaction(async (manager) => {
+      runs++;
+      const options = { ...ENDLESS, signal: leaving.signal };
+      try {
+        await locks.withLock(stock.key, options, () => stock.takeOne(manager));
+      } catch (error) {
+        leaving.abort();
+        await sleep(20);
+        throw error;
+      }
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+    expect(runs).toBe(2);
+  });
+
+  it('ends nothing if it belongs to the call of that run alone, also in a branch that ends late', async () => {
+    const dataSource = await openAware();
+    const { locks } = await startLocks(redis.url, RESTART);
+    const { locks: others } = await startLocks(redis.url);
+    const busy = await others.acquire(stock.key);
+    setTimeout(() => void busy.release(), 1_500);
+    const sale = dataSource.transaction(async (manager) => {
+      const leaving = new AbortController();
+      const branch = async (): Promise<void> => {
+        try {
+          const options = { ...ENDLESS, signal: leaving.signal };
+          await locks.withLock(stock.key, options, () => stock.takeOne(manager));
+        } finally {
+          await sleep(30);
+          leaving.abort();
+        }
+      };
+      await manager.query('SELECT 1');
+      const slow = manager.query('SELECT pg_sleep(0.3)'); // ROLLBACK waits for it
+      const other = (): Promise<void> => locks.withLock(stock.key, async () => {});
+      await Promise.all([branch(), other(), slow]);
+    });
+    await sale;
+    expect(await stock.quantity()).toBe(99);
+  });
+
   it('cancels the wait if that was while another key was waited for', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);

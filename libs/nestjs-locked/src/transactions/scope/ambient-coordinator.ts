@@ -237,7 +237,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         try {
           if (!areKept(turns)) await takeAgain(turns);
           const value = await current.enter(() =>
-            this.#storage.run(new ScopeHere(current, around), () => run.within(body)),
+            this.#storage.run(new ScopeHere(current, around), body),
           );
           isDone = true;
           return value;

@@ -12,13 +12,21 @@ interface Wanted {
   readonly locks: TransactionalLocks;
   readonly key: string;
   /** The options of the call that asked first: that call would acquire the key, and later ones would join. */
-  options: ResolvedLockOptions;
+  readonly options: ResolvedLockOptions;
   /** How long the transaction had waited already when the key was asked for. */
   readonly waitedBefore: number;
   /**
    * Set if somebody else held it for the whole wait: in one more run without it, the call that asks gets this error.
    */
   refused: LockNotAcquiredError | undefined;
+  /**
+   * Set if the signal of the call had aborted before the key was waited for, and the key was not free. In one more run
+   * without it, the call says what that means: its signal has aborted there as well, because its caller has gone; or it
+   * has another one, because the first was left with the run that was given up, as one that a `finally` aborts.
+   */
+  isDoubtful: boolean;
+  /** Each run makes a signal of its own for the call, so none of them ends a wait between two runs. */
+  readonly hasOwnSignals: boolean;
 }
 
 /** Neighbours in the order of keys that can be taken with one call. */
@@ -92,21 +100,12 @@ export class RepeatedRuns implements RunMemory {
   note(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
     for (const key of keys) {
       const known = this.#find(locks, key);
-      if (known !== undefined && known.refused === undefined) continue;
+      if (known !== undefined && isToBeHeld(known)) continue;
       if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);
       const waitedBefore = this.#waited();
-      this.#wanted.push({ locks, key, options, waitedBefore, refused: undefined });
-    }
-  }
-
-  /**
-   * A signal that has aborted by then was left with its call, as one that a `finally` of the body aborts: the call in
-   * the next run has its own. One that aborts later cancels the wait for its key.
-   */
-  bodyEnded(): void {
-    for (const wanted of this.#wanted) {
-      const isLeft = wanted.options.signal?.aborted === true;
-      if (isLeft) wanted.options = { ...wanted.options, signal: undefined };
+      const hasOwnSignals = known?.isDoubtful === true || known?.hasOwnSignals === true;
+      const state = { refused: undefined, isDoubtful: false, hasOwnSignals };
+      this.#wanted.push({ locks, key, options, waitedBefore, ...state });
     }
   }
 
@@ -116,7 +115,7 @@ export class RepeatedRuns implements RunMemory {
 
   /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
   #holding<R>(run: () => Promise<R>): Promise<R> {
-    const wanted = this.#wanted.filter(({ refused }) => refused === undefined);
+    const wanted = this.#wanted.filter(isToBeHeld);
     if (wanted.length === 0) return run();
     this.#waitingSince = systemClock.now();
     return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
@@ -131,20 +130,25 @@ export class RepeatedRuns implements RunMemory {
     const [first, ...rest] = batches;
     if (first === undefined) return run();
     const { locks, wanted } = first;
-    const { options, waitedBefore } = wanted[0] as Wanted;
-    const waitMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
+    const { options, waitedBefore, hasOwnSignals } = wanted[0] as Wanted;
+    const isDoubtful = options.signal?.aborted === true && !hasOwnSignals;
+    const leftMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
+    const waitMs = isDoubtful ? 0 : leftMs;
+    const signal = isDoubtful || hasOwnSignals ? undefined : options.signal;
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
-      return await locks.holding(keys, { ...options, waitMs }, () => {
+      return await locks.holding(keys, { ...options, waitMs, signal }, () => {
         entered = true;
         return this.#taking(rest, run);
       });
     } catch (error) {
-      if (entered || !(error instanceof LockNotAcquiredError) || options.isBusyFatal) throw error;
+      if (entered || !(error instanceof LockNotAcquiredError)) throw error;
+      if (options.isBusyFatal && !isDoubtful) throw error;
       const busy = wanted.find(({ key }) => key === error.key);
       if (busy === undefined) throw error;
-      busy.refused = error;
+      if (isDoubtful) busy.isDoubtful = true;
+      else busy.refused = error;
       const others = wanted.filter((one) => one !== busy);
       return this.#taking(others.length === 0 ? rest : [{ locks, wanted: others }, ...rest], run);
     }
@@ -154,6 +158,10 @@ export class RepeatedRuns implements RunMemory {
     const since = this.#waitingSince;
     return this.#waitedMs + (since === undefined ? 0 : systemClock.now() - since);
   }
+}
+
+function isToBeHeld({ refused, isDoubtful }: Wanted): boolean {
+  return refused === undefined && !isDoubtful;
 }
 
 /** A call that is willing to wait longer than the refused one may still get the key. */
@@ -182,6 +190,7 @@ function inBatches(wanted: readonly Wanted[]): Batch[] {
 /** One call has one set of options, and each key is held as the call that asked for it wants it. */
 function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
+  if (a.hasOwnSignals !== b.hasOwnSignals) return false;
   const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];
   return names.every((name) => a.options[name] === b.options[name]);
 }

@@ -17,8 +17,6 @@ export interface RunMemory {
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void;
-  /** The body of a run has ended, and with it the calls that were made in it. */
-  bodyEnded(): void;
 }
 
 /**
@@ -98,15 +96,6 @@ export class TransactionRun {
   /** A transaction inside of it may have been committed, nobody knows: another run could repeat it. */
   commitUnknown(doubt: Error): void {
     this.#doubt ??= doubt;
-  }
-
-  /** Runs the body of a transaction. */
-  async within<R>(body: () => Promise<R>): Promise<R> {
-    try {
-      return await body();
-    } finally {
-      if (this.isAbandoned) this.#memory.bodyEnded();
-    }
   }
 
   /** @returns the error for the caller of the transaction */
