@@ -75,13 +75,15 @@ export function lockAware<A extends TransactionalAdapter>(
   }
   assertChecked(CHECKS, options);
   const make = adapter.optionsFactory.bind(adapter);
-  ambientCoordinator().sees(options.connectionName);
+  const coordinator = ambientCoordinator(); // from now on transactions are seen
+  if (options.connectionName !== undefined) coordinator.sees(options.connectionName);
   const unguarded = new Set<string>();
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
     const opened = connection ?? {};
     assertAsynchronous(opened);
     const covered = coverDataSource(opened, options.connectionName);
     const { connectionName = covered } = options;
+    coordinator.sees(connectionName);
     const clients = givenClients(options.pool) ?? knownClients(opened);
     if (clients.source === 'out of reach') unguarded.add(connectionName ?? 'default');
     else if (clients.source !== undefined) guardClients(clients.source);

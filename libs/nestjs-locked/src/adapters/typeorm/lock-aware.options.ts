@@ -28,7 +28,7 @@ export interface DecidedOptions {
 /**
  * A fence for a name that the data source does not go by would be claimed by nobody, and nobody would call a
  * `runInTransaction` that comes later.
- * @throws LockConfigError if the data source is known by another name, or with another `runInTransaction`
+ * @throws LockConfigError if the data source is known by another name, or without a `runInTransaction`
  */
 export function assertSameOptions(
   { connectionName, given: first }: DecidedOptions,
@@ -40,9 +40,9 @@ export function assertSameOptions(
       `lockAware was given the name '${name}' for a data source that it knows as '${connectionName}': the first call decides; give connectionName: '${name}' there, or leave it out here`,
     );
   }
-  if (given.runInTransaction === undefined) return;
-  if (given.runInTransaction === first.runInTransaction) return;
+  // Where connecting is tried again, each attempt may bring a function of its own, which does the same.
+  if (given.runInTransaction === undefined || first.runInTransaction !== undefined) return;
   throw new LockConfigError(
-    `lockAware was given runInTransaction for a data source that it knows ${first.runInTransaction === undefined ? 'without it' : 'with another one'}: the first call decides; give it there, or leave it out here`,
+    `lockAware was given runInTransaction for a data source that it knows without it: the first call decides; give it there, or leave it out here`,
   );
 }

@@ -1,0 +1,30 @@
+/** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
+import { expect, it } from '@jest/globals';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { startClsApp } from './cls-app.js';
+import { openDataSource } from './data-source.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+it('goes by the name of its data source: a fence for another one is refused', async () => {
+  const dataSource = await openDataSource('postgres', postgres.settings);
+  lockAware(dataSource, { connectionName: 'named' });
+  const { host, locks } = await startClsApp({
+    redisUrl: redis.url,
+    type: 'postgres',
+    settings: postgres.settings,
+    dataSource,
+    fence: { connections: ['default'] },
+  });
+  const sale = locks.withLock(stock.key, () => host.withTransaction(() => stock.takeOne(host.tx)));
+  await expect(sale).rejects.toMatchObject({
+    code: 'LOCK_CONFIG_INVALID',
+    message: expect.stringMatching(/'default'.*'named' only/),
+  });
+  expect(await stock.quantity()).toBe(100);
+});
