@@ -62,6 +62,10 @@ const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
   ['Content-MD5', 'AAAA'],
   ['Content-Range', 'bytes 0-6/7'],
   ['Accept-Ranges', 'bytes'],
+  ['Cloudflare-CDN-Cache-Control', 'max-age=7'],
+  ['Trailer', 'Digest'],
+  ['Transfer-Encoding', 'chunked'],
+  ['X-Accel-Redirect', '/other'],
   ['Digest', 'sha-256=AAAA'],
   ['ETag', '"7"'],
   ['Last-Modified', 'Fri, 27 Nov 2026 00:00:00 GMT'],
@@ -111,6 +115,8 @@ class StockController {
 
   @Get('described')
   @applyDecorators(...DESCRIPTIONS.map(([name, value]) => Header(name, value)))
+  @Header('Vary', 'Origin')
+  @Header('Content-Security-Policy', "default-src 'none'")
   @Locked('stock:<id>', { waitMs: 0 })
   async described(@Param('id') id: string): Promise<string> {
     return id;
@@ -190,7 +196,7 @@ describe.each([
       423,
       'application/json; charset=utf-8',
       null,
-      null,
+      'no-store',
       '{"statusCode":423,"code":"LOCK_NOT_ACQUIRED","message":"In use, try again"}',
     ]);
     expect(await read()).toEqual([
@@ -210,6 +216,9 @@ describe.each([
       expect([response.status, await response.json()]).toMatchObject([423, { statusCode: 423 }]);
       const kept = DESCRIPTIONS.filter(([name, value]) => response.headers.get(name) === value);
       expect(kept).toEqual([]);
+      expect(response.headers.get('cache-control')).toBe('no-store');
+      expect(response.headers.get('vary')).toContain('Origin');
+      expect(response.headers.get('content-security-policy')).toBe("default-src 'none'");
     });
   });
 

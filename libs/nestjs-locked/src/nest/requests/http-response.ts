@@ -34,18 +34,21 @@ export function whenResponseIsOver(response: object, callback: () => void): void
 
 /**
  * What Nest's `@Header` says of the body that the handler would have sent, and does not hold for another one: what it
- * is, which one it is, and for how long it may be kept. The source of the names is the registry of HTTP fields of IANA.
+ * is, which one it is, how it is sent, and for how long it may be kept. Most names are from IANA's registry of HTTP
+ * fields.
  */
 const OF_THE_BODY = [
   ...['Content-Digest', 'Content-Disposition', 'Content-Encoding', 'Content-Language'],
   ...['Content-Length', 'Content-Location', 'Content-MD5', 'Content-Range'],
-  ...['Accept-Ranges', 'Digest', 'ETag', 'Last-Modified', 'Repr-Digest'],
-  ...['Age', 'Cache-Control', 'CDN-Cache-Control', 'Expires', 'Surrogate-Control'],
+  ...['Accept-Ranges', 'Digest', 'ETag', 'Last-Modified', 'Repr-Digest', 'SourceMap'],
+  ...['Trailer', 'Transfer-Encoding', 'X-Accel-Redirect', 'X-Sendfile'],
+  ...['Age', 'CDN-Cache-Control', 'Cloudflare-CDN-Cache-Control', 'Expires', 'Surrogate-Control'],
 ];
 
 /** Sends this in the place of the body that the handler would have sent. */
 export function sendJson(response: HttpResponse, body: object): void {
   for (const name of OF_THE_BODY) response.removeHeader(name);
+  response.header('Cache-Control', 'no-store'); // it is true for a moment only
   response.header('Content-Type', 'application/json; charset=utf-8');
   response.send(body);
 }
