@@ -358,7 +358,7 @@ export const TABLE = [
   },
   {
     name: 'a data source ignores a runInTransaction that comes later, in silence',
-    file: `${SOURCES}adapters/typeorm/lock-aware.options.ts`,
+    file: `${SOURCES}adapters/typeorm/known-data-source.ts`,
     from: 'if (given.runInTransaction === undefined || first.runInTransaction !== undefined) return;',
     to: 'return;',
     breaks: 'may not be given runInTransaction by a later call alone',
@@ -6176,8 +6176,8 @@ export const TABLE = [
   },
   {
     name: 'a data source goes by the first of two names, in silence',
-    file: `${SOURCES}adapters/typeorm/lock-aware.ts`,
-    from: 'assertSameOptions(dataSource[LOCK_AWARE] as DecidedOptions, options);',
+    file: `${SOURCES}adapters/typeorm/known-data-source.ts`,
+    from: 'assertSameOptions(dataSource[LOCK_AWARE] as Decided, given);',
     to: '',
     breaks: 'may not be called twice with different names',
     specs: ['test/transactions/typeorm.spec.ts'],

@@ -25,7 +25,8 @@ import { openingOn, takeOpening } from '../../transactions/orm/transaction-openi
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
-import { connectionNameOf, lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
+import { connectionNameOf } from '../typeorm/known-data-source.js';
+import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
 /** What `lockAware` cannot always find out on its own. */

@@ -1,4 +1,3 @@
-import { LockConfigError } from '../../core/lock.errors.js';
 import { callable, type OptionChecks } from '../../core/option.js';
 import { ADAPTER_CHECKS } from '../../transactions/orm/adapter-checks.js';
 
@@ -18,31 +17,3 @@ export const CHECKS: OptionChecks<LockAwareOptions> = {
   connectionName: ADAPTER_CHECKS.connectionName,
   runInTransaction: callable,
 };
-
-/** What a data source was made lock-aware with. */
-export interface DecidedOptions {
-  readonly connectionName: string;
-  readonly given: LockAwareOptions;
-}
-
-/**
- * A fence for a name that the data source does not go by would be claimed by nobody, and nobody would call a
- * `runInTransaction` that comes later.
- * @throws LockConfigError if the data source is known by another name, or without a `runInTransaction`
- */
-export function assertSameOptions(
-  { connectionName, given: first }: DecidedOptions,
-  given: LockAwareOptions,
-): void {
-  const { connectionName: name = connectionName } = given;
-  if (name !== connectionName) {
-    throw new LockConfigError(
-      `lockAware was given the name '${name}' for a data source that it knows as '${connectionName}': the first call decides; give connectionName: '${name}' there, or leave it out here`,
-    );
-  }
-  // Where connecting is tried again, each attempt may bring a function of its own, which does the same.
-  if (given.runInTransaction === undefined || first.runInTransaction !== undefined) return;
-  throw new LockConfigError(
-    `lockAware was given runInTransaction for a data source that it knows without it: the first call decides; give it there, or leave it out here`,
-  );
-}

@@ -30,12 +30,8 @@ import type { TransactionScope } from '../../transactions/scope/transaction-scop
 import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
-import {
-  assertSameOptions,
-  CHECKS,
-  type DecidedOptions,
-  type LockAwareOptions,
-} from './lock-aware.options.js';
+import { isLockAware, markLockAware } from './known-data-source.js';
+import { CHECKS, type LockAwareOptions } from './lock-aware.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -50,9 +46,6 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
   ...['better-sqlite3', 'capacitor', 'cordova', 'expo', 'mongodb'],
   ...['nativescript', 'react-native', 'sqlite', 'sqljs'],
 ]);
-
-/** Marks data sources that are lock-aware already, with what decided how. */
-const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /**
  * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, including
@@ -78,21 +71,9 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
       `lockAware cannot guard transactions of TypeORM's driver ${type}: all of them share one query runner, so that one may end inside another; leave lockAware out`,
     );
   }
-  if (LOCK_AWARE in dataSource) {
-    assertSameOptions(dataSource[LOCK_AWARE] as DecidedOptions, options);
-    return dataSource;
-  }
-  const { connectionName = 'default' } = options;
-  const decided: DecidedOptions = { connectionName, given: options };
-  Object.defineProperty(dataSource, LOCK_AWARE, { value: decided });
-  new LockAwareDataSource(dataSource, connectionName, options).install();
+  if (isLockAware(dataSource, options)) return dataSource;
+  new LockAwareDataSource(dataSource, markLockAware(dataSource, options), options).install();
   return dataSource;
-}
-
-/** The name of the connection of a data source that is lock-aware. */
-export function connectionNameOf(dataSource: DataSource): string {
-  const decided = (dataSource as { [LOCK_AWARE]?: DecidedOptions })[LOCK_AWARE] as DecidedOptions;
-  return decided.connectionName;
 }
 
 class LockAwareDataSource {
