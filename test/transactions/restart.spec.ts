@@ -128,7 +128,7 @@ describe('a signal that aborts after its run was given up', () => {
     const { locks } = await startLocks(redis.url, RESTART);
     const { locks: others } = await startLocks(redis.url);
     const busy = await others.acquire(stock.key);
-    setTimeout(() => void busy.release(), 1_500);
+    setTimeout(() => void busy.release(), 4_000); // later than 8 runs could begin
     const sale = dataSource.transaction(async (manager) => {
       const leaving = new AbortController();
       const branch = async (): Promise<void> => {
