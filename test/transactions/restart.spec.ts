@@ -31,6 +31,14 @@ const openAware = async (): Promise<DataSource> =>
 
 const RESTART = { insideTransaction: 'restart' } as const;
 
+/** A process whose transactions are restarted, and the locks of another one. */
+async function startBesideOthers() {
+  const dataSource = await openAware();
+  const { locks } = await startLocks(redis.url, RESTART);
+  const { locks: others } = await startLocks(redis.url);
+  return { dataSource, locks, others };
+}
+
 @Injectable()
 class Services {
   constructor(
@@ -85,9 +93,7 @@ describe('a signal that aborts after its run was given up', () => {
   const ENDLESS = { waitMs: Infinity } as const;
 
   it('cancels the wait if that was while the transaction was rolled back', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
     const leaving = new AbortController();
@@ -101,9 +107,7 @@ describe('a signal that aborts after its run was given up', () => {
   });
 
   it('cancels the wait if that was while the body still had something to do', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
     const leaving = new AbortController();
@@ -124,9 +128,7 @@ describe('a signal that aborts after its run was given up', () => {
   });
 
   it('ends nothing if it belongs to the call of that run alone, also in a branch that ends late', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
     setTimeout(() => void busy.release(), 4_000); // later than 8 runs could begin
     const sale = dataSource.transaction(async (manager) => {
@@ -150,9 +152,7 @@ describe('a signal that aborts after its run was given up', () => {
   });
 
   it('cancels the wait if that was while another key was waited for', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     await using busy = await others.acquire(second);
     void busy;
@@ -209,9 +209,7 @@ describe('a restart for several keys', () => {
   });
 
   it('waits for each no longer than that, over all runs together', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
     setTimeout(() => void busy.release(), 1_200);
     const [works, asked] = [makeGate(), makeGate()];
@@ -238,9 +236,7 @@ describe('a restart for several keys', () => {
   });
 
   it('waits for each from the moment at which it was asked for', async () => {
-    const dataSource = await openAware();
-    const { locks } = await startLocks(redis.url, RESTART);
-    const { locks: others } = await startLocks(redis.url);
+    const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     const [busy, busyNext] = [await others.acquire(first), await others.acquire(second)];
     setTimeout(() => void busy.release(), 1_500);

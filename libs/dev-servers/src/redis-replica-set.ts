@@ -112,8 +112,7 @@ export class RedisReplicaSet {
 
   /** Whether a sentinel is about to make another server the master. */
   async isFailingOver(): Promise<boolean> {
-    const question = `SENTINEL MASTER ${this.name}`;
-    const answers = await Promise.all(this.watchers.map(({ port }) => askRedis(port, question)));
+    const answers = await Promise.all(this.watchers.map((sentinel) => this.#seenBy(sentinel)));
     return answers.some((answer) => answer.includes('failover_in_progress'));
   }
 
@@ -142,9 +141,14 @@ export class RedisReplicaSet {
     return answers.flat();
   }
 
+  /** What this sentinel knows of the master; '' if it does not answer. */
+  #seenBy({ port }: RedisSentinel): Promise<string> {
+    return askRedis(port, `SENTINEL MASTER ${this.name}`);
+  }
+
   async #isComplete(): Promise<boolean> {
-    const knows = async ({ port }: RedisSentinel): Promise<boolean> => {
-      const answer = await askRedis(port, `SENTINEL MASTER ${this.name}`);
+    const knows = async (sentinel: RedisSentinel): Promise<boolean> => {
+      const answer = await this.#seenBy(sentinel);
       const numberOf = (field: string): number =>
         Number(new RegExp(`\\r\\n${field}\\r\\n\\$\\d+\\r\\n(\\d+)`).exec(answer)?.[1]);
       return (
