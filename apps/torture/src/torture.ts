@@ -25,9 +25,6 @@ const FAIR_MS = 12_000;
 const EXCUSED_SHARE = 0.1;
 /** Less than this is left on a machine that has too much to do. */
 const EXCUSED_TIME_SHARE = 0.9;
-const EXIT_MS = 2_000;
-/** ioredis waits for two seconds until its connections to sentinels are closed, even if they have broken before. */
-const EXIT_WITH_SENTINELS_MS = 2_500;
 /** What is granted while sentinels announce a planned failover, which takes a second, is granted by the old master. */
 const EXCUSED_SHARE_WITH_SENTINELS = 0.15;
 const PRINTED_PER_RULE = 8;
@@ -75,7 +72,6 @@ export async function torture(options: TortureOptions): Promise<number> {
       fairMs: FAIR_MS,
       excusedShare: hasSentinels ? EXCUSED_SHARE_WITH_SENTINELS : EXCUSED_SHARE,
       excusedTimeShare: EXCUSED_TIME_SHARE,
-      exitMs: hasSentinels ? EXIT_WITH_SENTINELS_MS : EXIT_MS,
     });
     const violations = [...verdict.violations, ...(await residue(stage))];
     console.log(

@@ -5,13 +5,13 @@ import { settledAt } from './call.js';
 import { exclusionViolations, sharingViolations } from './exclusion.js';
 import { type ExcusedTime, excusedTime, type KeyTimes } from './excused-time.js';
 import { factsOf } from './facts.js';
-import { type ProcessLimits, processViolations } from './processes.js';
+import { processViolations } from './processes.js';
 import type { Section } from './section.js';
 import { termViolations } from './terms.js';
 import { tokenViolations } from './token-order.js';
 import { type WaitLimits, waitViolations } from './waits.js';
 
-export interface CheckLimits extends WaitLimits, ProcessLimits {
+export interface CheckLimits extends WaitLimits {
   /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */
   readonly excusedShare: number;
   /** The share of the time for which faults may excuse the waits for one key, from 0 to 1. */
@@ -56,7 +56,7 @@ export function check(history: readonly Entry[], limits: CheckLimits): Verdict {
     ...of('tokens', tokenViolations(facts, excused)),
     ...of('terms', termViolations(facts)),
     ...of('answers', answerViolations(facts)),
-    ...of('processes', processViolations(facts, limits)),
+    ...of('processes', processViolations(facts)),
     ...of('waits', waitViolations(facts, limits)),
   ];
   const held = facts.sections.filter(({ call }) => call !== undefined);

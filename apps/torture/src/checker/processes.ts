@@ -1,30 +1,19 @@
 import type { Entry, Exited } from '../history/entry.js';
 import type { Facts } from './facts.js';
 
-export interface ProcessLimits {
-  /** How long a process may go on after everything in it was closed. */
-  readonly exitMs: number;
-}
-
 /** Commands that are on their way when an application closes have their own time limits. */
 const CLOSE_MS = 3_000;
 
-function exitViolations({ process, code, afterMs }: Exited, exitMs: number): string[] {
-  if (afterMs !== undefined && afterMs > exitMs) {
-    return [`${process} lived on for ${afterMs.toFixed(0)} ms after everything was closed`];
-  }
+function exitViolations({ process, code, wasClosed }: Exited): string[] {
   if (code === null) return [`${process} did not finish in time and was ended`];
   if (code !== 0) return [`${process} ended with exit code ${code}`];
-  return afterMs === undefined ? [`${process} ended before its work was done`] : [];
+  return wasClosed ? [] : [`${process} ended before its work was done`];
 }
 
 /**
  * What processes must do apart from their calls: nothing that is wrong in itself, close in time, and end on their own.
  */
-export function processViolations(
-  { history, disturbances, calls }: Facts,
-  { exitMs }: ProcessLimits,
-): string[] {
+export function processViolations({ history, disturbances, calls }: Facts): string[] {
   const violations: string[] = [];
   const closing = new Map<string, Extract<Entry, { kind: 'closing' }>>();
   for (const entry of history) {
@@ -33,7 +22,7 @@ export function processViolations(
         violations.push(`${entry.process}: ${entry.what}`);
         break;
       case 'exited':
-        violations.push(...exitViolations(entry, exitMs));
+        violations.push(...exitViolations(entry));
         break;
       case 'closing':
         for (const service of entry.services) closing.set(service, entry);

@@ -133,8 +133,8 @@ export interface Exited extends At {
   readonly kind: 'exited';
   readonly process: string;
   readonly code: number | null;
-  /** How long after it had closed everything it ended. Undefined if it ended before that. */
-  readonly afterMs?: number;
+  /** Whether it had closed everything before. */
+  readonly wasClosed: boolean;
 }
 
 /** An application began to close. Its work has `shutdownMs` to finish. */

@@ -5,7 +5,7 @@ const EVERY_MS = 10;
 export const STALL_MS = 30;
 
 /**
- * Notices when this process was paused, blocked, or not given a processor.
+ * Notices when this process was paused, blocked, or not given a processor, and does not keep it alive.
  * @param onBeat is told how long the event loop has turned since the last beat: a stall counts no more than a late beat
  * @returns a function that stops it
  */
@@ -20,6 +20,6 @@ export function watchHeartbeat(
     if (sinceMs > EVERY_MS + STALL_MS) onStall(last, now);
     last = now;
     onBeat(Math.min(sinceMs, EVERY_MS + STALL_MS));
-  }, EVERY_MS);
+  }, EVERY_MS).unref();
   return () => clearInterval(timer);
 }

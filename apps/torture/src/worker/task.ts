@@ -67,4 +67,4 @@ export type Order =
   | { readonly do: 'force release'; readonly key: string };
 
 /** What a worker says. */
-export type Report = { readonly is: 'ready' } | { readonly is: 'closed'; readonly at: number };
+export type Report = { readonly is: 'ready' } | { readonly is: 'closed' };

@@ -6,9 +6,6 @@ import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
-/** How long a worker may go on after it has closed everything, before it is killed. */
-const EXIT_LIMIT_MS = 3_000;
-
 const names = new Map<number, string>();
 
 /** The name of the worker that has, or had, this process id. */
@@ -24,14 +21,14 @@ export class WorkerProcess {
   /** Settles when the process is gone, for whatever reason. */
   readonly exited: Promise<void>;
   #isKilled = false;
-  #closedAt: number | undefined;
+  #isClosed = false;
 
   private constructor(name: string, child: ChildProcess, history: HistoryFile) {
     this.name = name;
     this.#child = child;
     this.#history = history;
     child.on('message', (report: Report) => {
-      if (report.is === 'closed') this.#closedAt = report.at;
+      if (report.is === 'closed') this.#isClosed = true;
     });
     this.exited = once(child, 'exit').then(() => this.#noteEnd());
   }
@@ -79,13 +76,8 @@ export class WorkerProcess {
   async finish(limitMs: number): Promise<void> {
     this.tell({ do: 'finish' });
     const limit = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
-    const watch = setInterval(() => {
-      if (this.#closedAt === undefined || monotonicMs() - this.#closedAt < EXIT_LIMIT_MS) return;
-      this.#child.kill('SIGKILL');
-    }, 100);
     await this.exited;
     clearTimeout(limit);
-    clearInterval(watch);
   }
 
   #noteEnd(): void {
@@ -95,7 +87,6 @@ export class WorkerProcess {
     if (this.#isKilled || code === NOT_STARTED) {
       return this.#history.append({ kind: 'killed', at, process });
     }
-    const afterMs = this.#closedAt === undefined ? {} : { afterMs: at - this.#closedAt };
-    this.#history.append({ kind: 'exited', at, process, code, ...afterMs });
+    this.#history.append({ kind: 'exited', at, process, code, wasClosed: this.#isClosed });
   }
 }

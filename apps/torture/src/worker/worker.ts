@@ -20,7 +20,10 @@ const DOUBT_MS = 3_000;
 /** So few that they are asked for, and answered, well within the shortest lease. */
 const SWEPT_AT_ONCE = 200;
 
-/** What is still open this long after everything was closed keeps the process alive, and is named. */
+/**
+ * What keeps the process alive although its event loop has turned for this long since everything was closed is named.
+ * ioredis waits for two seconds until its connections to sentinels are closed, even if they have broken before.
+ */
 const STILL_OPEN_MS = 2_500;
 
 /**
@@ -39,6 +42,8 @@ class Worker {
   /** The callers of all applications that were started. */
   readonly #callers = new Set<Promise<void>>();
   #restarting: Promise<void> = Promise.resolve();
+  /** How long the event loop has turned since everything was closed. Undefined while there is something to do. */
+  #closedForMs: number | undefined;
 
   constructor(task: WorkerTask) {
     this.#task = task;
@@ -52,12 +57,13 @@ class Worker {
   async run(): Promise<void> {
     this.#clock.install();
     this.#watchProcess();
-    const stopHeartbeat = watchHeartbeat(
+    watchHeartbeat(
       (since, at) =>
         this.#recorder.append({ kind: 'stalled', at, since, process: this.#task.name }),
       (turnedMs) => {
         this.#clock.loopTurned(turnedMs);
         this.#recorder.noteDeadlines();
+        this.#noteStillOpen(turnedMs);
       },
     );
     await this.#start();
@@ -73,12 +79,9 @@ class Worker {
     if (this.#task.sweeps) await this.#sweep();
     await this.#close();
     this.#clients.close();
-    stopHeartbeat();
-    report({ is: 'closed', at: monotonicMs() });
+    report({ is: 'closed' });
     process.disconnect(); // after this, nothing may keep the process alive
-    setTimeout(() => {
-      this.#recorder.wrong(`still open: ${process.getActiveResourcesInfo().join(', ')}`);
-    }, STILL_OPEN_MS).unref();
+    this.#closedForMs = 0;
   }
 
   #breakOnPurpose(): () => void {
@@ -217,6 +220,16 @@ class Worker {
       forgets: { key },
       notice: 'message',
     });
+  }
+
+  /** A process that is not given a processor has not lived on, however long it takes to end. */
+  #noteStillOpen(turnedMs: number): void {
+    if (this.#closedForMs === undefined) return;
+    this.#closedForMs += turnedMs;
+    if (this.#closedForMs < STILL_OPEN_MS) return;
+    const open = process.getActiveResourcesInfo().join(', ');
+    this.#recorder.wrong(`lived on after everything was closed, because of: ${open}`);
+    process.exit();
   }
 
   /** An error that nobody caught ends the process, as it would anywhere, and the history says why. */
