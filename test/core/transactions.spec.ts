@@ -199,9 +199,9 @@ describe('a transaction', () => {
   });
 
   describe('waits no longer than waitMs for a lock that is asked for inside', () => {
-    const WAIT_MS = 800;
+    const WAIT_MS = 2_000;
     /** Below two waits, and with room for a busy machine. */
-    const LIMIT_MS = WAIT_MS + 450;
+    const LIMIT_MS = WAIT_MS + 1_700;
     type Tools = Awaited<ReturnType<typeof start>>;
     const wait = { waitMs: WAIT_MS };
     const notAcquired = LockNotAcquiredError;
