@@ -122,7 +122,7 @@ describe('Redis that is not as it should be', () => {
   });
 
   it('restarted empty: a holder is told that the lock is no longer its own', async () => {
-    const locks = await startLocks();
+    const locks = await startLocks(30_000); // longer than the restart, on a busy machine too
     await locks.withLock(uniqueKey(), async (lock) => {
       await server.restart();
       while (!lock.signal.aborted) await sleep(5);
