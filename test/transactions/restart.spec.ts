@@ -145,7 +145,8 @@ describe('a signal that aborts after its run was given up', () => {
       await manager.query('SELECT 1');
       const slow = manager.query('SELECT pg_sleep(0.3)'); // ROLLBACK waits for it
       const other = (): Promise<void> => locks.withLock(stock.key, async () => {});
-      await Promise.all([branch(), other(), slow]);
+      const gone = locks.withLock(stock.key, { signal: AbortSignal.abort() }, async () => {});
+      await Promise.all([gone.catch(() => {}), branch(), other(), slow]);
     });
     await sale;
     expect(await stock.quantity()).toBe(99);
@@ -175,6 +176,193 @@ describe('a signal that aborts after its run was given up', () => {
     leaving.abort();
     await lock.release();
     await aborted;
+  });
+});
+
+describe('a signal that each run makes anew', () => {
+  /** A call with a signal that its own `finally` aborts, `late` milliseconds after the call has ended. */
+  const asked = async <T>(late: number, ask: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+    const leaving = new AbortController();
+    try {
+      return await ask(leaving.signal);
+    } finally {
+      if (late === 0) leaving.abort();
+      else setTimeout(() => leaving.abort(), late);
+    }
+  };
+
+  it('makes the call wait no longer than its waitMs, over all runs together', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const busy = await others.acquire(stock.key);
+    setTimeout(() => void busy.release(), 1_200);
+    const [works, ends] = [makeGate(), makeGate()];
+    let runs = 0;
+    const sale = dataSource.transaction(async () => {
+      runs++;
+      await asked(1_400, (signal) =>
+        locks.withLock(stock.key, { waitMs: 1_700, signal }, async () => {
+          works.open();
+          await ends.opened;
+          await locks.withLock(uniqueKey('second'), async () => {});
+        }),
+      );
+    });
+    const refused = expect(sale).rejects.toBeInstanceOf(LockNotAcquiredError);
+    await works.opened;
+    const again = others.acquire(stock.key); // has it as soon as it is given back
+    await sleep(500); // the signal of the first run has aborted by then
+    ends.open();
+    await using lock = await again;
+    void lock;
+    const startedAt = performance.now();
+    await refused;
+    expect(performance.now() - startedAt).toBeLessThan(1_400);
+    expect(runs).toBe(3);
+  });
+
+  it('is not taken into account after a refusal either', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const busy = await others.acquire(stock.key);
+    let runs = 0;
+    await dataSource.transaction(async (manager) => {
+      runs++;
+      const sold = await asked(0, (signal) => {
+        const options = { waitMs: 50, onBusy: 'skip', signal } as const;
+        return locks.withLock(stock.key, options, () => 'sold');
+      });
+      if (sold !== undefined) return;
+      setTimeout(() => void busy.release(), 600);
+      await asked(200, (signal) =>
+        locks.withLock(stock.key, { waitMs: 20_000, signal }, () => stock.takeOne(manager)),
+      );
+    });
+    expect(runs).toBe(4);
+  });
+
+  it('is taken into account for a key that comes with such a one', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const [first, second] = [uniqueKey('a'), uniqueKey('b')];
+    const busy = await others.acquire(first);
+    await using busyNext = await others.acquire(second);
+    void busyNext;
+    const sale = dataSource.transaction(async () => {
+      await asked(0, (signal) =>
+        locks.withLock(first, { waitMs: 50, onBusy: 'skip', signal }, async () => {}),
+      );
+      setTimeout(() => void busy.release(), 300);
+      await asked(700, (signal) =>
+        locks.withLock([first, second], { waitMs: 60_000, signal }, async () => {}),
+      );
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+  });
+
+  it('says nothing about the signal of another call', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    const [gone, leaving] = [new AbortController(), new AbortController()];
+    const ask = ({ signal }: AbortController): Promise<unknown> =>
+      locks.withLock(stock.key, { waitMs: 60_000, signal }, () => 'sold');
+    const sale = dataSource.transaction(async () => {
+      const first = ask(gone);
+      gone.abort();
+      await first.catch((error: unknown) => {
+        if (!(error instanceof LockAbortedError)) throw error;
+      });
+      setTimeout(() => leaving.abort(), 400);
+      await ask(leaving);
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+  });
+
+  it('that has aborted is what the call is told of, also if its key is busy', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    const sale = dataSource.transaction(async () => {
+      const tried = await locks.tryAcquire(stock.key);
+      await tried?.release();
+      await locks.withLock(stock.key, { waitMs: 0, signal: AbortSignal.abort() }, () => 'sold');
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+  });
+});
+
+describe('a run that is given up', () => {
+  const KEEP = { holdAtLeastMs: 3_000 } as const;
+
+  it.each<[string, LockOptions & { onBusy?: 'skip' }]>([
+    ['skipped', { ...KEEP, waitMs: 0, onBusy: 'skip' }],
+    ['waited for', { ...KEEP, waitMs: 1_000 }],
+  ])('keeps no key taken for its work, which the next run does again: %s', async (_, options) => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const second = uniqueKey('second');
+    let runs = 0;
+    await dataSource.transaction(async (manager) => {
+      runs++;
+      const work = (): Promise<void> => stock.takeOne(manager);
+      await locks.withLock(stock.key, options, () => locks.withLock(second, work));
+    });
+    expect([runs, await stock.quantity()]).toEqual([3, 99]);
+    expect(await others.tryAcquire(stock.key)).toBeNull(); // now the work is done
+  });
+
+  it('leaves no key taken by a call that was aborted before its work', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const leaving = new AbortController();
+    const sale = dataSource.transaction(async () => {
+      const options = { ...KEEP, signal: leaving.signal };
+      try {
+        await locks.withLock(stock.key, options, async () => {});
+      } catch (error) {
+        leaving.abort();
+        throw error;
+      }
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+    await using free = await others.tryAcquire(stock.key);
+    expect(free).not.toBeNull();
+  });
+});
+
+describe.each(['restart', 'join'] as const)('a lock that joins no other, with %s', (how) => {
+  const ALONE = { reentrant: false, waitMs: 500 } as const;
+
+  it.each<[string, (locks: LockService, key: string) => Promise<unknown>]>([
+    ['withLock', (locks, key) => locks.withLock(key, ALONE, () => 'done')],
+    ['a single try', (locks, key) => locks.withLock(key, { ...ALONE, waitMs: 0 }, () => 'done')],
+    [
+      'acquire',
+      async (locks, key) => {
+        await using lock = await locks.acquire(key, ALONE);
+        return lock.isHeld ? 'done' : 'lost';
+      },
+    ],
+    [
+      'tryAcquire',
+      async (locks, key) => {
+        await using lock = await locks.tryAcquire(key, ALONE);
+        return lock === null ? 'busy' : 'done';
+      },
+    ],
+  ])('does not wait for what its own transaction has taken for it: %s, twice', async (_, ask) => {
+    const { locks } = await startLocks(redis.url, { insideTransaction: how });
+    const dataSource = await openAware();
+    const asked = dataSource.transaction(async () => [
+      await ask(locks, stock.key),
+      await ask(locks, stock.key),
+    ]);
+    expect(await asked).toEqual(['done', 'done']);
+  });
+
+  it('does not join the call around it', async () => {
+    const { locks } = await startLocks(redis.url, { insideTransaction: how });
+    const dataSource = await openAware();
+    const nested = dataSource.transaction(() =>
+      locks.withLock(stock.key, ALONE, () => locks.withLock(stock.key, ALONE, () => 'joined')),
+    );
+    await expect(nested).rejects.toBeInstanceOf(LockNotAcquiredError);
   });
 });
 
@@ -279,6 +467,35 @@ describe('a restart for several keys', () => {
       await locks.withLock(stock.key, () => stock.takeOne(manager));
     });
     expect([tries, await stock.quantity()]).toEqual([[false, true], 99]);
+  });
+
+  it('asks for it no more than once for each that would wait longer', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    let runs = 0;
+    const sold = dataSource.transaction(async () => {
+      runs++;
+      const tried = await locks.tryAcquire(stock.key);
+      await tried?.release();
+      return locks.withLock(stock.key, { waitMs: 100, onBusy: 'skip' }, () => 'sold');
+    });
+    expect([await sold, runs]).toEqual([undefined, 3]);
+  });
+
+  it('holds those of a call that are free, also if one is not', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const free = uniqueKey('free');
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    let runs = 0;
+    const done = dataSource.transaction(async () => {
+      runs++;
+      const both = await locks.tryAcquire([free, stock.key]);
+      await both?.release();
+      return locks.withLock(free, { waitMs: 0, onBusy: 'skip' }, () => both ?? 'one of them');
+    });
+    expect([await done, runs]).toEqual(['one of them', 2]);
   });
 });
 

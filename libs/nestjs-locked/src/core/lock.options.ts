@@ -37,7 +37,8 @@ export interface LockOptions {
   readonly label?: string;
   /**
    * false: ask for a lock of its own even where this async context holds the key already (and wait for ever if the
-   * holder waits for this call). @default true
+   * holder waits for this call). What a transaction has taken for the calls inside of it is joined, unless a call
+   * around this one has it. @default true
    */
   readonly reentrant?: boolean;
   /** What to do if the lock is asked for inside an open transaction. @default the module's, 'reject' */

@@ -204,8 +204,10 @@ export class Acquisition {
 
   // ---- rules of waiting -------------------------------------------------------------------------------------
 
+  /** A call that wants a lock of its own joins what the transaction around has for it, and would wait for itself. */
   #parentOf(key: string): Section | undefined {
-    return this.#options.reentrant ? this.#ambient.sectionOf(key) : undefined;
+    const section = this.#ambient.sectionOf(key);
+    return this.#options.reentrant || section?.isOfTransaction === true ? section : undefined;
   }
 
   /** While the application closes, work that holds a lock may still take another one, so that it can finish. */

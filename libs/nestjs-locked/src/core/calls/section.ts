@@ -7,6 +7,8 @@ import { Turns } from './turns.js';
  */
 export class Section {
   readonly hold: Hold;
+  /** Whether a transaction has it for the calls inside, of which none has it. */
+  isOfTransaction = false;
   #turns: Turns | undefined;
   /** The turns of the section that this one joined: it has one of them. */
   readonly #around: Turns | undefined;

@@ -71,8 +71,11 @@ export class LocksInTransactions implements TransactionalLocks {
   async holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,
-    work: () => Promise<T>,
+    work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T> {
-    return this.#handedOut.run(await this.take(inOrder(keys), options), work);
+    const sections = await this.take(inOrder(keys), options);
+    for (const section of sections) section.isOfTransaction = true;
+    const acquired = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    return this.#handedOut.run(sections, () => work(acquired));
   }
 }

@@ -88,13 +88,16 @@ export class LocksInside {
     run.assertGoesOn();
     const missing = this.#missing(locks, asked);
     if (missing.keys.length === 0) return;
+    const { insideTransaction, signal } = missing.options;
+    if (insideTransaction === 'restart' && signal?.aborted === true) {
+      return run.noteAborted(locks, missing); // `take` says so
+    }
     run.assertNotRefused(locks, missing);
-    switch (missing.options.insideTransaction) {
+    switch (insideTransaction) {
       case 'reject':
         this.#level.assertTakesWork(missing);
         throw this.#level.refusal('rejected', missing);
       case 'restart':
-        if (missing.options.signal?.aborted === true) return; // `take` says so
         return this.#beginAnew(missing, () => run.demand(locks, missing));
       case 'join':
         return this.#outermost.inside.#inTurn(asked, () => this.#takeHere(locks, asked));

@@ -69,7 +69,7 @@ export class RepeatedRuns implements RunMemory {
     for (;;) {
       const run = new TransactionRun(this);
       try {
-        const result = await this.#holding(() => once(run));
+        const result = await this.#holding(run, () => once(run));
         run.end(undefined);
         return result;
       } catch (error) {
@@ -102,10 +102,20 @@ export class RepeatedRuns implements RunMemory {
       const known = this.#find(locks, key);
       if (known !== undefined && isToBeHeld(known)) continue;
       if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);
-      const waitedBefore = this.#waited();
+      // Without it, the key was only tried once: the call still waits for it.
+      const waitedBefore = known?.isDoubtful === true ? known.waitedBefore : this.#waited();
       const hasOwnSignals = known?.isDoubtful === true || known?.hasOwnSignals === true;
       const state = { refused: undefined, isDoubtful: false, hasOwnSignals };
       this.#wanted.push({ locks, key, options, waitedBefore, ...state });
+    }
+  }
+
+  /** Its caller has gone. Whoever else asks for the key has a signal of his own, which says what it says. */
+  noteAborted(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
+    for (const key of keys) {
+      const known = this.#find(locks, key);
+      if (known?.isDoubtful !== true || known.options.signal !== options.signal) continue;
+      this.#wanted.splice(this.#wanted.indexOf(known), 1);
     }
   }
 
@@ -114,21 +124,25 @@ export class RepeatedRuns implements RunMemory {
   }
 
   /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
-  #holding<R>(run: () => Promise<R>): Promise<R> {
+  #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
-    if (wanted.length === 0) return run();
+    if (wanted.length === 0) return once();
     this.#waitingSince = systemClock.now();
-    return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
+    return this.#taking(inBatches(wanted.sort(inOneOrder)), run, () => {
       this.#waitedMs = this.#waited();
       this.#waitingSince = undefined;
-      return run();
+      return once();
     });
   }
 
   /** Takes one batch inside of the other, then runs. An error after a batch was entered comes from what runs inside. */
-  async #taking<R>(batches: readonly Batch[], run: () => Promise<R>): Promise<R> {
+  async #taking<R>(
+    batches: readonly Batch[],
+    run: TransactionRun,
+    once: () => Promise<R>,
+  ): Promise<R> {
     const [first, ...rest] = batches;
-    if (first === undefined) return run();
+    if (first === undefined) return once();
     const { locks, wanted } = first;
     const { options, waitedBefore, hasOwnSignals } = wanted[0] as Wanted;
     const isDoubtful = options.signal?.aborted === true && !hasOwnSignals;
@@ -138,9 +152,13 @@ export class RepeatedRuns implements RunMemory {
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
-      return await locks.holding(keys, { ...options, waitMs, signal }, () => {
+      // How long a key stays taken after its work is up to the calls that join: here is no work.
+      const forCalls = { ...options, waitMs, signal, holdAtLeastMs: 0 };
+      return await locks.holding(keys, forCalls, (acquired) => {
         entered = true;
-        return this.#taking(rest, run);
+        return this.#taking(rest, run, once).finally(() => {
+          if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
+        });
       });
     } catch (error) {
       if (entered || !(error instanceof LockNotAcquiredError)) throw error;
@@ -150,7 +168,8 @@ export class RepeatedRuns implements RunMemory {
       if (isDoubtful) busy.isDoubtful = true;
       else busy.refused = error;
       const others = wanted.filter((one) => one !== busy);
-      return this.#taking(others.length === 0 ? rest : [{ locks, wanted: others }, ...rest], run);
+      const left = others.length === 0 ? rest : [{ locks, wanted: others }, ...rest];
+      return this.#taking(left, run, once);
     }
   }
 

@@ -17,6 +17,8 @@ export interface RunMemory {
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void;
+  /** The signal of the call has aborted before it asks: what was doubtful about that signal is known. */
+  noteAborted(locks: TransactionalLocks, request: AskedLocks): void;
 }
 
 /**
@@ -65,6 +67,11 @@ export class TransactionRun {
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void {
     this.#memory.assertNotRefused(locks, request);
+  }
+
+  /** The signal of the call has aborted before it asks. */
+  noteAborted(locks: TransactionalLocks, request: AskedLocks): void {
+    this.#memory.noteAborted(locks, request);
   }
 
   /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, always */

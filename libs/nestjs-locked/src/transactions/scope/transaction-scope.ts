@@ -453,7 +453,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   keep(locks: TransactionalLocks, sections: readonly Section[]): boolean {
     if (this.#state !== 'open') return false;
-    this.#kept.push(...sections.map((section) => ({ locks, section })));
+    for (const section of sections) {
+      section.isOfTransaction = true;
+      this.#kept.push({ locks, section });
+    }
     return true;
   }
 
