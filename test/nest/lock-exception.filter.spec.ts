@@ -51,7 +51,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
 };
 
-/** What a handler may say of its body with `@Header`. */
+/** What a handler may say of its body with `@Header`: all that is not to be said of the answer of the filter. */
 const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
   ['Content-Digest', 'sha-256=:AAAA:'],
   ['Content-Disposition', 'attachment'],
@@ -61,21 +61,39 @@ const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
   ['Content-Location', '/other'],
   ['Content-MD5', 'AAAA'],
   ['Content-Range', 'bytes 0-6/7'],
+  ['Content-Transfer-Encoding', 'binary'],
   ['Accept-Ranges', 'bytes'],
-  ['Cloudflare-CDN-Cache-Control', 'max-age=7'],
-  ['Trailer', 'Digest'],
-  ['Transfer-Encoding', 'chunked'],
-  ['X-Accel-Redirect', '/other'],
   ['Digest', 'sha-256=AAAA'],
   ['ETag', '"7"'],
   ['Last-Modified', 'Fri, 27 Nov 2026 00:00:00 GMT'],
   ['Repr-Digest', 'sha-256=:AAAA:'],
+  ['Signature', 'sig=:AAAA:'],
+  ['Signature-Input', 'sig=("content-digest")'],
+  ['SourceMap', '/other'],
+  ['Trailer', 'Digest'],
+  ['Transfer-Encoding', 'chunked'],
   ['Age', '7'],
+  ['Expires', 'Sat, 28 Nov 2026 00:00:00 GMT'],
+  ['Pragma', 'public'],
+  ['Refresh', '0; url=/other'],
   ['Cache-Control', 'public'],
   ['CDN-Cache-Control', 'max-age=7'],
-  ['Expires', 'Sat, 28 Nov 2026 00:00:00 GMT'],
+  ['Cloudflare-CDN-Cache-Control', 'max-age=7'],
+  ['Netlify-CDN-Cache-Control', 'max-age=7'],
+  ['Vercel-CDN-Cache-Control', 'max-age=7'],
+  ['Edge-Control', 'cache-maxage=7'],
   ['Surrogate-Control', 'max-age=7'],
+  ['X-Accel-Expires', '7'],
+  ['X-Accel-Redirect', '/other'],
+  ['X-Lighttpd-Send-File', '/other'],
+  ['X-LiteSpeed-Cache-Control', 'public'],
+  ['X-LiteSpeed-Location', '/other'],
+  ['X-Reproxy-URL', 'http://other'],
+  ['X-Sendfile', '/other'],
 ];
+
+/** Fastify has that of Node inside. */
+type Response = ServerResponse & { readonly raw?: ServerResponse };
 
 let waiting = false;
 
@@ -122,6 +140,15 @@ class StockController {
     return id;
   }
 
+  @Get('named')
+  async named(
+    @Param('id') id: string,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<string> {
+    (response.raw ?? response).statusMessage = 'In stock';
+    return this.take(id);
+  }
+
   @Get('own')
   answersItself(@Res() response: ServerResponse & { hijack?(): void }): void {
     if (response.hijack === undefined) response.writeHead(200);
@@ -130,12 +157,25 @@ class StockController {
   }
 
   @Get('late')
-  late(@Res() response: ServerResponse & { raw?: ServerResponse }): void {
+  late(@Res() response: Response): void {
     const raw = response.raw ?? response;
     raw.writeHead(200);
     raw.write('begun');
     throw ERRORS.LOCK_LOST;
   }
+}
+
+/** As middleware does that compresses a body, whose length it does not know when it sends the headers. */
+function withoutLength(_request: unknown, response: ServerResponse, next: () => void): void {
+  const writeHead = response.writeHead.bind(response);
+  Object.assign(response, {
+    writeHead(status: number, headers: Record<string, string> = {}) {
+      response.removeHeader('content-length');
+      delete headers['content-length'];
+      return writeHead(status, headers);
+    },
+  });
+  next();
 }
 
 @Controller('filtering/:id')
@@ -219,6 +259,37 @@ describe.each([
       expect(response.headers.get('cache-control')).toBe('no-store');
       expect(response.headers.get('vary')).toContain('Origin');
       expect(response.headers.get('content-security-policy')).toBe("default-src 'none'");
+    });
+  });
+
+  it('does not say with its status what the handler says of its own', async () => {
+    const shop = await startShop();
+    const id = uniqueKey();
+    const read = async (): Promise<unknown[]> => {
+      const { status, statusText } = await fetch(`${shop.url}/stock/${id}/named`);
+      return [status, statusText];
+    };
+    await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
+      expect(await read()).toEqual([423, 'Locked']);
+    });
+    expect(await read()).toEqual([200, 'In stock']);
+  });
+
+  it('can be compressed by middleware, which does not know the length', async () => {
+    const shop = await startHttp(
+      {
+        imports: [RedisLockModule.forRoot({ connection: server.url })],
+        controllers: [StockController],
+        providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
+      },
+      (app) => app.use(withoutLength),
+      adapter?.(),
+    );
+    const id = uniqueKey();
+    await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
+      const { status, headers } = await fetch(`${shop.url}/stock/${id}`);
+      expect([status, headers.get('content-length')]).toEqual([423, null]);
+      expect(headers.get('transfer-encoding')).toBe('chunked');
     });
   });
 

@@ -4,6 +4,7 @@ import { finished, Stream, type Writable } from 'node:stream';
 export interface HttpResponse {
   status(code: number): this;
   header(name: string, value: string): this;
+  getHeaders(): object;
   removeHeader(name: string): unknown;
   send(body: object): unknown;
 }
@@ -13,6 +14,7 @@ const LISTENERS_OF_FINISHED = 2;
 
 interface NodeResponse {
   readonly headersSent?: boolean;
+  statusMessage?: string;
   end?(): unknown;
 }
 
@@ -33,22 +35,40 @@ export function whenResponseIsOver(response: object, callback: () => void): void
 }
 
 /**
- * What Nest's `@Header` says of the body that the handler would have sent, and does not hold for another one: what it
- * is, which one it is, how it is sent, and for how long it may be kept. Most names are from IANA's registry of HTTP
- * fields.
+ * Headers that hold for one body only: they say what it is, which one it is, who has signed it, how it is sent, or for
+ * how long it may be kept, or they lead the client on from it. Most names are from IANA's registry of HTTP fields.
  */
-const OF_THE_BODY = [
-  ...['Content-Digest', 'Content-Disposition', 'Content-Encoding', 'Content-Language'],
-  ...['Content-Length', 'Content-Location', 'Content-MD5', 'Content-Range'],
-  ...['Accept-Ranges', 'Digest', 'ETag', 'Last-Modified', 'Repr-Digest', 'SourceMap'],
-  ...['Trailer', 'Transfer-Encoding', 'X-Accel-Redirect', 'X-Sendfile'],
-  ...['Age', 'CDN-Cache-Control', 'Cloudflare-CDN-Cache-Control', 'Expires', 'Surrogate-Control'],
-];
+const OF_THE_BODY: ReadonlySet<string> = new Set([
+  ...['content-digest', 'content-disposition', 'content-encoding', 'content-language'],
+  ...['content-length', 'content-location', 'content-md5', 'content-range'],
+  ...['content-transfer-encoding', 'accept-ranges', 'digest', 'etag', 'last-modified'],
+  ...['repr-digest', 'signature', 'signature-input', 'sourcemap', 'trailer', 'transfer-encoding'],
+  ...['age', 'expires', 'pragma', 'refresh'],
+]);
+
+/**
+ * Headers that tell a cache or server in front of the application to keep the body, or to send another one. Each
+ * product has its own, so they are recognized by how their names begin or end.
+ */
+const FOR_SERVERS_IN_FRONT =
+  /cache-control$|^edge-control$|^surrogate-|^x-(accel|lighttpd|litespeed|reproxy|sendfile)/;
+
+/**
+ * Removes what the handler, or Nest's `@Header`, says of the body of the handler, because another one, or none, is sent
+ * in its place. That one must not be kept, because it is true for a moment only.
+ */
+export function dropBodyHeaders(response: HttpResponse): void {
+  // Only what is there: once `Transfer-Encoding` was removed, Node never adds it, even if it was not there.
+  for (const name of Object.keys(response.getHeaders())) {
+    if (OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name)) response.removeHeader(name);
+  }
+  response.header('Cache-Control', 'no-store');
+}
 
 /** Sends this in the place of the body that the handler would have sent. */
 export function sendJson(response: HttpResponse, body: object): void {
-  for (const name of OF_THE_BODY) response.removeHeader(name);
-  response.header('Cache-Control', 'no-store'); // it is true for a moment only
+  dropBodyHeaders(response);
+  delete nodeResponse(response).statusMessage; // it belongs to the status of the handler
   response.header('Content-Type', 'application/json; charset=utf-8');
   response.send(body);
 }
