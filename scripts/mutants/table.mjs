@@ -5713,8 +5713,8 @@ export const TABLE = [
   {
     name: 'results: what nobody has read when the response is over keeps the lock',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: 'return (leave) => whenResponseIsOver(response, leave);',
-    to: 'return () => void response;',
+    from: 'whenTooLateToRead: (leave) => whenResponseIsOver(response, leave),',
+    to: 'whenTooLateToRead: () => {},',
     breaks: 'the lock is held until the response is over',
     specs: ['test/nest/unread-results.spec.ts'],
   },
@@ -6309,6 +6309,22 @@ export const TABLE = [
     to: '',
     breaks: 'does not say with its status what the handler says of its own',
     specs: ['test/nest/lock-exception.filter.spec.ts'],
+  },
+  {
+    name: 'interceptors: the answer of onBusy has the headers of the body of the handler',
+    file: `${SOURCES}nest/lock.interceptor.ts`,
+    from: 'if (!hasRun) dropBodyHeaders(response);',
+    to: '',
+    breaks: 'does not say of the answer of its onBusy what the handler says of its own body',
+    specs: ['test/nest/lock.interceptor.spec.ts'],
+  },
+  {
+    name: 'interceptors: the answer of the handler loses the headers of its body',
+    file: `${SOURCES}nest/lock.interceptor.ts`,
+    from: 'if (!hasRun) dropBodyHeaders(response);',
+    to: 'dropBodyHeaders(response);',
+    breaks: 'does not say of the answer of its onBusy what the handler says of its own body',
+    specs: ['test/nest/lock.interceptor.spec.ts'],
   },
   {
     name: 'a data source goes by the first of two names, in silence',

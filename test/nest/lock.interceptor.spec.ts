@@ -6,6 +6,7 @@ import {
   Controller,
   type ExecutionContext,
   Get,
+  Header,
   type INestApplicationContext,
   Injectable,
   type NestInterceptor,
@@ -113,6 +114,17 @@ class StockController {
     return `run ${++runs}`;
   }
 
+  @Get('described')
+  @Header('Cache-Control', 'public, max-age=3600')
+  @Header('CDN-Cache-Control', 'max-age=3600')
+  @Header('Content-Length', '5')
+  @Header('ETag', '"7"')
+  @Header('Vary', 'Origin')
+  @UseInterceptors(LockInterceptor('key:<params.id>', { waitMs: 0, onBusy: 'skip' }))
+  described(): string {
+    return 'run 7';
+  }
+
   @Get('file')
   @UseInterceptors(LockInterceptor('key:<params.id>', BUSY_AT_ONCE))
   sendFile(): StreamableFile {
@@ -171,6 +183,22 @@ describe.each([
     });
     expect(await ask('1/skipped')).toEqual([200, 'run 1']);
     expect(await ask('1/substituted')).toEqual([200, 'run 2']);
+  });
+
+  it('does not say of the answer of its onBusy what the handler says of its own body', async () => {
+    const { locks, url } = await startShop();
+    const names = ['cache-control', 'cdn-cache-control', 'etag', 'vary'];
+    const read = async (): Promise<unknown[]> => {
+      const response = await fetch(`${url}/stock/1/described`, {
+        signal: AbortSignal.timeout(10_000),
+      });
+      return [await response.text(), ...names.map((name) => response.headers.get(name))];
+    };
+    await whileBusy(locks, 'key:1', async () => {
+      expect(await read()).toEqual(['', 'no-store', null, null, 'Origin']);
+    });
+    const described = ['public, max-age=3600', 'max-age=3600', '"7"', 'Origin'];
+    expect(await read()).toEqual(['run 7', ...described]);
   });
 
   it('keeps the lock until its file has been sent', async () => {

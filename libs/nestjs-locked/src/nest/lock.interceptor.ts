@@ -29,13 +29,16 @@ import { isObservableHandler } from './decorator/observable-handler.js';
 import { hasWaitingPipes } from './decorator/waiting-pipes.js';
 import type { LockService } from './lock.service.js';
 import { answersErrors, isEventStream } from './requests/event-stream.js';
-import { whenResponseIsOver } from './requests/http-response.js';
+import {
+  dropBodyHeaders,
+  type HttpResponse,
+  whenResponseIsOver,
+} from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
-import type { WhenTooLateToRead } from './result/manual-hold.js';
 import { relayObservable } from './result/relay-observable.js';
 
 /**
@@ -56,6 +59,7 @@ import { relayObservable } from './result/relay-observable.js';
  * function builds a key from anything else; what it throws itself is answered as if the handler had thrown it.
  *
  * With `onBusy: 'skip'`, a busy route answers with success and an empty body. With a function, its result is the body.
+ * No cache may keep either of them, whatever the route says with `@Header`.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
  * @throws LockConfigError for a wrong template or option. If the routes that name the interceptor cannot have what the
@@ -109,7 +113,7 @@ export function LockInterceptor(
       };
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
-        return resultUnderLock({ ...call, whenTooLateToRead: tooLateToReadOf(context) });
+        return resultUnderLock(context.getType() === 'http' ? answering(call, context) : call);
       }
       const values = valuesUnderLock({
         ...call,
@@ -161,11 +165,27 @@ function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable
   );
 }
 
-/** An interceptor outside of this one may fail, or answer with something else than the stream of the handler. */
-function tooLateToReadOf(context: ExecutionContext): WhenTooLateToRead {
-  if (context.getType() !== 'http') return () => {};
-  const response = context.switchToHttp().getResponse<object>();
-  return (leave) => whenResponseIsOver(response, leave);
+/**
+ * For handlers whose result is the body of a response. Nest has set their `@Header`s by now, which do not hold for what
+ * `onBusy` gives. An interceptor outside of this one may fail, or answer with something else than the stream of the
+ * handler: then it is too late to read the stream when the response is over.
+ */
+function answering(call: LockedCall, context: ExecutionContext): LockedCall {
+  const response = context.switchToHttp().getResponse<HttpResponse>();
+  return {
+    ...call,
+    enter: async (work, signal) => {
+      let hasRun = false;
+      const running = (): unknown => {
+        hasRun = true;
+        return work();
+      };
+      const result = await call.enter(running, signal);
+      if (!hasRun) dropBodyHeaders(response);
+      return result;
+    },
+    whenTooLateToRead: (leave) => whenResponseIsOver(response, leave),
+  };
 }
 
 /** Leaves the source after its first value at the earliest: before, nobody can tell whether the handler works. */
