@@ -12,7 +12,7 @@ import { type DataSource, EntitySchema } from 'typeorm';
 import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
-import { usePostgres } from '../support/databases.js';
+import { type ConnectionSettings, usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -740,13 +740,15 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([]);
   });
 
-  it('a data source that is not lock-aware is warned of at start, and no other', async () => {
+  it('each data source that is not lock-aware is warned of at start, and no other', async () => {
     const wrapped = await openAware();
     const plain = await openDataSource('postgres', postgres.settings);
+    const other = await openDataSource('postgres', second.settings);
     const providers = [
       { provide: 'wrapped', useValue: wrapped },
       { provide: 'plain', useValue: plain },
       { provide: 'again', useValue: plain },
+      { provide: 'other', useValue: other },
     ];
     const warnings = spyOnWarnings();
     await startLocks(redis.url, { fence: { connections: ['default'] } }, providers);
@@ -754,8 +756,11 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     await startLocks(redis.url, { fence: true }, providers.slice(0, 1));
     expect(warnings()).toEqual([]);
     await startLocks(redis.url, { fence: true }, providers);
+    const of = ({ database }: ConnectionSettings): string =>
+      `A data source of TypeORM (postgres, database '${database}') is not lock-aware: its`;
     expect(warnings()).toEqual([
-      expect.stringMatching(/^A data source of TypeORM \(postgres\) is not lock-aware/),
+      expect.stringContaining(of(postgres.settings)),
+      expect.stringContaining(of(second.settings)),
     ]);
   });
 

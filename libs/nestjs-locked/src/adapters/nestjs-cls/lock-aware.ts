@@ -25,7 +25,7 @@ import { openingOn, takeOpening } from '../../transactions/orm/transaction-openi
 import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator.js';
 import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
-import { connectionNameOf } from '../typeorm/known-data-source.js';
+import { connectionNameOf, LOCK_AWARE } from '../typeorm/known-data-source.js';
 import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
@@ -167,8 +167,9 @@ function lockAwareMethods(
     });
     return tx;
   };
-  const wrapped: AdapterMethods = {
+  const wrapped: AdapterMethods & { readonly [LOCK_AWARE]: true } = {
     ...methods,
+    [LOCK_AWARE]: true,
     wrapWithTransaction: async (txOptions: unknown, body: Body, setTx: SetTx) => {
       coordinator.assertNotFailed();
       return runTransaction<unknown>(describe(txOptions), (enter) => {

@@ -2,8 +2,8 @@ import type { DataSource } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { LockAwareOptions } from './lock-aware.options.js';
 
-/** Marks data sources that are lock-aware already, with what decided how. */
-const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
+/** Marks data sources that are lock-aware already, with what decided how, and what lock-aware adapters make. */
+export const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /** What a data source was made lock-aware with. */
 interface Decided {

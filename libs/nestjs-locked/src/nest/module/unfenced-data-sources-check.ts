@@ -4,15 +4,16 @@ import { types } from 'node:util';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** Set by `lockAware`, of the data source or of the adapter that opens transactions on it. */
+/** Set by `lockAware`, of data sources and of what an adapter of `@nestjs-cls/transactional` makes. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /** Applications that were examined, so that several lock modules in one application warn only once. */
 const checked = new WeakSet<ModulesContainer>();
 
 /**
- * Warns at start, once for each, of TypeORM data sources that are not lock-aware while the fence is on for every
- * connection: a transaction that is opened on one of them under a lock would not be claimed.
+ * Warns at start, once for each, of TypeORM data sources and of adapters of `@nestjs-cls/transactional` that are not
+ * lock-aware while the fence is on for every connection: a transaction that is opened on one of them under a lock would
+ * not be claimed.
  */
 @Injectable()
 export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
@@ -29,40 +30,84 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
     });
     if (!isOnEverywhere || checked.has(this.#modules)) return;
     checked.add(this.#modules);
-    for (const type of new Set(this.#unfenced().values())) {
+    for (const { what, entryPoint } of this.#unfenced().values()) {
       new Logger(LOG_CONTEXT).warn(
-        `A data source of TypeORM (${type}) is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAware of nestjs-locked/typeorm, or name the connections that have a fence table in fence.connections`,
+        `${what} is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAware of ${entryPoint}, or name the connections that have a fence table in fence.connections`,
       );
     }
   }
 
-  /** Each with the kind of its database. */
-  #unfenced(): Map<object, string> {
-    const found = new Map<object, string>();
+  /** Each once, although a data source is found in every module that has a name of its own for it. */
+  #unfenced(): Map<object, Unfenced> {
+    const found = new Map<object, Unfenced>();
     for (const { providers } of this.#modules.values()) {
-      for (const { instance } of providers.values() as Iterable<{ readonly instance: unknown }>) {
-        if (isDataSource(instance) && !(LOCK_AWARE in instance)) {
-          found.set(instance, String(instance.options.type));
-        }
+      const instances = [...(providers.values() as Iterable<{ readonly instance: unknown }>)]
+        .map(({ instance }) => instance)
+        .filter(isReadable);
+      const dataSources = instances.filter(isDataSource);
+      for (const one of dataSources) {
+        if (!(LOCK_AWARE in one)) found.set(one, unfencedDataSource(one));
+      }
+      // The plug-in has a module for each adapter, with its connection. A data source sees what its adapter opens.
+      if (dataSources.length > 0) continue;
+      for (const one of instances.filter(isAdapter)) {
+        if (!(LOCK_AWARE in one)) found.set(one, unfencedAdapter(one));
       }
     }
     return found;
   }
 }
 
-interface DataSourceLike {
-  readonly createQueryRunner?: unknown;
-  readonly manager?: unknown;
-  readonly options: { readonly type?: unknown } | undefined;
+interface Unfenced {
+  readonly what: string;
+  /** Where the `lockAware` for it is. */
+  readonly entryPoint: string;
 }
 
-/** Nothing else is read of other instances: a proxy may refuse it, and a getter may do anything. */
-function isDataSource(value: unknown): value is DataSourceLike & { options: object } {
-  if (typeof value !== 'object' || value === null || types.isProxy(value)) return false;
-  const candidate = value as DataSourceLike;
+interface DataSource {
+  readonly options: { readonly type?: unknown };
+  readonly driver?: { readonly database?: unknown };
+}
+
+/** What the plug-in makes of an adapter, and gives to its transaction host. */
+interface Adapter {
+  readonly connectionName?: string;
+}
+
+function unfencedDataSource({ options, driver }: DataSource): Unfenced {
+  const name = typeof driver?.database === 'string' ? `, database '${driver.database}'` : '';
+  return {
+    what: `A data source of TypeORM (${String(options.type)}${name})`,
+    entryPoint: 'nestjs-locked/typeorm',
+  };
+}
+
+function unfencedAdapter({ connectionName = 'default' }: Adapter): Unfenced {
+  return {
+    what: `An adapter of @nestjs-cls/transactional (connection '${connectionName}')`,
+    entryPoint: 'nestjs-locked/nestjs-cls',
+  };
+}
+
+/** A proxy may refuse to be read. */
+function isReadable(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !types.isProxy(value);
+}
+
+/** Nothing else is read of other instances: a getter may do anything. */
+function isDataSource(value: object): value is DataSource {
+  const candidate = value as Record<string, unknown>;
   return (
     typeof candidate.createQueryRunner === 'function' &&
     typeof candidate.manager === 'object' &&
     typeof candidate.options === 'object'
+  );
+}
+
+function isAdapter(value: object): value is Adapter {
+  const candidate = value as Record<string, unknown>;
+  return (
+    typeof candidate.wrapWithTransaction === 'function' &&
+    typeof candidate.getFallbackInstance === 'function'
   );
 }

@@ -1,0 +1,93 @@
+import { expect, it, jest } from '@jest/globals';
+import { Logger, Module, type ModuleMetadata } from '@nestjs/common';
+import { ClsPluginTransactional } from '@nestjs-cls/transactional';
+import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
+import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { ClsModule } from 'nestjs-cls';
+import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import type { DataSource } from 'typeorm';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openPool } from './cls-orm.js';
+import { openDataSource } from './data-source.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+
+const typeOrm = (): TransactionalAdapterTypeOrm =>
+  new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' });
+const drizzleOrm = () => new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' });
+
+/** @returns what is warned of at the start of an application with these adapters */
+async function warningsAtStart(
+  adapters: Record<string, ReturnType<typeof drizzleOrm> | TransactionalAdapterTypeOrm>,
+  dataSource: DataSource,
+  fence: RedisLockModuleOptions['fence'] = true,
+): Promise<unknown[]> {
+  const pool = openPool(postgres.url);
+  afterTest(() => pool.end());
+  const providers = [
+    { provide: 'typeorm', useValue: dataSource },
+    { provide: 'drizzle', useValue: drizzle(pool) },
+  ];
+
+  @Module({ providers, exports: providers })
+  class DatabaseModule {}
+
+  const plugins = Object.entries(adapters).map(
+    ([connectionName, adapter]) =>
+      new ClsPluginTransactional({
+        imports: [DatabaseModule],
+        adapter: adapter as TransactionalAdapterTypeOrm,
+        ...(connectionName === '' ? {} : { connectionName }),
+      }),
+  );
+  const imports: ModuleMetadata['imports'] = [
+    ClsModule.forRoot({ plugins }),
+    RedisLockModule.forRoot({ connection: redis.url, fence }),
+  ];
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+  afterTest(() => warn.mockRestore());
+  await startNest({ imports });
+  return warn.mock.calls.map(([message]) => message as unknown);
+}
+
+it.each([
+  ['reports', 'reports'],
+  ['', 'default'],
+])(
+  'an adapter that is not lock-aware is warned of, beside one that is: named %j',
+  async (name, said) => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+    const shop = lockAware(drizzleOrm(), { connectionName: 'shop' });
+    const adapters = { shop, [name]: drizzleOrm() };
+    expect(await warningsAtStart(adapters, dataSource)).toEqual([
+      `An adapter of @nestjs-cls/transactional (connection '${said}') is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAware of nestjs-locked/nestjs-cls, or name the connections that have a fence table in fence.connections`,
+    ]);
+  },
+);
+
+it('adapters that are not lock-aware are not warned of where the fence has names', async () => {
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+  const fence = { connections: ['default'] };
+  expect(await warningsAtStart({ reports: drizzleOrm() }, dataSource, fence)).toEqual([]);
+});
+
+it('an adapter is not warned of if its data source is lock-aware', async () => {
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+  expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([]);
+});
+
+it('a data source is warned of once, and not its adapter, if neither is lock-aware', async () => {
+  const dataSource = await openDataSource('postgres', postgres.settings);
+  expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([
+    expect.stringMatching(
+      /^A data source of TypeORM \(postgres, .*wrap it .* nestjs-locked\/typeorm/,
+    ),
+  ]);
+});
