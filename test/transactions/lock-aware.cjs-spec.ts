@@ -1,5 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Injectable, Logger } from '@nestjs/common';
 import {
   ClsPluginTransactional,
   Propagation,
@@ -22,6 +22,7 @@ import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
@@ -484,6 +485,18 @@ describe('the fence', () => {
     const asking = dataSource.transaction(() => locks.withLock(stock.key, async () => {}));
     await expect(asking).rejects.toBeInstanceOf(LockInTransactionError);
     expect(await stock.quantity()).toBe(98);
+  });
+
+  it('is missed where the transaction host sends a write outside of a transaction, not a read', async () => {
+    const { host, locks } = await start({ fence: true });
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    afterTest(() => warn.mockRestore());
+    await locks.withLock(stock.key, () => host.tx.query('SELECT 1'));
+    expect(warn).not.toHaveBeenCalled();
+    await locks.withLock(stock.key, () => takeOne({ host }));
+    expect(warn.mock.calls).toEqual([
+      [expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/)],
+    ]);
   });
 
   it('says what to do when its table is missing', async () => {

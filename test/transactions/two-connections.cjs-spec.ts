@@ -16,6 +16,7 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/nestjs-cls';
+import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
@@ -46,6 +47,7 @@ interface TwoHosts {
   readonly shopHost: Host;
   readonly auditHost: Host;
   readonly locks: LockService;
+  readonly shopDataSource: DataSource;
   get<T>(type: Type<T>): T;
 }
 
@@ -84,6 +86,7 @@ async function start(
     shopHost: app.get<Host>(getTransactionHostToken('shop')),
     auditHost: app.get<Host>(getTransactionHostToken('audit')),
     locks: app.get(LockService),
+    shopDataSource: app.get('shop-data-source'),
     get: (type) => app.get(type),
   };
 }
@@ -196,6 +199,15 @@ describe('two connections', () => {
       .get(Sales)
       .sell(app.shopHost, () => app.auditHost.withTransaction(() => note(app.auditHost)));
     expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
+  });
+
+  it('have their names also for what is opened on the data source itself', async () => {
+    const { locks, shopDataSource } = await start({ fence });
+    await locks.withLock(stock.key, () =>
+      shopDataSource.transaction((manager) => stock.takeOne(manager)),
+    );
+    expect(await stock.quantity()).toBe(99);
+    expect(await stock.fence()).toBeGreaterThan(0);
   });
 
   it('keep the key if the outer COMMIT was not answered, also for a lock from the inner one', async () => {
