@@ -8,6 +8,7 @@ import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lo
 import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { withTestLocks } from '../../libs/nestjs-locked/src/testing/with-test-locks.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
+import { makeGate } from '../support/gate.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { queued } from '../support/scripted-store.js';
 
@@ -74,10 +75,16 @@ describe('a wait that ended because somebody else holds the lock', () => {
   });
 
   it('asks once for all waits that end together', async () => {
-    const { clock, waiter, asked } = await start();
+    const answered = makeGate();
+    const { clock, waiter, asked } = await start((real) => async (key) => {
+      await answered.opened;
+      return real(key);
+    });
     const calls = Array.from({ length: 10 }, () => waiter.acquire('k', { waitMs: 400 }));
     const answers = Promise.allSettled(calls);
     await clock.advance(400);
+    await settled(); // a wait may end a turn of the event loop later than another one
+    answered.open();
     const holders = (await answers).map(
       (answer) => answer.status === 'rejected' && (answer.reason as { holder?: object }).holder,
     );
