@@ -6273,7 +6273,7 @@ export const TABLE = [
   {
     name: 'restart: what a call was refused for stays beside what a more patient one asks for',
     file: `${SOURCES}transactions/scope/repeated-runs.ts`,
-    from: 'if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);',
+    from: 'if (known !== undefined) this.#forget(known);',
     to: '',
     breaks: 'a key is asked for again only for calls that would wait longer',
     specs: ['test/transactions/restart.spec.ts'],

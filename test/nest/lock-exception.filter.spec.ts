@@ -6,6 +6,7 @@ import {
   Controller,
   Get,
   Header,
+  type INestApplication,
   Injectable,
   Param,
   Res,
@@ -194,14 +195,17 @@ describe.each([
   ['Express', undefined],
   ['Fastify', (): FastifyAdapter => new FastifyAdapter()],
 ])('LockExceptionFilter on %s', (_, adapter) => {
-  function startShop(options?: LockExceptionFilterOptions): Promise<HttpApp> {
+  function startShop(
+    options?: LockExceptionFilterOptions,
+    configure?: (app: INestApplication) => unknown,
+  ): Promise<HttpApp> {
     return startHttp(
       {
         imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: 600 })],
         controllers: [StockController],
         providers: [{ provide: APP_FILTER, useValue: new LockExceptionFilter(options) }],
       },
-      undefined,
+      configure,
       adapter?.(),
     );
   }
@@ -276,15 +280,7 @@ describe.each([
   });
 
   it('can be compressed by middleware, which does not know the length', async () => {
-    const shop = await startHttp(
-      {
-        imports: [RedisLockModule.forRoot({ connection: server.url })],
-        controllers: [StockController],
-        providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
-      },
-      (app) => app.use(withoutLength),
-      adapter?.(),
-    );
+    const shop = await startShop({}, (app) => app.use(withoutLength));
     const id = uniqueKey();
     await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
       const { status, headers } = await fetch(`${shop.url}/stock/${id}`);

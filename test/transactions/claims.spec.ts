@@ -1,5 +1,4 @@
-import { beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import {
   LockConfigError,
   LockInTransactionError,
@@ -16,6 +15,7 @@ import { type ConnectionSettings, usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, type StartedLocks, startLocks } from './locks.js';
@@ -36,13 +36,6 @@ const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<St
 
 const LOST_CONTEXT = /^No transaction was opened under lock '.*', but one on connection/;
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
-
-/** @returns what was logged as a warning since then */
-function spyOnWarnings(): () => unknown[] {
-  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-  afterTest(() => warn.mockRestore());
-  return () => warn.mock.calls.map(([message]) => message as unknown);
-}
 
 /** Runs what it is given in an async context of its own, as a batch does. */
 function startQueue(): <T>(work: () => Promise<T>) => Promise<T> {

@@ -1,5 +1,5 @@
-import { describe, expect, it, jest } from '@jest/globals';
-import { Injectable, Logger } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
 import {
   ClsPluginTransactional,
   Propagation,
@@ -22,13 +22,13 @@ import { lockAware } from 'nestjs-locked/nestjs-cls';
 import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
 import { openDataSource } from './data-source.js';
@@ -489,13 +489,12 @@ describe('the fence', () => {
 
   it('is missed where the transaction host sends a write outside of a transaction, not a read', async () => {
     const { host, locks } = await start({ fence: true });
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-    afterTest(() => warn.mockRestore());
+    const warnings = spyOnWarnings();
     await locks.withLock(stock.key, () => host.tx.query('SELECT 1'));
-    expect(warn).not.toHaveBeenCalled();
+    expect(warnings()).toEqual([]);
     await locks.withLock(stock.key, () => takeOne({ host }));
-    expect(warn.mock.calls).toEqual([
-      [expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/)],
+    expect(warnings()).toEqual([
+      expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/),
     ]);
   });
 

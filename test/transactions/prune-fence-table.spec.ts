@@ -1,14 +1,13 @@
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-locked';
 import { fenceTableSql, pruneFenceTable } from 'nestjs-locked/fence';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, useMySql, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb, describeWithMySql } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { startLocks } from './locks.js';
@@ -91,11 +90,10 @@ function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase)
     ]);
     lockAware(dataSource);
     const { locks } = await startLocks(redis.url, { fence: { table } });
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-    afterTest(() => warn.mockRestore());
+    const warnings = spyOnWarnings();
     expect(await locks.withLock(uniqueKey('nightly'), () => prune())).toBe(1);
     expect(await left()).toEqual(['fresh']);
-    expect(warn.mock.calls).toEqual([]);
+    expect(warnings()).toEqual([]);
   });
 
   it('passes over a row that is being claimed, and lets nobody wait for it [D81]', async () => {

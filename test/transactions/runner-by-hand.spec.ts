@@ -1,5 +1,4 @@
-import { describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import {
   LockInTransactionError,
@@ -17,6 +16,7 @@ import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { RecordingLogger } from '../support/recording-logger.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
 import { useStock } from './stock.js';
@@ -51,13 +51,6 @@ function once(hook: () => unknown, number = 1): () => Promise<void> {
   return async () => {
     if (++calls === number) await hook();
   };
-}
-
-/** @returns what was logged as a warning since then */
-function spyOnWarnings(): () => unknown[] {
-  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-  afterTest(() => warn.mockRestore());
-  return () => warn.mock.calls.map(([message]) => message as unknown);
 }
 
 async function sellOn(runner: QueryRunner): Promise<void> {

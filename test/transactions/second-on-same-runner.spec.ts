@@ -1,12 +1,11 @@
-import { describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
-import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
 import { useStock } from './stock.js';
@@ -30,13 +29,6 @@ async function start(name: (typeof HOOKS)[number], hook: Hook) {
   };
   dataSource.subscribers.push(subscriber);
   return { dataSource, locks };
-}
-
-/** @returns what was logged as a warning since then */
-function spyOnWarnings(): () => unknown[] {
-  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-  afterTest(() => warn.mockRestore());
-  return () => warn.mock.calls.map(([message]) => message as unknown);
 }
 
 async function sellOn(runner: QueryRunner): Promise<void> {

@@ -1,5 +1,5 @@
-import { expect, it, jest } from '@jest/globals';
-import { Logger, Module, type ModuleMetadata } from '@nestjs/common';
+import { expect, it } from '@jest/globals';
+import { Module, type ModuleMetadata } from '@nestjs/common';
 import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
@@ -13,6 +13,7 @@ import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { openPool } from './cls-orm.js';
 import { openDataSource } from './data-source.js';
 
@@ -51,10 +52,9 @@ async function warningsAtStart(
     ClsModule.forRoot({ plugins }),
     RedisLockModule.forRoot({ connection: redis.url, fence }),
   ];
-  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-  afterTest(() => warn.mockRestore());
+  const warnings = spyOnWarnings();
   await startNest({ imports });
-  return warn.mock.calls.map(([message]) => message as unknown);
+  return warnings();
 }
 
 it.each([

@@ -66,11 +66,10 @@ export async function torture(options: TortureOptions): Promise<number> {
     const faults = await runFaults(scene, monotonicMs() + options.seconds * 1_000, chosen);
     await crew.finish(FINISH_LIMIT_MS);
 
-    const hasSentinels = stage.kind === 'sentinel';
     const verdict = check(history.read(), {
       gapMs: GAP_MS,
       fairMs: FAIR_MS,
-      excusedShare: hasSentinels ? EXCUSED_SHARE_WITH_SENTINELS : EXCUSED_SHARE,
+      excusedShare: stage.kind === 'sentinel' ? EXCUSED_SHARE_WITH_SENTINELS : EXCUSED_SHARE,
       excusedTimeShare: EXCUSED_TIME_SHARE,
     });
     const violations = [...verdict.violations, ...(await residue(stage))];

@@ -101,7 +101,7 @@ export class RepeatedRuns implements RunMemory {
     for (const key of keys) {
       const known = this.#find(locks, key);
       if (known !== undefined && isToBeHeld(known)) continue;
-      if (known !== undefined) this.#wanted.splice(this.#wanted.indexOf(known), 1);
+      if (known !== undefined) this.#forget(known);
       // Without it, the key was only tried once: the call still waits for it.
       const waitedBefore = known?.isDoubtful === true ? known.waitedBefore : this.#waited();
       const hasOwnSignals = known?.isDoubtful === true || known?.hasOwnSignals === true;
@@ -115,8 +115,12 @@ export class RepeatedRuns implements RunMemory {
     for (const key of keys) {
       const known = this.#find(locks, key);
       if (known?.isDoubtful !== true || known.options.signal !== options.signal) continue;
-      this.#wanted.splice(this.#wanted.indexOf(known), 1);
+      this.#forget(known);
     }
+  }
+
+  #forget(known: Wanted): void {
+    this.#wanted.splice(this.#wanted.indexOf(known), 1);
   }
 
   #find(locks: TransactionalLocks, key: string): Wanted | undefined {

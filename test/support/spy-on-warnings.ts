@@ -1,0 +1,10 @@
+import { jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { afterTest } from './after-test.js';
+
+/** @returns what was logged as a warning since then */
+export function spyOnWarnings(): () => unknown[] {
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+  afterTest(() => warn.mockRestore());
+  return () => warn.mock.calls.map(([message]) => message as unknown);
+}
