@@ -104,4 +104,13 @@ describe('a driver that repeats the body by itself', () => {
     );
     expect([await held(), await stock.quantity()]).toEqual([false, 97]);
   });
+
+  it('finds no key taken for the work of the run before', async () => {
+    const { host, locks } = await start({ insideTransaction: 'join' });
+    const options = { waitMs: 0, onBusy: 'skip', holdAtLeastMs: 3_000 } as const;
+    await host.withTransaction(() =>
+      locks.withLock(stock.key, options, () => stock.takeOne(host.tx)),
+    );
+    expect([await held(), await stock.quantity()]).toEqual([true, 99]);
+  });
 });

@@ -232,27 +232,31 @@ describe('a signal that each run makes anew', () => {
       });
       if (sold !== undefined) return;
       setTimeout(() => void busy.release(), 600);
-      await asked(200, (signal) =>
+      await asked(0, (signal) =>
         locks.withLock(stock.key, { waitMs: 20_000, signal }, () => stock.takeOne(manager)),
       );
     });
     expect(runs).toBe(4);
   });
 
-  it('is taken into account for a key that comes with such a one', async () => {
+  it('says nothing about the signal with which another key comes', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     const busy = await others.acquire(first);
     await using busyNext = await others.acquire(second);
     void busyNext;
+    const leaving = new AbortController();
     const sale = dataSource.transaction(async () => {
       await asked(0, (signal) =>
         locks.withLock(first, { waitMs: 50, onBusy: 'skip', signal }, async () => {}),
       );
       setTimeout(() => void busy.release(), 300);
-      await asked(700, (signal) =>
-        locks.withLock([first, second], { waitMs: 60_000, signal }, async () => {}),
-      );
+      const options = { waitMs: 60_000, signal: leaving.signal };
+      try {
+        await locks.withLock([first, second], options, async () => {});
+      } finally {
+        leaving.abort();
+      }
     });
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
@@ -272,6 +276,36 @@ describe('a signal that each run makes anew', () => {
       });
       setTimeout(() => leaving.abort(), 400);
       await ask(leaving);
+    });
+    await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
+  });
+
+  type Ask = (signal: AbortSignal) => Promise<unknown>;
+
+  it.each<[string, (ask: Ask, gone: AbortController) => Promise<unknown>]>([
+    [
+      'whose caller has gone',
+      (ask, gone) => {
+        const first = ask(AbortSignal.any([gone.signal])); // another object in each run
+        gone.abort();
+        return first.catch((error: unknown) => {
+          if (!(error instanceof LockAbortedError)) throw error;
+        });
+      },
+    ],
+    ['that was refused', (ask) => asked(0, ask)],
+  ])('hides no later call from its own signal, behind one %s', async (_, askFirst) => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    await using busy = await others.acquire(stock.key);
+    void busy;
+    const [gone, leaving] = [new AbortController(), new AbortController()];
+    const sale = dataSource.transaction(async () => {
+      await askFirst((signal) => {
+        const options = { waitMs: 50, onBusy: 'skip', signal } as const;
+        return locks.withLock(stock.key, options, () => 'sold');
+      }, gone);
+      setTimeout(() => leaving.abort(), 400);
+      await locks.withLock(stock.key, { waitMs: 60_000, signal: leaving.signal }, () => 'sold');
     });
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
@@ -323,6 +357,66 @@ describe('a run that is given up', () => {
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
     await using free = await others.tryAcquire(stock.key);
     expect(free).not.toBeNull();
+  });
+
+  it('keeps none taken that a call has joined, also if the key is held around the transaction', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const second = uniqueKey('second');
+    await using busy = await others.acquire(second);
+    void busy;
+    const sale = locks.withLock(stock.key, () =>
+      dataSource.transaction(async (manager) => {
+        await locks.withLock(stock.key, KEEP, () => stock.takeOne(manager));
+        await locks.withLock(second, { waitMs: 200 }, async () => {});
+      }),
+    );
+    await expect(sale).rejects.toBeInstanceOf(LockNotAcquiredError);
+    await using free = await others.tryAcquire(stock.key);
+    expect(free).not.toBeNull();
+  });
+
+  it('leaves taken what code joins that has outlived it', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    await locks.withLock(stock.key, async () => {
+      let late = Promise.resolve();
+      await dataSource.transaction(async () => {
+        late = sleep(300).then(() => locks.withLock(stock.key, KEEP, () => {}));
+      });
+      await late;
+    });
+    expect(await others.tryAcquire(stock.key)).toBeNull();
+  });
+
+  it('keeps none taken that was taken inside of it', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const second = uniqueKey('second');
+    let runs = 0;
+    await dataSource.transaction(async (manager) => {
+      runs++;
+      const options = { ...KEEP, insideTransaction: 'join', waitMs: 0, onBusy: 'skip' } as const;
+      await locks.withLock(stock.key, options, () => stock.takeOne(manager));
+      await locks.withLock(second, async () => {});
+    });
+    expect([runs, await stock.quantity()]).toEqual([2, 99]);
+    expect(await others.tryAcquire(stock.key)).toBeNull(); // now the work is done
+  });
+});
+
+describe('a call that waits inside of a transaction that fails meanwhile', () => {
+  it('does not wait for itself: it takes an ordinary lock then', async () => {
+    const { dataSource, locks, others } = await startBesideOthers();
+    const busy = await others.acquire(stock.key);
+    setTimeout(() => void busy.release(), 500);
+    let called: Promise<unknown> | undefined;
+    const failing = dataSource.transaction(async () => {
+      const options = { insideTransaction: 'join', holdAtLeastMs: 3_000 } as const;
+      called = locks.withLock(stock.key, options, () => 'sold');
+      await sleep(100);
+      throw new Error('body');
+    });
+    await expect(failing).rejects.toThrow('body');
+    expect(await called).toBe('sold');
+    expect(await others.tryAcquire(stock.key)).toBeNull();
   });
 });
 

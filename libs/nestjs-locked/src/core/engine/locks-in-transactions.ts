@@ -71,11 +71,10 @@ export class LocksInTransactions implements TransactionalLocks {
   async holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,
-    work: (acquired: readonly Hold[]) => Promise<T>,
+    work: () => Promise<T>,
   ): Promise<T> {
     const sections = await this.take(inOrder(keys), options);
     for (const section of sections) section.isOfTransaction = true;
-    const acquired = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
-    return this.#handedOut.run(sections, () => work(acquired));
+    return this.#handedOut.run(sections, work);
   }
 }

@@ -57,6 +57,11 @@ export class LocksInside {
   readonly #level: TransactionLevel;
   /** Parallel branches of the body take their locks one after the other. */
   readonly #turns = new Turns();
+  /**
+   * How long keys that were joined inside of it stay taken at least. If it is run again, its work counts for nothing,
+   * and the next run must not find them taken.
+   */
+  readonly #keptUntil = new Map<Hold, number>();
 
   constructor(level: TransactionLevel) {
     this.#level = level;
@@ -73,14 +78,31 @@ export class LocksInside {
     const sections = await locks.take(asked.keys, withTheRest(asked)); // joins what is there now
     try {
       level.run.assertGoesOn();
-      if (!level.isOpen) return sections; // ordinary ones: the transaction has not waited for the work that asks
-      level.assertTakesWork(asked);
-      await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
+      if (level.isOpen) {
+        level.assertTakesWork(asked);
+        await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
+      } // otherwise ordinary ones: the transaction has not waited for the work that asks
+      this.#keepTaken(sections, request.options.holdAtLeastMs);
     } catch (error) {
       await closeAll(sections);
       throw error;
     }
     return sections;
+  }
+
+  /** The work begins now. Its keys stay taken for this long, as `Hold.keepUntil`. */
+  #keepTaken(sections: readonly Section[], holdAtLeastMs: number): void {
+    const until = systemClock.now() + holdAtLeastMs;
+    const { inside, isOpen } = this.#outermost;
+    for (const { hold } of sections) {
+      if (!isOpen) hold.keepUntil(until);
+      else inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
+    }
+  }
+
+  /** The transaction has ended, and is not run again: what its calls have asked for holds. */
+  workCounts(): void {
+    for (const [hold, until] of this.#keptUntil) hold.keepUntil(until);
   }
 
   async #decideOnMissing(locks: TransactionalLocks, asked: Asked): Promise<void> {
@@ -198,10 +220,10 @@ export class LocksInside {
   }
 }
 
-/** The call's options with what is left of its wait. */
+/** The call's options with what is left of its wait. How long its keys stay taken is decided when its work begins. */
 function withTheRest({ options, until }: Asked): ResolvedLockOptions {
   const leftMs = Math.max(0, Math.ceil(until - systemClock.now()));
-  return leftMs >= options.waitMs ? options : { ...options, waitMs: leftMs };
+  return { ...options, waitMs: Math.min(leftMs, options.waitMs), holdAtLeastMs: 0 };
 }
 
 function branchIsWaiting(key: string, waitMs: number): LockNotAcquiredError {

@@ -25,8 +25,8 @@ interface Wanted {
    * has another one, because the first was left with the run that was given up, as one that a `finally` aborts.
    */
   isDoubtful: boolean;
-  /** Each run makes a signal of its own for the call, so none of them ends a wait between two runs. */
-  readonly hasOwnSignals: boolean;
+  /** Its runs leave their signals behind, as was seen: one that has aborted before the wait says nothing. */
+  readonly leavesSignals: boolean;
 }
 
 /** Neighbours in the order of keys that can be taken with one call. */
@@ -69,7 +69,7 @@ export class RepeatedRuns implements RunMemory {
     for (;;) {
       const run = new TransactionRun(this);
       try {
-        const result = await this.#holding(run, () => once(run));
+        const result = await this.#holding(() => once(run));
         run.end(undefined);
         return result;
       } catch (error) {
@@ -92,7 +92,7 @@ export class RepeatedRuns implements RunMemory {
   assertMayRepeat({ callSite, keys }: Asker): void {
     if (this.#runs < MAX_RESTARTS) return;
     throw new LockInTransactionError(
-      `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, each time for other keys, or for a lock that was acquired meanwhile; acquire all of them before the transaction begins`,
+      `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, for other keys, for a lock that was acquired meanwhile, or because the signal of a call had aborted; acquire all of them before the transaction begins`,
       keys[0],
     );
   }
@@ -104,8 +104,8 @@ export class RepeatedRuns implements RunMemory {
       if (known !== undefined) this.#forget(known);
       // Without it, the key was only tried once: the call still waits for it.
       const waitedBefore = known?.isDoubtful === true ? known.waitedBefore : this.#waited();
-      const hasOwnSignals = known?.isDoubtful === true || known?.hasOwnSignals === true;
-      const state = { refused: undefined, isDoubtful: false, hasOwnSignals };
+      const leavesSignals = known?.isDoubtful === true || known?.leavesSignals === true;
+      const state = { refused: undefined, isDoubtful: false, leavesSignals };
       this.#wanted.push({ locks, key, options, waitedBefore, ...state });
     }
   }
@@ -128,11 +128,10 @@ export class RepeatedRuns implements RunMemory {
   }
 
   /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
-  #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
+  #holding<R>(once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
-    if (wanted.length === 0) return once();
-    this.#waitingSince = systemClock.now();
-    return this.#taking(inBatches(wanted.sort(inOneOrder)), run, () => {
+    if (wanted.length > 0) this.#waitingSince = systemClock.now();
+    return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
       this.#waitedMs = this.#waited();
       this.#waitingSince = undefined;
       return once();
@@ -140,29 +139,23 @@ export class RepeatedRuns implements RunMemory {
   }
 
   /** Takes one batch inside of the other, then runs. An error after a batch was entered comes from what runs inside. */
-  async #taking<R>(
-    batches: readonly Batch[],
-    run: TransactionRun,
-    once: () => Promise<R>,
-  ): Promise<R> {
+  async #taking<R>(batches: readonly Batch[], once: () => Promise<R>): Promise<R> {
     const [first, ...rest] = batches;
     if (first === undefined) return once();
     const { locks, wanted } = first;
-    const { options, waitedBefore, hasOwnSignals } = wanted[0] as Wanted;
-    const isDoubtful = options.signal?.aborted === true && !hasOwnSignals;
+    const { options, waitedBefore, leavesSignals } = wanted[0] as Wanted;
+    const isAborted = options.signal?.aborted === true;
+    const isDoubtful = isAborted && !leavesSignals;
     const leftMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
     const waitMs = isDoubtful ? 0 : leftMs;
-    const signal = isDoubtful || hasOwnSignals ? undefined : options.signal;
+    const signal = isAborted ? undefined : options.signal;
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
       // How long a key stays taken after its work is up to the calls that join: here is no work.
-      const forCalls = { ...options, waitMs, signal, holdAtLeastMs: 0 };
-      return await locks.holding(keys, forCalls, (acquired) => {
+      return await locks.holding(keys, { ...options, waitMs, signal, holdAtLeastMs: 0 }, () => {
         entered = true;
-        return this.#taking(rest, run, once).finally(() => {
-          if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
-        });
+        return this.#taking(rest, once);
       });
     } catch (error) {
       if (entered || !(error instanceof LockNotAcquiredError)) throw error;
@@ -173,7 +166,7 @@ export class RepeatedRuns implements RunMemory {
       else busy.refused = error;
       const others = wanted.filter((one) => one !== busy);
       const left = others.length === 0 ? rest : [{ locks, wanted: others }, ...rest];
-      return this.#taking(left, run, once);
+      return this.#taking(left, once);
     }
   }
 
@@ -213,7 +206,7 @@ function inBatches(wanted: readonly Wanted[]): Batch[] {
 /** One call has one set of options, and each key is held as the call that asked for it wants it. */
 function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
-  if (a.hasOwnSignals !== b.hasOwnSignals) return false;
+  if (a.leavesSignals !== b.leavesSignals) return false;
   const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];
   return names.every((name) => a.options[name] === b.options[name]);
 }

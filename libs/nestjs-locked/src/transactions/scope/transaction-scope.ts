@@ -270,12 +270,17 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /** The driver repeats it. @throws LockCommitUnknownError if nobody knows whether it was committed */
   async repeats(): Promise<void> {
     const { outcome, told } = this.commit.failed(undefined, this.commit.progress === 'sent');
-    await this.end(outcome, told);
-    if (outcome === 'unknown') throw told;
+    const isRepeated = outcome !== 'unknown';
+    await this.end(outcome, told, isRepeated);
+    if (!isRepeated) throw told;
   }
 
   /** Never throws: what becomes of a release must not look like what became of the transaction. */
-  async end(outcome: TransactionOutcome, error?: unknown): Promise<void> {
+  async end(
+    outcome: TransactionOutcome,
+    error?: unknown,
+    isRepeatedByDriver = false,
+  ): Promise<void> {
     if (!this.isOpen) return;
     this.#state = 'ended';
     this.commit.end();
@@ -285,6 +290,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (doubt !== undefined) this.run.commitUnknown(doubt);
     this.#gate.end(doubt, this.#bodyRuns);
     for (const onEnd of this.#endings) onEnd(outcome);
+    if (!isRepeatedByDriver && !this.run.isRepeated) this.inside.workCounts();
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());
