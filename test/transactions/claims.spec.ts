@@ -757,15 +757,35 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     ]);
   });
 
-  it('a proxy that can be read only within a request does not end the start', async () => {
+  it('a proxy is not read at start: it may be one that can be read only within a request', async () => {
     await openAware();
     // As a strict proxy provider of nestjs-cls does.
     const readByNest = /^constructor$|^then$|^on[A-Z]|^before[A-Z]/;
+    const read: string[] = [];
     const get = (_: object, name: string | symbol): void => {
-      if (!readByNest.test(String(name))) throw new Error(`no request to read ${String(name)} of`);
+      if (!readByNest.test(String(name))) read.push(String(name));
     };
     const ofRequest: object = new Proxy({}, { get });
     await startLocks(redis.url, { fence: true }, [{ provide: 'of request', useValue: ofRequest }]);
+    expect(read).toEqual([]);
+  });
+
+  it.each<[string, object]>([
+    [
+      'a getter that fails',
+      {
+        createQueryRunner: () => {},
+        get manager() {
+          throw new Error('not connected yet');
+        },
+      },
+    ],
+    ['no options', { createQueryRunner: () => {}, manager: {}, options: null }],
+  ])('what only looks like a data source is none: with %s', async (_, useValue) => {
+    await openAware();
+    const warnings = spyOnWarnings();
+    await startLocks(redis.url, { fence: true }, [{ provide: 'other', useValue }]);
+    expect(warnings()).toEqual([]);
   });
 });
 

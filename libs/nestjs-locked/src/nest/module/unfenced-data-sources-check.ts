@@ -38,27 +38,26 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
   }
 
   /** Each once, although a data source is found in every module that has a name of its own for it. */
-  #unfenced(): Map<object, Unfenced> {
-    const found = new Map<object, Unfenced>();
+  #unfenced(): Map<object, Transactional> {
+    const found = new Map<object, Transactional>();
     for (const { providers } of this.#modules.values()) {
-      const instances = [...(providers.values() as Iterable<{ readonly instance: unknown }>)]
-        .map(({ instance }) => instance)
-        .filter(isReadable);
-      const dataSources = instances.filter(isDataSource);
-      for (const one of dataSources) {
-        if (!(LOCK_AWARE in one)) found.set(one, unfencedDataSource(one));
-      }
+      const all = [...(providers.values() as Iterable<{ readonly instance: unknown }>)].flatMap(
+        ({ instance }) => recognized(instance) ?? [],
+      );
       // The plug-in has a module for each adapter, with its connection. A data source sees what its adapter opens.
-      if (dataSources.length > 0) continue;
-      for (const one of instances.filter(isAdapter)) {
-        if (!(LOCK_AWARE in one)) found.set(one, unfencedAdapter(one));
+      const dataSources = all.filter(({ isDataSource }) => isDataSource);
+      for (const one of dataSources.length > 0 ? dataSources : all) {
+        if (!(LOCK_AWARE in one.instance)) found.set(one.instance, one);
       }
     }
     return found;
   }
 }
 
-interface Unfenced {
+/** What opens transactions. */
+interface Transactional {
+  readonly instance: object;
+  readonly isDataSource: boolean;
   readonly what: string;
   /** Where the `lockAware` for it is. */
   readonly entryPoint: string;
@@ -74,33 +73,46 @@ interface Adapter {
   readonly connectionName?: string;
 }
 
-function unfencedDataSource({ options, driver }: DataSource): Unfenced {
+/** Getters and proxies may do anything, and fail as they like: then it is nothing that we know. */
+function recognized(instance: unknown): Transactional | undefined {
+  if (typeof instance !== 'object' || instance === null || types.isProxy(instance))
+    return undefined;
+  try {
+    if (isDataSource(instance)) {
+      return {
+        instance,
+        isDataSource: true,
+        what: describeDataSource(instance),
+        entryPoint: 'nestjs-locked/typeorm',
+      };
+    }
+    if (isAdapter(instance)) {
+      return {
+        instance,
+        isDataSource: false,
+        what: `An adapter of @nestjs-cls/transactional (connection '${instance.connectionName ?? 'default'}')`,
+        entryPoint: 'nestjs-locked/nestjs-cls',
+      };
+    }
+    return undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function describeDataSource({ options, driver }: DataSource): string {
   const name = typeof driver?.database === 'string' ? `, database '${driver.database}'` : '';
-  return {
-    what: `A data source of TypeORM (${String(options.type)}${name})`,
-    entryPoint: 'nestjs-locked/typeorm',
-  };
+  return `A data source of TypeORM (${String(options.type)}${name})`;
 }
 
-function unfencedAdapter({ connectionName = 'default' }: Adapter): Unfenced {
-  return {
-    what: `An adapter of @nestjs-cls/transactional (connection '${connectionName}')`,
-    entryPoint: 'nestjs-locked/nestjs-cls',
-  };
-}
-
-/** A proxy may refuse to be read. */
-function isReadable(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !types.isProxy(value);
-}
-
-/** Nothing else is read of other instances: a getter may do anything. */
+/** Nothing else is read of other instances. */
 function isDataSource(value: object): value is DataSource {
   const candidate = value as Record<string, unknown>;
   return (
     typeof candidate.createQueryRunner === 'function' &&
     typeof candidate.manager === 'object' &&
-    typeof candidate.options === 'object'
+    typeof candidate.options === 'object' &&
+    candidate.options !== null
   );
 }
 
