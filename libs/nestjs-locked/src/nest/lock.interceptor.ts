@@ -21,6 +21,7 @@ import {
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockConfigError } from '../core/lock.errors.js';
+import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
 import { runnerOf } from './decorator/hidden-lock-service.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
@@ -31,7 +32,9 @@ import type { LockService } from './lock.service.js';
 import { answersErrors, isEventStream } from './requests/event-stream.js';
 import {
   dropBodyHeaders,
+  headersAreSent,
   type HttpResponse,
+  isHttpResponse,
   whenResponseIsOver,
 } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
@@ -39,6 +42,7 @@ import { routesUnder } from './requests/intercepted-routes.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
+import type { Enter, WhenTooLateToRead } from './result/manual-hold.js';
 import { relayObservable } from './result/relay-observable.js';
 
 /**
@@ -58,8 +62,8 @@ import { relayObservable } from './result/relay-observable.js';
  * '042' and '42' are two keys, and a `@Locked` further inside, which sees the converted value, may use another key. A
  * function builds a key from anything else; what it throws itself is answered as if the handler had thrown it.
  *
- * With `onBusy: 'skip'`, a busy route answers with success and an empty body. With a function, its result is the body.
- * No cache may keep either of them, whatever the route says with `@Header`.
+ * With `onBusy: 'skip'`, a busy route answers with its usual status and an empty body, or as its `@Redirect` says. With
+ * a function, its result is the body. No cache may keep either of them, whatever the route says with `@Header`.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
  * @throws LockConfigError for a wrong template or option. If the routes that name the interceptor cannot have what the
@@ -103,17 +107,20 @@ export function LockInterceptor(
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const keys = requestKey.keysOf(context, route);
       const here = AsyncLocalStorage.snapshot(); // whoever subscribes may do so in another context
-      const call: LockedCall = {
-        label: route,
-        enter: (work, signal) => {
-          const options = signal === undefined ? ofCalls : withSignal(ofCalls, signal);
-          return here(() => runnerOf(this.locks, route).withLock(keys, options, work, route));
-        },
-        run: () => next.handle(),
-      };
+      const enterWith =
+        (options: WithLockOptions): Enter =>
+        (work, signal) => {
+          const ofCall = signal === undefined ? options : withSignal(options, signal);
+          return here(() => runnerOf(this.locks, route).withLock(keys, ofCall, work, route));
+        };
+      const call = { label: route, enter: enterWith(ofCalls), run: () => next.handle() };
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
-        return resultUnderLock(context.getType() === 'http' ? answering(call, context) : call);
+        const response = context.getType() === 'http' ? context.getArgByIndex<unknown>(1) : null;
+        if (!isHttpResponse(response)) return resultUnderLock(call);
+        const whenTooLateToRead: WhenTooLateToRead = (leave) => whenResponseIsOver(response, leave);
+        const enter = enterForResponse(response, ofCalls, enterWith);
+        return resultUnderLock({ ...call, enter, whenTooLateToRead });
       }
       const values = valuesUnderLock({
         ...call,
@@ -167,24 +174,35 @@ function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable
 
 /**
  * For handlers whose result is the body of a response. Nest has set their `@Header`s by now, which do not hold for what
- * `onBusy` gives. An interceptor outside of this one may fail, or answer with something else than the stream of the
- * handler: then it is too late to read the stream when the response is over.
+ * `onBusy` gives. It may set others itself.
  */
-function answering(call: LockedCall, context: ExecutionContext): LockedCall {
-  const response = context.switchToHttp().getResponse<HttpResponse>();
-  return {
-    ...call,
-    enter: async (work, signal) => {
-      let hasRun = false;
-      const running = (): unknown => {
-        hasRun = true;
-        return work();
+function enterForResponse(
+  response: HttpResponse,
+  options: WithLockOptions,
+  enterWith: (options: WithLockOptions) => Enter,
+): Enter {
+  return async (work, signal) => {
+    const isBusy = (): void => {
+      // An interceptor outside of this one may have answered already.
+      const isForeign = signal?.aborted === true || headersAreSent(response);
+      if (!isForeign) dropBodyHeaders(response);
+    };
+    const { onBusy } = options;
+    if (typeof onBusy === 'function') {
+      const answer = (busy: BusyContext): unknown => {
+        isBusy();
+        return onBusy(busy);
       };
-      const result = await call.enter(running, signal);
-      if (!hasRun) dropBodyHeaders(response);
-      return result;
-    },
-    whenTooLateToRead: (leave) => whenResponseIsOver(response, leave),
+      return enterWith({ ...options, onBusy: answer })(work, signal);
+    }
+    let hasRun = false;
+    const running = (): unknown => {
+      hasRun = true;
+      return work();
+    };
+    const result = await enterWith(options)(running, signal);
+    if (!hasRun) isBusy();
+    return result;
   };
 }
 

@@ -18,6 +18,15 @@ interface NodeResponse {
   end?(): unknown;
 }
 
+/** A function that is called like a handler over HTTP may be given anything. */
+export function isHttpResponse(value: unknown): value is HttpResponse {
+  if (typeof value !== 'object' || value === null) return false;
+  const { getHeaders, removeHeader, header } = value as Partial<
+    Record<keyof HttpResponse, unknown>
+  >;
+  return [getHeaders, removeHeader, header].every((method) => typeof method === 'function');
+}
+
 /** Whether it is too late for an answer, because one has begun, or, with Fastify, because the handler gives it. */
 export function headersAreSent(response: object): boolean {
   const isHijacked = (response as { readonly sent?: unknown }).sent === true;
