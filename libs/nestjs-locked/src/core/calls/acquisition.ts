@@ -271,7 +271,7 @@ export class Acquisition {
     const now = this.#parts.clock.now();
     const { waitMs, holdAtLeastMs } = this.#options;
     for (const { hold, isRoot } of this.#sections) {
-      if (!isRoot) hold.keepUntil(now + holdAtLeastMs);
+      if (!isRoot) hold.keptUntil = Math.max(hold.keptUntil, now + holdAtLeastMs);
       else if (this.#isSeveral) hold.begin(now, waitMs); // a single one began when it was handed out
     }
   }

@@ -60,9 +60,10 @@ interface Alarm {
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
+  /** When the key may be free at the earliest, on the monotonic clock: the latest that one of its calls asks for. */
+  keptUntil = -Infinity;
   readonly #lease: HoldKeeper;
   #since = Infinity;
-  #keptUntil = -Infinity;
   #callWaitMs: number | undefined;
   #fencingToken: number;
   #alarm: Alarm | undefined;
@@ -94,7 +95,7 @@ export class Hold {
   /** The call has all its keys: its work starts now. */
   begin(now: number, callWaitMs?: number): void {
     this.#since = now;
-    this.keepUntil(now + this.options.holdAtLeastMs);
+    this.keptUntil = now + this.options.holdAtLeastMs;
     this.#callWaitMs = callWaitMs;
     this.#lease.holdBegins(this, now);
   }
@@ -102,16 +103,7 @@ export class Hold {
   /** The call ends without its work: there is nothing after which the key is to stay taken, or the lease to linger. */
   neverWorked(): void {
     this.#since = Infinity;
-    this.#keptUntil = -Infinity;
-  }
-
-  /** When the key may be free at the earliest, on the monotonic clock: the latest that one of its calls asks for. */
-  get keptUntil(): number {
-    return this.#keptUntil;
-  }
-
-  keepUntil(until: number): void {
-    this.#keptUntil = Math.max(until, this.#keptUntil);
+    this.keptUntil = -Infinity;
   }
 
   get fencingToken(): number {

@@ -58,8 +58,8 @@ export class LocksInside {
   /** Parallel branches of the body take their locks one after the other. */
   readonly #turns = new Turns();
   /**
-   * How long keys that were joined inside of it stay taken at least. If it is run again, its work counts for nothing,
-   * and the next run must not find them taken.
+   * How long the keys of its calls stay taken at least. If it is run again, their work counts for nothing, and the next
+   * run must not find them taken.
    */
   readonly #keptUntil = new Map<Hold, number>();
 
@@ -90,19 +90,20 @@ export class LocksInside {
     return sections;
   }
 
-  /** The work begins now. Its keys stay taken for this long, as `Hold.keepUntil`. */
+  /** The work begins now. */
   #keepTaken(sections: readonly Section[], holdAtLeastMs: number): void {
-    const until = systemClock.now() + holdAtLeastMs;
     const { inside, isOpen } = this.#outermost;
+    const until = systemClock.now() + holdAtLeastMs;
     for (const { hold } of sections) {
-      if (!isOpen) hold.keepUntil(until);
-      else inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
+      inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
     }
+    if (!isOpen) inside.workCounts();
   }
 
   /** The transaction has ended, and is not run again: what its calls have asked for holds. */
   workCounts(): void {
-    for (const [hold, until] of this.#keptUntil) hold.keepUntil(until);
+    for (const [hold, until] of this.#keptUntil) hold.keptUntil = Math.max(hold.keptUntil, until);
+    this.#keptUntil.clear();
   }
 
   async #decideOnMissing(locks: TransactionalLocks, asked: Asked): Promise<void> {
