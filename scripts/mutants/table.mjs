@@ -2285,7 +2285,7 @@ export const TABLE = [
   {
     name: 'transaction: a driver that repeats after a commit in doubt',
     file: `${SOURCES}transactions/scope/transaction-scope.ts`,
-    from: "if (outcome === 'unknown') throw told;",
+    from: 'if (!isRepeated) throw told;',
     to: '',
     breaks: 'work that may have been done is not repeated',
     specs: ['test/transactions/doubt.spec.ts'],
