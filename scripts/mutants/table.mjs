@@ -2107,14 +2107,6 @@ export const TABLE = [
     specs: ['test/transactions/claims.spec.ts'],
   },
   {
-    name: 'transaction: a provider without options is taken for a data source',
-    file: `${SOURCES}nest/module/unfenced-data-sources-check.ts`,
-    from: ' &&\n    candidate.options !== null',
-    to: '',
-    breaks: 'what only looks like a data source is none',
-    specs: ['test/transactions/claims.spec.ts'],
-  },
-  {
     name: 'transaction: missing rights in the words of the database',
     file: `${SOURCES}transactions/fence/fence.ts`,
     from: 'if (DENIED.includes(code)) return denied(table, error);',

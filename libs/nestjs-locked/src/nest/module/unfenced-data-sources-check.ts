@@ -111,8 +111,7 @@ function isDataSource(value: object): value is DataSource {
   return (
     typeof candidate.createQueryRunner === 'function' &&
     typeof candidate.manager === 'object' &&
-    typeof candidate.options === 'object' &&
-    candidate.options !== null
+    typeof candidate.options === 'object'
   );
 }
 
