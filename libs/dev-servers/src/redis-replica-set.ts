@@ -87,12 +87,20 @@ export class RedisReplicaSet {
    * the new master. The old master is told to follow the new one about ten seconds later, and takes commands until
    * then.
    *
+   * A sentinel gives a planned failover up after ten seconds if another one, which still thinks of the failover before,
+   * has made the new master a replica again. Then it is ordered once more.
+   *
    * @returns the new master
    */
   async failOver(): Promise<RedisServer> {
     const before = await this.master();
-    const [first] = await this.#named();
-    await orderRedis((first as Named).sentinel.port, `SENTINEL FAILOVER ${this.name}`);
+    await until('a sentinel has made another server the master', async () => {
+      if (await this.isFailingOver()) return false;
+      const [first] = await this.#named();
+      if (first?.masterPort !== before.port) return true;
+      await orderRedis(first.sentinel.port, `SENTINEL FAILOVER ${this.name}`);
+      return false;
+    });
     return this.successorOf(before);
   }
 
