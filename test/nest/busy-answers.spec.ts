@@ -10,18 +10,22 @@ import {
   Injectable,
   type NestInterceptor,
   StreamableFile,
+  type Type,
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { LockInterceptor, LockService } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
-import { type Observable, of, tap, timeout } from 'rxjs';
+import { map, type Observable, of, retry, tap, timeout } from 'rxjs';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { whileBusy } from '../support/busy-lock.js';
+import { eventually } from '../support/eventually.js';
 import { type HttpApp, startHttp, startNest } from '../support/nest-app.js';
 import { RecordingLockModule } from './recording-locks.js';
 
@@ -56,6 +60,13 @@ class Impatient implements NestInterceptor {
       return of(new StreamableFile((file = new PassThrough())));
     };
     return next.handle().pipe(timeout({ first: 50, with: instead }));
+  }
+}
+
+/** Asks again and again. */
+class Persistent implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry({ delay: 20 }));
   }
 }
 
@@ -117,6 +128,22 @@ class RouteController {
     return 'run';
   }
 
+  @Get('retried')
+  @Header('Content-Language', 'de')
+  @UseInterceptors(
+    Persistent,
+    LockInterceptor('key', {
+      waitMs: 0,
+      onBusy: () => {
+        response.header('Refresh', '5');
+        throw new ConflictException();
+      },
+    }),
+  )
+  retried(): string {
+    return 'run';
+  }
+
   @Get('hasty')
   @UseInterceptors(Hasty, LockInterceptor('key', { waitMs: 0, onBusy: 'skip' }))
   hasty(): string {
@@ -169,6 +196,13 @@ describe.each([
     expect(await read(`${url}/late`)).toEqual([200, 'file', 'en', null, null]);
   });
 
+  it('has those of the handler again if another interceptor asks until it runs', async () => {
+    const { app, url } = await start(LockTestingModule.forRoot());
+    const lock = await app.get(LockService).acquire('key');
+    setTimeout(() => void lock.release(), 200);
+    expect(await read(`${url}/retried`)).toEqual([200, 'run', 'de', '5', null]);
+  });
+
   it('is left alone if it has begun before', async () => {
     failures = [];
     const [status] = await readBusy('hasty');
@@ -176,25 +210,70 @@ describe.each([
   });
 });
 
-it('A busy function that Nest calls like a route, without a response, answers what its onBusy gives', async () => {
+describe('a function that Nest calls like a route', () => {
   @Injectable()
   class Handlers {
     take(): string {
       return 'taken';
     }
+
+    async *list(): AsyncGenerator<string> {
+      yield 'first';
+    }
   }
-  const BusyInterceptor = LockInterceptor(() => 'key', { waitMs: 0, onBusy: () => 'busy' });
-  const app = await startNest({
-    imports: [LockTestingModule.forRoot()],
-    providers: [Handlers, { provide: APP_INTERCEPTOR, useClass: BusyInterceptor }],
+
+  /** Gives something else than the handler. */
+  class Instead implements NestInterceptor {
+    intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(map(() => 'instead'));
+    }
+  }
+
+  type Call = (...args: unknown[]) => Promise<unknown>;
+
+  async function startHandlers(...around: Type<NestInterceptor>[]) {
+    const Locking = LockInterceptor(() => 'key', { waitMs: 0, onBusy: () => 'busy' });
+    const interceptors = [...around, Locking].map((useClass) => ({
+      provide: APP_INTERCEPTOR,
+      useClass,
+    }));
+    const app = await startNest({
+      imports: [LockTestingModule.forRoot()],
+      providers: [Handlers, ...interceptors],
+    });
+    const handlers = app.get(Handlers);
+    const callOf = (name: 'take' | 'list'): Call => {
+      const method = handlers[name].bind(handlers);
+      return app.get(ExternalContextCreator).create(handlers, method, name) as Call;
+    };
+    return { locks: app.get(LockService), callOf };
+  }
+
+  it('gives what its onBusy gives, whatever its second argument is', async () => {
+    const { locks, callOf } = await startHandlers();
+    const take = callOf('take');
+    const unreadable = {
+      get getHeaders() {
+        throw new Error('not to be read');
+      },
+    };
+    const others = [undefined, null, 'text', { header: 'a value' }, { header() {} }, unreadable];
+    const asked = await whileBusy(locks, 'key', () =>
+      Promise.all(others.map((other) => take({}, other))),
+    );
+    expect(asked).toEqual(others.map(() => 'busy'));
+    expect(await take({}, unreadable)).toBe('taken');
   });
-  const handlers = app.get(Handlers);
-  const method = handlers.take.bind(handlers);
-  const take = app.get(ExternalContextCreator).create(handlers, method, 'take') as (
-    ...args: unknown[]
-  ) => Promise<unknown>;
-  const asked = await whileBusy(app.get(LockService), 'key', () =>
-    Promise.all([take(), take({}, { header: 'a value' }), take({}, null)]),
-  );
-  expect([...asked, await take()]).toEqual(['busy', 'busy', 'busy', 'taken']);
+
+  it('gives its lock back when a response of Node is over, if nobody reads what it has given', async () => {
+    const { locks, callOf } = await startHandlers(Instead);
+    const message = new ServerResponse(new IncomingMessage(new Socket()));
+    expect(await callOf('list')({}, message)).toBe('instead');
+    expect(await locks.tryAcquire('key')).toBeNull();
+    message.emit('close');
+    await eventually(async () => {
+      await using lock = await locks.tryAcquire('key');
+      expect(lock?.isHeld).toBe(true);
+    });
+  });
 });

@@ -780,6 +780,19 @@ describe('with the fence on, nothing is unfenced in silence', () => {
         },
       },
     ],
+    [
+      'a prototype that cannot be asked',
+      Object.create(
+        new Proxy(
+          { createQueryRunner: () => {}, manager: {}, options: {} },
+          {
+            has() {
+              throw new Error('not to be asked');
+            },
+          },
+        ),
+      ) as object,
+    ],
     ['no options', { createQueryRunner: () => {}, manager: {}, options: null }],
   ])('what only looks like a data source is none: with %s', async (_, useValue) => {
     await openAware();

@@ -20,6 +20,7 @@ import {
   of,
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { isObject } from '../core/known-options.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
@@ -35,6 +36,7 @@ import {
   headersAreSent,
   type HttpResponse,
   isHttpResponse,
+  restoreBodyHeaders,
   whenResponseIsOver,
 } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
@@ -117,9 +119,11 @@ export function LockInterceptor(
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
         const response = context.getType() === 'http' ? context.getArgByIndex<unknown>(1) : null;
-        if (!isHttpResponse(response)) return resultUnderLock(call);
+        if (!isObject(response)) return resultUnderLock(call);
         const whenTooLateToRead: WhenTooLateToRead = (leave) => whenResponseIsOver(response, leave);
-        const enter = enterForResponse(response, ofCalls, enterWith);
+        const enter = isHttpResponse(response)
+          ? enterForResponse(response, ofCalls, enterWith)
+          : call.enter;
         return resultUnderLock({ ...call, enter, whenTooLateToRead });
       }
       const values = valuesUnderLock({
@@ -181,25 +185,26 @@ function enterForResponse(
   options: WithLockOptions,
   enterWith: (options: WithLockOptions) => Enter,
 ): Enter {
+  const { onBusy } = options;
   return async (work, signal) => {
+    // An interceptor outside of this one may have answered already.
+    const isForeign = (): boolean => signal?.aborted === true || headersAreSent(response);
     const isBusy = (): void => {
-      // An interceptor outside of this one may have answered already.
-      const isForeign = signal?.aborted === true || headersAreSent(response);
-      if (!isForeign) dropBodyHeaders(response);
+      if (!isForeign()) dropBodyHeaders(response);
     };
-    const { onBusy } = options;
+    let hasRun = false;
+    const running = (): unknown => {
+      hasRun = true;
+      if (!isForeign()) restoreBodyHeaders(response); // it may also have tried again
+      return work();
+    };
     if (typeof onBusy === 'function') {
       const answer = (busy: BusyContext): unknown => {
         isBusy();
         return onBusy(busy);
       };
-      return enterWith({ ...options, onBusy: answer })(work, signal);
+      return enterWith({ ...options, onBusy: answer })(running, signal);
     }
-    let hasRun = false;
-    const running = (): unknown => {
-      hasRun = true;
-      return work();
-    };
     const result = await enterWith(options)(running, signal);
     if (!hasRun) isBusy();
     return result;

@@ -47,7 +47,7 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
       // The plug-in has a module for each adapter, with its connection. A data source sees what its adapter opens.
       const dataSources = all.filter(({ isDataSource }) => isDataSource);
       for (const one of dataSources.length > 0 ? dataSources : all) {
-        if (!(LOCK_AWARE in one.instance)) found.set(one.instance, one);
+        if (!one.isLockAware) found.set(one.instance, one);
       }
     }
     return found;
@@ -58,6 +58,7 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
 interface Transactional {
   readonly instance: object;
   readonly isDataSource: boolean;
+  readonly isLockAware: boolean;
   readonly what: string;
   /** Where the `lockAware` for it is. */
   readonly entryPoint: string;
@@ -78,10 +79,12 @@ function recognized(instance: unknown): Transactional | undefined {
   if (typeof instance !== 'object' || instance === null || types.isProxy(instance))
     return undefined;
   try {
+    const isLockAware = LOCK_AWARE in instance;
     if (isDataSource(instance)) {
       return {
         instance,
         isDataSource: true,
+        isLockAware,
         what: describeDataSource(instance),
         entryPoint: 'nestjs-locked/typeorm',
       };
@@ -90,6 +93,7 @@ function recognized(instance: unknown): Transactional | undefined {
       return {
         instance,
         isDataSource: false,
+        isLockAware,
         what: `An adapter of @nestjs-cls/transactional (connection '${instance.connectionName ?? 'default'}')`,
         entryPoint: 'nestjs-locked/nestjs-cls',
       };

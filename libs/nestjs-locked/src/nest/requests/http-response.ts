@@ -19,12 +19,13 @@ interface NodeResponse {
 }
 
 /** A function that is called like a handler over HTTP may be given anything. */
-export function isHttpResponse(value: unknown): value is HttpResponse {
-  if (typeof value !== 'object' || value === null) return false;
-  const { getHeaders, removeHeader, header } = value as Partial<
-    Record<keyof HttpResponse, unknown>
-  >;
-  return [getHeaders, removeHeader, header].every((method) => typeof method === 'function');
+export function isHttpResponse(value: object): value is HttpResponse {
+  try {
+    const { getHeaders, removeHeader, header } = value as Record<keyof HttpResponse, unknown>;
+    return [getHeaders, removeHeader, header].every((method) => typeof method === 'function');
+  } catch {
+    return false;
+  }
 }
 
 /** Whether it is too late for an answer, because one has begun, or, with Fastify, because the handler gives it. */
@@ -62,16 +63,31 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
 const FOR_SERVERS_IN_FRONT =
   /cache-control$|^edge-control$|^surrogate-|^x-(accel|lighttpd|litespeed|reproxy|sendfile)/;
 
+/** What was removed from each response. */
+const DROPPED = new WeakMap<HttpResponse, readonly [name: string, value: string][]>();
+
 /**
  * Removes what the handler, or Nest's `@Header`, says of the body of the handler, because another one, or none, is sent
  * in its place. That one must not be kept, because it is true for a moment only.
  */
 export function dropBodyHeaders(response: HttpResponse): void {
+  restoreBodyHeaders(response);
   // Only what is there: once `Transfer-Encoding` was removed, Node never adds it, even if it was not there.
-  for (const name of Object.keys(response.getHeaders())) {
-    if (OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name)) response.removeHeader(name);
-  }
+  const dropped = Object.entries(response.getHeaders()).filter(
+    ([name]) => OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name),
+  ) as [name: string, value: string][];
+  for (const [name] of dropped) response.removeHeader(name);
   response.header('Cache-Control', 'no-store');
+  DROPPED.set(response, dropped);
+}
+
+/** The body of the handler is sent after all. */
+export function restoreBodyHeaders(response: HttpResponse): void {
+  const dropped = DROPPED.get(response);
+  if (dropped === undefined) return;
+  DROPPED.delete(response);
+  response.removeHeader('Cache-Control');
+  for (const [name, value] of dropped) response.header(name, value);
 }
 
 /** Sends this in the place of the body that the handler would have sent. */
