@@ -9,6 +9,7 @@ import { lockAware } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
 import { openDataSource } from './data-source.js';
 import { isHeld } from './locks.js';
@@ -261,5 +262,28 @@ describe('lockAware on the adapter and on the data source', () => {
         LockInTransactionError,
       );
     });
+  });
+});
+
+describe.each(['restart', 'join'] as const)('a call outside of the transaction, with %s', (how) => {
+  it('keeps no key taken for a run that is given up, although it has joined its lock', async () => {
+    const { host, locks } = await start({ insideTransaction: 'restart' });
+    const second = uniqueKey('second');
+    const keep = { holdAtLeastMs: 5_000 } as const;
+    let runs = 0;
+    await host.withTransaction(async () => {
+      runs++;
+      const options = { ...keep, insideTransaction: how, waitMs: 0, onBusy: 'skip' } as const;
+      await locks.withLock(stock.key, options, async () => {
+        await takeOne({ host });
+        await host.withTransaction(NotSupported, () => locks.withLock(stock.key, keep, () => {}));
+      });
+      await locks.withLock(second, () => {});
+    });
+    expect([runs, await stock.quantity(), await held()]).toEqual([
+      how === 'restart' ? 3 : 2,
+      99,
+      true,
+    ]);
   });
 });

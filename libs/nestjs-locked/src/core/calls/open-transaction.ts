@@ -31,11 +31,14 @@ export interface TransactionalLocks {
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;
-  /** Takes the keys for calls inside of the work, runs it with them as the current ones, and releases them. */
+  /**
+   * Takes the keys for calls inside of the work, runs it with them as the current ones, and releases them.
+   * @param work is given the holds that were acquired
+   */
   holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,
-    work: () => Promise<T>,
+    work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T>;
 }
 

@@ -71,10 +71,11 @@ export class LocksInTransactions implements TransactionalLocks {
   async holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,
-    work: () => Promise<T>,
+    work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T> {
     const sections = await this.take(inOrder(keys), options);
     for (const section of sections) section.isOfTransaction = true;
-    return this.#handedOut.run(sections, work);
+    const acquired = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    return this.#handedOut.run(sections, () => work(acquired));
   }
 }

@@ -94,16 +94,15 @@ export class LocksInside {
   #keepTaken(sections: readonly Section[], holdAtLeastMs: number): void {
     const { inside, isOpen } = this.#outermost;
     const until = systemClock.now() + holdAtLeastMs;
-    for (const { hold } of sections) {
-      inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
+    for (const { hold, isRoot } of sections) {
+      if (isRoot || !isOpen) keepUntil(hold, until);
+      else inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
     }
-    if (!isOpen) inside.workCounts();
   }
 
   /** The transaction has ended, and is not run again: what its calls have asked for holds. */
   workCounts(): void {
-    for (const [hold, until] of this.#keptUntil) hold.keptUntil = Math.max(hold.keptUntil, until);
-    this.#keptUntil.clear();
+    for (const [hold, until] of this.#keptUntil) keepUntil(hold, until);
   }
 
   async #decideOnMissing(locks: TransactionalLocks, asked: Asked): Promise<void> {
@@ -233,6 +232,10 @@ function branchIsWaiting(key: string, waitMs: number): LockNotAcquiredError {
     key,
     waitMs,
   );
+}
+
+function keepUntil(hold: Hold, until: number): void {
+  hold.keptUntil = Math.max(hold.keptUntil, until);
 }
 
 async function closeAll(sections: readonly Section[]): Promise<void> {

@@ -69,7 +69,7 @@ export class RepeatedRuns implements RunMemory {
     for (;;) {
       const run = new TransactionRun(this);
       try {
-        const result = await this.#holding(() => once(run));
+        const result = await this.#holding(run, () => once(run));
         run.end(undefined);
         return result;
       } catch (error) {
@@ -128,10 +128,10 @@ export class RepeatedRuns implements RunMemory {
   }
 
   /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
-  #holding<R>(once: () => Promise<R>): Promise<R> {
+  #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
     if (wanted.length > 0) this.#waitingSince = systemClock.now();
-    return this.#taking(inBatches(wanted.sort(inOneOrder)), () => {
+    return this.#taking(inBatches(wanted.sort(inOneOrder)), run, () => {
       this.#waitedMs = this.#waited();
       this.#waitingSince = undefined;
       return once();
@@ -139,7 +139,11 @@ export class RepeatedRuns implements RunMemory {
   }
 
   /** Takes one batch inside of the other, then runs. An error after a batch was entered comes from what runs inside. */
-  async #taking<R>(batches: readonly Batch[], once: () => Promise<R>): Promise<R> {
+  async #taking<R>(
+    batches: readonly Batch[],
+    run: TransactionRun,
+    once: () => Promise<R>,
+  ): Promise<R> {
     const [first, ...rest] = batches;
     if (first === undefined) return once();
     const { locks, wanted } = first;
@@ -153,9 +157,13 @@ export class RepeatedRuns implements RunMemory {
     try {
       const keys = wanted.map(({ key }) => key);
       // How long a key stays taken after its work is up to the calls that join: here is no work.
-      return await locks.holding(keys, { ...options, waitMs, signal, holdAtLeastMs: 0 }, () => {
+      const forCalls = { ...options, waitMs, signal, holdAtLeastMs: 0 };
+      return await locks.holding(keys, forCalls, (acquired) => {
         entered = true;
-        return this.#taking(rest, once);
+        return this.#taking(rest, run, once).finally(() => {
+          // A call outside of the transaction may have asked for more.
+          if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
+        });
       });
     } catch (error) {
       if (entered || !(error instanceof LockNotAcquiredError)) throw error;
@@ -166,7 +174,7 @@ export class RepeatedRuns implements RunMemory {
       else busy.refused = error;
       const others = wanted.filter((one) => one !== busy);
       const left = others.length === 0 ? rest : [{ locks, wanted: others }, ...rest];
-      return this.#taking(left, once);
+      return this.#taking(left, run, once);
     }
   }
 

@@ -288,9 +288,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
-    this.#gate.end(doubt, this.#bodyRuns);
+    const isRepeated = isRepeatedByDriver || this.run.isRepeated;
+    if (isRepeated) for (const { section } of this.#kept) section.hold.keptUntil = -Infinity;
+    else this.inside.workCounts();
+    this.#gate.end(doubt, this.#bodyRuns); // it may have been the last that kept a hold
     for (const onEnd of this.#endings) onEnd(outcome);
-    if (!isRepeatedByDriver && !this.run.isRepeated) this.inside.workCounts();
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
     const closing = this.#kept.map(({ section }) => section.close());

@@ -1,0 +1,122 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import type { DataSource, EntityManager } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { usePostgres } from '../support/databases.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { openDataSource } from './data-source.js';
+import { isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+const KEEP = { holdAtLeastMs: 5_000 } as const;
+
+const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
+
+interface Shop {
+  readonly dataSource: DataSource;
+  readonly locks: LockService;
+  /** Takes one piece under the lock, which is to stay taken after it. */
+  readonly sell: (manager: EntityManager) => Promise<void>;
+}
+
+async function startShop(insideTransaction: 'restart' | 'join' = 'join'): Promise<Shop> {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const { locks } = await startLocks(redis.url, { insideTransaction });
+  const sell = (manager: EntityManager): Promise<void> =>
+    locks.withLock(stock.key, KEEP, () => stock.takeOne(manager));
+  return { dataSource, locks, sell };
+}
+
+describe.each(['restart', 'join'] as const)(
+  'a key stays taken after committed work, with %s',
+  (how) => {
+    it.each<[string, (shop: Shop) => Promise<unknown>]>([
+      ['taken inside', ({ dataSource, sell }) => dataSource.transaction(sell)],
+      [
+        'taken inside, in a second transaction',
+        ({ dataSource, sell }) => dataSource.transaction(() => dataSource.transaction(sell)),
+      ],
+      [
+        'taken inside, also by a later call that asks for less',
+        ({ dataSource, locks, sell }) =>
+          dataSource.transaction(async (manager) => {
+            await sell(manager);
+            await locks.withLock(stock.key, { holdAtLeastMs: 1 }, () => {});
+          }),
+      ],
+      [
+        'held around',
+        ({ dataSource, locks, sell }) =>
+          locks.withLock(stock.key, () => dataSource.transaction(sell)),
+      ],
+      [
+        'held around, by a call that ends before the transaction',
+        async ({ dataSource, locks, sell }) => {
+          let sale: Promise<unknown> = Promise.resolve();
+          await locks.withLock(stock.key, async () => {
+            sale = dataSource.transaction(async (manager) => {
+              await sell(manager);
+              await sleep(200);
+            });
+            await sleep(100);
+          });
+          await sale.catch(() => {}); // it was refused: what counts is that its call has worked
+        },
+      ],
+      [
+        'acquired, and released in the body',
+        async ({ dataSource, locks, sell }) => {
+          const lock = await locks.acquire(stock.key);
+          await dataSource.transaction(async (manager) => {
+            await lock.run(() => sell(manager));
+            await lock.release();
+          });
+        },
+      ],
+    ])('%s', async (_, sale) => {
+      await sale(await startShop(how));
+      expect(await held()).toBe(true);
+    });
+  },
+);
+
+it('A key stays taken for an ordinary lock whose transaction has failed, inside of one that goes on', async () => {
+  const { dataSource, locks } = await startShop();
+  const { locks: others } = await startLocks(redis.url);
+  const first = uniqueKey('first');
+  const busy = await others.acquire(first);
+  await dataSource.transaction(async () => {
+    let calls: Promise<unknown>[] = [];
+    const inner = dataSource.transaction(async () => {
+      calls = [locks.withLock(first, () => {}), locks.withLock(stock.key, KEEP, () => {})];
+      await sleep(100);
+      throw new Error('body');
+    });
+    await expect(inner).rejects.toThrow('body');
+    await busy.release();
+    await Promise.all(calls);
+    expect(await held()).toBe(true);
+  });
+});
+
+it('No key stays taken for a second transaction inside of a run that is given up', async () => {
+  const { dataSource, locks, sell } = await startShop('restart');
+  const { locks: others } = await startLocks(redis.url);
+  const second = uniqueKey('second');
+  await using busy = await others.acquire(second);
+  void busy;
+  const sale = locks.withLock(stock.key, () =>
+    dataSource.transaction(async () => {
+      await dataSource.transaction(sell);
+      await locks.withLock(second, { waitMs: 100 }, () => {});
+    }),
+  );
+  await expect(sale).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
+  expect(await held()).toBe(false);
+});
