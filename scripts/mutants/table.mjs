@@ -6236,7 +6236,7 @@ export const TABLE = [
     from: 'if (isRoot || !isOpen) keepUntil(hold, until);',
     to: 'if (isRoot && isOpen !== undefined) keepUntil(hold, until);',
     breaks: 'a call in code that has outlived its transaction is an ordinary one',
-    specs: ['test/transactions/restart.spec.ts'],
+    specs: ['test/transactions/hold-at-least.spec.ts'],
   },
   {
     name: 'transaction: holdAtLeastMs of an ordinary lock is left to a transaction around',

@@ -105,6 +105,23 @@ it('A key stays taken for an ordinary lock whose transaction has failed, inside 
   });
 });
 
+it('A key stays taken for a call whose transaction has failed while it waited for its turn', async () => {
+  const { dataSource, locks } = await startShop();
+  await locks.withLock(stock.key, async () => {
+    const sibling = locks.withLock(stock.key, () => sleep(400));
+    let call: Promise<unknown> | undefined;
+    const failing = dataSource.transaction(async () => {
+      call = locks.withLock(stock.key, KEEP, () => 'worked');
+      await sleep(100);
+      throw new Error('body');
+    });
+    await expect(failing).rejects.toThrow('body');
+    expect(await call).toBe('worked');
+    await sibling;
+  });
+  expect(await held()).toBe(true);
+});
+
 it('No key stays taken for a second transaction inside of a run that is given up', async () => {
   const { dataSource, locks, sell } = await startShop('restart');
   const { locks: others } = await startLocks(redis.url);
