@@ -17,7 +17,7 @@ import { APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { LockInterceptor, LockService } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
-import { map, type Observable, of, retry, tap, timeout } from 'rxjs';
+import { map, type Observable, of, retry, tap, timeout, timer } from 'rxjs';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
@@ -43,6 +43,7 @@ const responseOf = (context: ExecutionContext): Response => context.switchToHttp
 let response: Response;
 let file: PassThrough;
 let failures: unknown[] = [];
+let tries = 0;
 
 /** Shows a route its response, as a library does that keeps it in the async context. */
 class WithResponse implements NestInterceptor {
@@ -63,10 +64,15 @@ class Impatient implements NestInterceptor {
   }
 }
 
-/** Asks again and again. */
+/** Asks again and again, and sets headers of its own meanwhile: one each time, the other one once. */
 class Persistent implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(retry({ delay: 20 }));
+    const delay = (_error: unknown, times: number): Observable<unknown> => {
+      response.header('Content-Location', `/${(tries = times)}`);
+      if (times === 1) response.header('Cache-Control', 'private');
+      return timer(20);
+    };
+    return next.handle().pipe(retry({ delay }));
   }
 }
 
@@ -155,7 +161,7 @@ describe.each([
   ['Express', undefined],
   ['Fastify', (): FastifyAdapter => new FastifyAdapter()],
 ])('what a busy route under a LockInterceptor answers on %s', (_, adapter) => {
-  const names = ['content-language', 'refresh', 'cache-control'];
+  const names = ['content-language', 'refresh', 'cache-control', 'content-location'];
 
   const start = async (locks: DynamicModule): Promise<HttpApp> => {
     const root = { imports: [locks], controllers: [RouteController] };
@@ -174,16 +180,16 @@ describe.each([
   };
 
   it('has the headers that its onBusy sets', async () => {
-    expect(await readBusy('own')).toEqual([200, 'busy', null, '5', 'private, max-age=2']);
+    expect(await readBusy('own')).toEqual([200, 'busy', null, '5', 'private, max-age=2', null]);
   });
 
   it('has none of the handler if its onBusy throws', async () => {
     const [status, , ...headers] = await readBusy('thrown');
-    expect([status, ...headers]).toEqual([409, null, null, 'no-store']);
+    expect([status, ...headers]).toEqual([409, null, null, 'no-store', null]);
   });
 
   it('is left alone if another interceptor has answered before its onBusy did', async () => {
-    expect(await readBusy('late')).toEqual([200, 'file', 'en', null, 'no-store']);
+    expect(await readBusy('late')).toEqual([200, 'file', 'en', null, 'no-store', null]);
   });
 
   it('is left alone if another interceptor has answered before its onBusy was asked', async () => {
@@ -193,14 +199,16 @@ describe.each([
     };
     const locks = RecordingLockModule.with({ [LOCK_RUNNER]: { withLock: lookUpSlowly } });
     const { url } = await start(locks);
-    expect(await read(`${url}/late`)).toEqual([200, 'file', 'en', null, null]);
+    expect(await read(`${url}/late`)).toEqual([200, 'file', 'en', null, null, null]);
   });
 
   it('has those of the handler again if another interceptor asks until it runs', async () => {
     const { app, url } = await start(LockTestingModule.forRoot());
     const lock = await app.get(LockService).acquire('key');
     setTimeout(() => void lock.release(), 200);
-    expect(await read(`${url}/retried`)).toEqual([200, 'run', 'de', '5', null]);
+    const answer = await read(`${url}/retried`);
+    expect(tries).toBeGreaterThan(2);
+    expect(answer).toEqual([200, 'run', 'de', '5', 'private', `/${tries}`]);
   });
 
   it('is left alone if it has begun before', async () => {

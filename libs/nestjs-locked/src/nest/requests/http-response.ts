@@ -4,7 +4,7 @@ import { finished, Stream, type Writable } from 'node:stream';
 export interface HttpResponse {
   status(code: number): this;
   header(name: string, value: string): this;
-  getHeaders(): object;
+  getHeaders(): Readonly<Record<string, unknown>>;
   removeHeader(name: string): unknown;
   send(body: object): unknown;
 }
@@ -63,6 +63,8 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
 const FOR_SERVERS_IN_FRONT =
   /cache-control$|^edge-control$|^surrogate-|^x-(accel|lighttpd|litespeed|reproxy|sendfile)/;
 
+const NOT_TO_BE_KEPT = 'no-store';
+
 /** What was removed from each response. */
 const DROPPED = new WeakMap<HttpResponse, readonly [name: string, value: string][]>();
 
@@ -77,7 +79,7 @@ export function dropBodyHeaders(response: HttpResponse): void {
     ([name]) => OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name),
   ) as [name: string, value: string][];
   for (const [name] of dropped) response.removeHeader(name);
-  response.header('Cache-Control', 'no-store');
+  response.header('Cache-Control', NOT_TO_BE_KEPT);
   DROPPED.set(response, dropped);
 }
 
@@ -86,8 +88,10 @@ export function restoreBodyHeaders(response: HttpResponse): void {
   const dropped = DROPPED.get(response);
   if (dropped === undefined) return;
   DROPPED.delete(response);
-  response.removeHeader('Cache-Control');
-  for (const [name, value] of dropped) response.header(name, value);
+  if (response.getHeaders()['cache-control'] === NOT_TO_BE_KEPT)
+    response.removeHeader('Cache-Control');
+  const present = response.getHeaders(); // what was set meanwhile stays
+  for (const [name, value] of dropped) if (!(name in present)) response.header(name, value);
 }
 
 /** Sends this in the place of the body that the handler would have sent. */

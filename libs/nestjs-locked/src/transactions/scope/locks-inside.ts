@@ -92,10 +92,10 @@ export class LocksInside {
 
   /** The work begins now. */
   #keepTaken(sections: readonly Section[], holdAtLeastMs: number): void {
-    const { inside, isOpen } = this.#outermost;
+    const { inside } = this.#outermost;
     const until = systemClock.now() + holdAtLeastMs;
-    for (const { hold, isRoot } of sections) {
-      if (isRoot || !isOpen) keepUntil(hold, until);
+    for (const { hold } of sections) {
+      if (!this.#level.isOpen) keepUntil(hold, until);
       else inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
     }
   }

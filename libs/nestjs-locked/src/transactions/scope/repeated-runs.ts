@@ -160,9 +160,10 @@ export class RepeatedRuns implements RunMemory {
       const forCalls = { ...options, waitMs, signal, holdAtLeastMs: 0 };
       return await locks.holding(keys, forCalls, (acquired) => {
         entered = true;
-        return this.#taking(rest, run, once).finally(() => {
+        return this.#taking(rest, run, once).catch((error: unknown) => {
           // A call outside of the transaction may have asked for more.
           if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
+          throw error;
         });
       });
     } catch (error) {

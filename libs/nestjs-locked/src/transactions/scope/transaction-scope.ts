@@ -288,8 +288,9 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
-    const isRepeated = isRepeatedByDriver || this.run.isRepeated;
-    if (isRepeated) for (const { section } of this.#kept) section.hold.keptUntil = -Infinity;
+    const isGivenUp = outcome !== 'committed' && this.run.isRepeated;
+    if (isRepeatedByDriver || isGivenUp)
+      for (const { section } of this.#kept) section.hold.keptUntil = -Infinity;
     else this.inside.workCounts();
     this.#gate.end(doubt, this.#bodyRuns); // it may have been the last that kept a hold
     for (const onEnd of this.#endings) onEnd(outcome);
