@@ -6535,14 +6535,6 @@ export const TABLE = [
     specs: ['test/nest/busy-answers.spec.ts'],
   },
   {
-    name: 'interceptors: a busy function without a response fails',
-    file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: 'if (!isObject(response)) return resultUnderLock(call);',
-    to: '',
-    breaks: 'what Nest calls like a route, without a response, is answered',
-    specs: ['test/nest/busy-answers.spec.ts'],
-  },
-  {
     name: 'interceptors: whatever stands in the place of a response is taken for one',
     file: `${SOURCES}nest/requests/http-response.ts`,
     from: '[getHeaders, removeHeader, header].every',

@@ -20,7 +20,6 @@ import {
   of,
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { isObject } from '../core/known-options.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
@@ -118,8 +117,8 @@ export function LockInterceptor(
       const call = { label: route, enter: enterWith(ofCalls), run: () => next.handle() };
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
-        const response = context.getType() === 'http' ? context.getArgByIndex<unknown>(1) : null;
-        if (!isObject(response)) return resultUnderLock(call);
+        if (context.getType() !== 'http') return resultUnderLock(call);
+        const response = context.getArgByIndex<unknown>(1); // of what is called like a route: anything
         const whenTooLateToRead: WhenTooLateToRead = (leave) => whenResponseIsOver(response, leave);
         const enter = isHttpResponse(response)
           ? enterForResponse(response, ofCalls, enterWith)

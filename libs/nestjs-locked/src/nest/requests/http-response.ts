@@ -1,4 +1,5 @@
 import { finished, Stream, type Writable } from 'node:stream';
+import { isObject } from '../../core/known-options.js';
 
 /** What the responses of Express and Fastify have in common. Fastify has that of Node inside. */
 export interface HttpResponse {
@@ -19,7 +20,7 @@ interface NodeResponse {
 }
 
 /** A function that is called like a handler over HTTP may be given anything. */
-export function isHttpResponse(value: object): value is HttpResponse {
+export function isHttpResponse(value: unknown): value is HttpResponse {
   try {
     const { getHeaders, removeHeader, header } = value as Record<keyof HttpResponse, unknown>;
     return [getHeaders, removeHeader, header].every((method) => typeof method === 'function');
@@ -35,8 +36,8 @@ export function headersAreSent(response: object): boolean {
 }
 
 /** Calls back when the response was sent or its client has left, also if that was before. */
-export function whenResponseIsOver(response: object, callback: () => void): void {
-  const node = nodeResponse(response);
+export function whenResponseIsOver(response: unknown, callback: () => void): void {
+  const node = isObject(response) ? nodeResponse(response) : undefined;
   if (!(node instanceof Stream)) return;
   const most = node.getMaxListeners();
   // Others may have used up what it allows.
