@@ -188,7 +188,8 @@ describe('an application whose Redis client another module closes', () => {
       const from = performance.now();
       const closing = app.close();
       await waiter;
-      await Promise.race([closed.opened, sleep(1_000)]); // it is closed before the locks, or after them
+      // It is closed before the locks, or after them.
+      await Promise.race([closed.opened, sleep(1_000, undefined, { ref: false })]);
       expect(await lock.release()).toBe(true);
       await closing;
 
