@@ -6489,7 +6489,7 @@ export const TABLE = [
   {
     name: 'interceptors: the answer of onBusy has the headers of the body of the handler',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: 'if (!hasRun) isBusy();',
+    from: 'if (!hasRun) dropHeaders();',
     to: '',
     breaks: 'does not say of the answer of its onBusy what the handler says of its own body',
     specs: ['test/nest/lock.interceptor.spec.ts'],
@@ -6497,15 +6497,15 @@ export const TABLE = [
   {
     name: 'interceptors: the answer of the handler loses the headers of its body',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: 'if (!hasRun) isBusy();',
-    to: 'isBusy();',
+    from: 'if (!hasRun) dropHeaders();',
+    to: 'dropHeaders();',
     breaks: 'does not say of the answer of its onBusy what the handler says of its own body',
     specs: ['test/nest/lock.interceptor.spec.ts'],
   },
   {
     name: 'interceptors: what a function of onBusy throws has the headers of the handler',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: '        isBusy();\n        return onBusy(busy);',
+    from: '        dropHeaders();\n        return onBusy(busy);',
     to: '        return onBusy(busy);',
     breaks: 'does not say of the answer of its onBusy what the handler says of its own body',
     specs: ['test/nest/busy-answers.spec.ts'],
@@ -6513,8 +6513,8 @@ export const TABLE = [
   {
     name: 'interceptors: the headers that a function of onBusy sets are lost',
     file: `${SOURCES}nest/lock.interceptor.ts`,
-    from: '        isBusy();\n        return onBusy(busy);',
-    to: '        return Promise.resolve(onBusy(busy)).finally(isBusy);',
+    from: '        dropHeaders();\n        return onBusy(busy);',
+    to: '        return Promise.resolve(onBusy(busy)).finally(dropHeaders);',
     breaks: 'the answer of onBusy has the headers that it sets',
     specs: ['test/nest/busy-answers.spec.ts'],
   },

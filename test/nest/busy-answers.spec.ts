@@ -38,8 +38,6 @@ interface Response extends NodeResponse {
   readonly raw?: NodeResponse;
 }
 
-const responseOf = (context: ExecutionContext): Response => context.switchToHttp().getResponse();
-
 let response: Response;
 let file: PassThrough;
 let failures: unknown[] = [];
@@ -48,7 +46,7 @@ let tries = 0;
 /** Shows a route its response, as a library does that keeps it in the async context. */
 class WithResponse implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    response = responseOf(context);
+    response = context.switchToHttp().getResponse();
     return next.handle();
   }
 }

@@ -188,7 +188,7 @@ function enterForResponse(
   return async (work, signal) => {
     // An interceptor outside of this one may have answered already.
     const isForeign = (): boolean => signal?.aborted === true || headersAreSent(response);
-    const isBusy = (): void => {
+    const dropHeaders = (): void => {
       if (!isForeign()) dropBodyHeaders(response);
     };
     let hasRun = false;
@@ -199,13 +199,13 @@ function enterForResponse(
     };
     if (typeof onBusy === 'function') {
       const answer = (busy: BusyContext): unknown => {
-        isBusy();
+        dropHeaders();
         return onBusy(busy);
       };
       return enterWith({ ...options, onBusy: answer })(running, signal);
     }
     const result = await enterWith(options)(running, signal);
-    if (!hasRun) isBusy();
+    if (!hasRun) dropHeaders();
     return result;
   };
 }

@@ -130,7 +130,8 @@ export class RepeatedRuns implements RunMemory {
   /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
   #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
-    if (wanted.length > 0) this.#waitingSince = systemClock.now();
+    if (wanted.length === 0) return once();
+    this.#waitingSince = systemClock.now();
     return this.#taking(inBatches(wanted.sort(inOneOrder)), run, () => {
       this.#waitedMs = this.#waited();
       this.#waitingSince = undefined;
