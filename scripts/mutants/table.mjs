@@ -177,10 +177,44 @@ export const TABLE = [
   {
     name: 'doubtful lease passed on',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: 'if (this.#commitUnknown) return this.#runOut(!isLost);',
+    from: 'if (this.#commitUnknown) return this.#endInDoubt(hold.keptUntil, !isLost);',
     to: '',
     breaks: 'a lease whose transaction was perhaps committed runs out',
     specs: LOCK_AWARE,
+  },
+  {
+    name: 'doubtful lease: holdAtLeastMs forgotten',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'if (wasHeld && keptUntil > this.#deadline.at) {',
+    to: 'if (wasHeld && keptUntil === Infinity) {',
+    breaks:
+      'the key stays taken for holdAtLeastMs, also where nobody knows whether its work counts',
+    specs: LEASES,
+  },
+  {
+    name: 'doubtful lease: cut short by a shorter holdAtLeastMs',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'if (wasHeld && keptUntil > this.#deadline.at) {',
+    to: 'if (wasHeld && keptUntil > -Infinity) {',
+    breaks: 'a lease whose transaction was perhaps committed runs out',
+    specs: LEASES,
+  },
+  {
+    name: 'doubtful lease: kept for holdAtLeastMs although it was lost',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'if (wasHeld && keptUntil > this.#deadline.at) {',
+    to: 'if (keptUntil > this.#deadline.at) {',
+    breaks:
+      'what was lost is not released while nobody knows whether its transaction was committed',
+    specs: LEASES,
+  },
+  {
+    name: 'doubtful lease: holdAtLeastMs ends it before the store does',
+    file: `${SOURCES}core/lease/lease.ts`,
+    from: 'keptUntil + driftMarginMs(this.#leaseMs);',
+    to: 'keptUntil;',
+    breaks: 'a lease whose transaction was perhaps committed ends in the store, not by our clock',
+    specs: LEASES,
   },
   {
     name: 'block of fencing tokens exceeded',

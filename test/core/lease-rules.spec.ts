@@ -7,7 +7,10 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type {
+  LockOptions,
+  LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type {
   RenewReply,
   StoreListener,
@@ -1092,11 +1095,11 @@ describe('a logger that throws', () => {
 const IN_DOUBT = new LockCommitUnknownError('in doubt', KEY);
 
 /** A call whose work goes on although nobody knows whether its transaction was committed; `end` ends it. */
-async function startInDoubt(options?: LockServiceOptions) {
+async function startInDoubt(options?: LockServiceOptions, ofCall: LockOptions = {}) {
   const started = await startScripted(options);
   const { store, engine } = started;
   const end = makeGate();
-  const call = engine.withLock(KEY, {}, async () => {
+  const call = engine.withLock(KEY, ofCall, async () => {
     for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
     await end.opened;
   });
@@ -1130,6 +1133,46 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await settled();
     await clock.advance(1_000);
     for (const hold of holds) hold.commitUnknown(IN_DOUBT);
+    end.open();
+    await call;
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(100_000);
+    await nothingLeft();
+  });
+
+  it('keeps the key for holdAtLeastMs, and until the lease has run out in the store as well', async () => {
+    const options = { holdAtLeastMs: 2_975 }; // the lease ends after 2,970 ms here, and after 3,000 in the store
+    const { clock, store, end, call } = await startInDoubt({ leaseMs: 3_000 }, options);
+    await clock.advance(500);
+    end.open();
+    await settled();
+    const released = await store.next('release');
+    expect(released.command.keepMs).toBeGreaterThanOrEqual(2_500);
+    expect(released.command.keepMs).toBeLessThan(2_550);
+    released.reply({ kind: 'released' });
+    await call;
+  });
+
+  it('keeps the key for its lease where holdAtLeastMs is shorter', async () => {
+    const options = { holdAtLeastMs: 2_900 };
+    const { clock, store, end, call, nothingLeft } = await startInDoubt(
+      { leaseMs: 3_000 },
+      options,
+    );
+    end.open();
+    await call;
+    expect(await store.unanswered()).toEqual([]);
+    await clock.advance(100_000);
+    await nothingLeft();
+  });
+
+  it('keeps no key for holdAtLeastMs that was lost before', async () => {
+    const options = { holdAtLeastMs: 60_000, maxHoldMs: 1_000 };
+    const { clock, store, end, call, nothingLeft } = await startInDoubt(
+      { leaseMs: 3_000 },
+      options,
+    );
+    await clock.advance(1_000);
     end.open();
     await call;
     expect(await store.unanswered()).toEqual([]);

@@ -96,6 +96,28 @@ describe('a COMMIT in doubt', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
+  it.each<['around it' | 'inside of it']>([['around it'], ['inside of it']])(
+    'keeps the key for the holdAtLeastMs of a call %s, past the end of the lease',
+    async (place) => {
+      const { proxy, locks, sell } = await start({ insideTransaction: 'join', ...LEASE });
+      const options = { holdAtLeastMs: 60_000 };
+      const sold = async (tx: pg.PoolClient): Promise<void> => {
+        await takeOne(tx);
+        proxy.breakAt('COMMIT');
+      };
+      const sale =
+        place === 'around it'
+          ? locks.withLock(stock.key, options, () => sell(sold))
+          : sell((tx) => locks.withLock(stock.key, options, () => sold(tx)));
+      await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
+      expect(await leftOf(stock.key)).toBeGreaterThan(30_000);
+      const { locks: replica } = await startLocks(redis.url);
+      await sleep(LEASE.leaseMs + 200);
+      const tick = replica.withLock(stock.key, { waitMs: 0, onBusy: 'skip' }, () => 'ran again');
+      expect(await tick).toBeUndefined();
+    },
+  );
+
   it('ends a driver that repeats its transaction by itself', async () => {
     const { proxy, pool, run, locks } = await start(LEASE);
     let runs = 0;

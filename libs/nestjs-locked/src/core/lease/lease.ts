@@ -1,7 +1,7 @@
 import { type LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { unreachable } from '../runtime/unreachable.js';
-import { renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
+import { driftMarginMs, renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
 import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
@@ -262,8 +262,8 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   /**
-   * A lease that was lost is still released, because it may only have been believed lost. With an unknown commit it is
-   * never released, lost or not.
+   * A lease that was lost is still released, because it may only have been believed lost. With an unknown commit, lost
+   * or not, the key is never free before the lease has run out.
    */
   endHold(hold: Hold): Promise<boolean> {
     this.noticeDeadline();
@@ -271,7 +271,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#hold = undefined;
     this.#holdEnd = Infinity;
     const isLost = this.#state !== 'held';
-    if (this.#commitUnknown) return this.#runOut(!isLost);
+    if (this.#commitUnknown) return this.#endInDoubt(hold.keptUntil, !isLost);
     if (isLost) {
       this.#releaseLost();
       return Promise.resolve(false);
@@ -283,7 +283,11 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   }
 
   /** Doubt ends sharing: the transaction may yet be committed, so nobody gets the key before the lease has ended. */
-  #runOut(wasHeld: boolean): Promise<boolean> {
+  #endInDoubt(keptUntil: number, wasHeld: boolean): Promise<boolean> {
+    if (wasHeld && keptUntil > this.#deadline.at) {
+      const until = keptUntil + driftMarginMs(this.#leaseMs); // not before the lease has ended in the store as well
+      return this.release(Math.ceil(until - this.#parts.clock.now()));
+    }
     this.#state = 'doubtful';
     this.#tellCertain();
     this.#schedule();
