@@ -211,8 +211,8 @@ export const TABLE = [
   {
     name: 'doubtful lease: holdAtLeastMs ends it before the store does',
     file: `${SOURCES}core/lease/lease.ts`,
-    from: 'keptUntil + driftMarginMs(this.#leaseMs);',
-    to: 'keptUntil;',
+    from: 'Math.max(keptUntil, this.#deadline.askedUntil)',
+    to: 'keptUntil',
     breaks: 'a lease whose transaction was perhaps committed ends in the store, not by our clock',
     specs: LEASES,
   },
@@ -2866,7 +2866,7 @@ export const TABLE = [
   {
     name: 'clean-up that stops at the deadline',
     file: `${SOURCES}core/lease/lease-deadline.ts`,
-    from: 'return Math.max(this.#latest, this.#at + this.#lengthMs);',
+    from: 'return Math.max(this.#askedUntil, this.#at + this.#lengthMs);',
     to: 'return this.#at;',
     breaks: 'clean-up is repeated until it is answered, or the lease has ended at the latest',
     specs: ['test/core/clean-up.spec.ts'],
@@ -3603,7 +3603,7 @@ export const TABLE = [
   {
     name: 'a renewal that was not answered does not count for the end of the lease',
     file: `${SOURCES}core/lease/lease-deadline.ts`,
-    from: 'this.#latest = Math.max(this.#latest, now + leaseMs);',
+    from: 'this.#askedUntil = Math.max(this.#askedUntil, now + leaseMs);',
     to: 'void (now + leaseMs);',
     breaks: 'what may be in the store is taken back until it has ended at the latest',
     specs: ['test/core/lease-deadline.spec.ts'],

@@ -1153,6 +1153,21 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await call;
   });
 
+  it('keeps the key for the whole lease, also if that was prolonged to end a little before holdAtLeastMs', async () => {
+    const { store, engine } = await startScripted({ leaseMs: 3_000 });
+    const call = engine.withLock(KEY, { holdAtLeastMs: 121_500 }, async (lock) => {
+      await lock.ensure(120_000); // for 122,500 ms in the store, of which 121,275 are certain
+      for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 1_000, waiters: 0 });
+    const released = await store.next('release');
+    expect(released.command.keepMs).toBe(122_500);
+    released.reply({ kind: 'released' });
+    await call;
+  });
+
   it('keeps the key for its lease where holdAtLeastMs is shorter', async () => {
     const options = { holdAtLeastMs: 2_900 };
     const { clock, store, end, call, nothingLeft } = await startInDoubt(

@@ -15,8 +15,7 @@ const LONG_SLEEP_MS = 1_000;
  */
 export class LeaseDeadline {
   #at: number;
-  /** When it has ended in the store at the latest, if every command is carried out as soon as it is sent. */
-  #latest: number;
+  #askedUntil: number;
   #lengthMs: number;
   /** For how long the store promised the lease in answer to the command that counts, in milliseconds. */
   #promisedMs: number;
@@ -26,7 +25,7 @@ export class LeaseDeadline {
   /** @param steps that were noticed since the token was introduced */
   constructor({ introducedAt, lengthMs, cameBy }: LeaseGrant, steps: readonly ClockStep[]) {
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
-    this.#latest = introducedAt + lengthMs;
+    this.#askedUntil = introducedAt + lengthMs;
     this.#lengthMs = lengthMs;
     this.#promisedMs = cameBy === 'answer' ? lengthMs : 0;
     this.#steps = steps;
@@ -41,12 +40,17 @@ export class LeaseDeadline {
     return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
+  /** When it has ended in the store at the latest, if every command is carried out as soon as it is sent. */
+  get askedUntil(): number {
+    return this.#askedUntil;
+  }
+
   /**
    * When it has ended in the store at the latest. Renewals count that were not answered, and a command may be carried
    * out late.
    */
   get latest(): number {
-    return Math.max(this.#latest, this.#at + this.#lengthMs);
+    return Math.max(this.#askedUntil, this.#at + this.#lengthMs);
   }
 
   /**
@@ -66,7 +70,7 @@ export class LeaseDeadline {
 
   /** A renewal for this long is sent. */
   asked(now: number, leaseMs: number): void {
-    this.#latest = Math.max(this.#latest, now + leaseMs);
+    this.#askedUntil = Math.max(this.#askedUntil, now + leaseMs);
   }
 
   /** A renewal for this long, sent at `sentAt`, was answered. It never brings the deadline forward, but a sleep may. */

@@ -1,7 +1,7 @@
 import { type LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { unreachable } from '../runtime/unreachable.js';
-import { driftMarginMs, renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
+import { renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
 import type { InboxMessage, RenewCommand, RenewReply, Unknown } from '../store/lock-store.js';
 import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
@@ -285,7 +285,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Doubt ends sharing: the transaction may yet be committed, so nobody gets the key before the lease has ended. */
   #endInDoubt(keptUntil: number, wasHeld: boolean): Promise<boolean> {
     if (wasHeld && keptUntil > this.#deadline.at) {
-      const until = keptUntil + driftMarginMs(this.#leaseMs); // not before the lease has ended in the store as well
+      const until = Math.max(keptUntil, this.#deadline.askedUntil);
       return this.release(Math.ceil(until - this.#parts.clock.now()));
     }
     this.#state = 'doubtful';
