@@ -4,7 +4,7 @@ import { quoted } from '../../core/runtime/quoted.js';
 import type { GuardingHold } from './guarding-hold.js';
 
 const WHAT_TO_DO =
-  'wait until the lease has ended, outside of the lock, then take it again, look at the data, and repeat the work only if it is missing';
+  'leave the locked call, take the lock again as soon as it is free, look at the data, and repeat the work only if it is missing';
 
 /** @param cause the driver's error; undefined if the database did not answer in time */
 export function commitUnknown(holds: readonly Hold[], cause: unknown): LockCommitUnknownError {
