@@ -991,6 +991,15 @@ export const TABLE = [
     specs: ['test/faults/idle-connections.spec.ts'],
   },
   {
+    name: 'only the first unanswered command is looked at when time is over',
+    file: `${SOURCES}redis/connection/command-connection.ts`,
+    from: 'if (open.limit.endsAt <= now) this.#expire(open);',
+    to: 'if (open.limit.endsAt <= now) this.#expire(open); else if (this.#unanswered.has(open)) break;',
+    breaks:
+      'a WAIT that overtakes what waits to be sent does not prolong the time of those commands',
+    specs: ['test/redis/wait-replicas.spec.ts'],
+  },
+  {
     name: 'a connection on which a WAIT is on its way is taken for dead',
     file: `${SOURCES}redis/connection/heartbeat.ts`,
     from: ' && isHeldUp?.() !== true',
