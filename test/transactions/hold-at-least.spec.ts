@@ -122,32 +122,6 @@ it('A key stays taken for a call whose transaction has failed while it waited fo
   expect(await held()).toBe(true);
 });
 
-it('A key stays taken after committed work, whatever a straggler asks for behind the COMMIT', async () => {
-  const { dataSource, locks, sell } = await startShop('restart');
-  let straggler: Promise<void> | undefined;
-  let isDone = false;
-  await dataSource.transaction(async (manager) => {
-    isDone = false;
-    straggler = dataSource.transaction(async () => {
-      while (!isDone) await sleep(1);
-      for (let times = 0; times < 500; times++) {
-        const asked = await locks
-          .withLock(uniqueKey('late'), () => {})
-          .catch((error: Error) => error);
-        if (asked?.name !== 'LockInTransactionError') return; // it has asked for a restart
-        await sleep(0);
-      }
-    });
-    straggler.catch(() => {});
-    await sleep(20);
-    await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () => {});
-    await sell(manager);
-    isDone = true;
-  });
-  await straggler?.catch(() => {});
-  expect([await stock.quantity(), await held()]).toEqual([99, true]);
-});
-
 it('No key stays taken in a run that is given up, although it was lost and taken again there', async () => {
   const { dataSource, locks } = await startShop();
   const second = uniqueKey('second');

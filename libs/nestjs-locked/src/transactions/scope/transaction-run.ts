@@ -46,7 +46,7 @@ export class TransactionRun {
     return this.isAbandoned && this.#obstacle === undefined && this.#doubt === undefined;
   }
 
-  /** Whether the transaction has ended, so that it cannot be run again. */
+  /** Whether the transaction has ended, or was committed, so that it cannot be run again. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -103,6 +103,14 @@ export class TransactionRun {
   /** A transaction inside of it may have been committed, nobody knows: another run could repeat it. */
   commitUnknown(doubt: Error): void {
     this.#doubt ??= doubt;
+  }
+
+  /**
+   * The transaction was committed. Whatever fails behind that, such as a hook, and whatever still goes on in it: its
+   * work is done, and must not be done twice.
+   */
+  committed(): void {
+    this.#isOver = true;
   }
 
   /** @returns the error for the caller of the transaction */

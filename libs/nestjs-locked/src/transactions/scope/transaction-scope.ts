@@ -285,11 +285,11 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     this.#state = 'ended';
     this.commit.end();
     if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys()); // it was tried once more
+    if (outcome === 'committed' && this.outer === undefined) this.run.committed();
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
-    const isGivenUp = outcome !== 'committed' && this.run.isRepeated;
-    if (isRepeatedByDriver || isGivenUp)
+    if (isRepeatedByDriver || this.run.isRepeated)
       for (const { section } of this.#kept) section.hold.keptUntil = -Infinity;
     else this.inside.workCounts();
     this.#gate.end(doubt, this.#bodyRuns); // it may have been the last that kept a hold

@@ -1,0 +1,77 @@
+/** Behind its COMMIT, nothing makes a transaction run again: its work is done. */
+import { expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-locked';
+import { lockAware } from 'nestjs-locked/typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DataSource } from 'typeorm';
+import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+import { openDataSource } from './data-source.js';
+import { isHeld, startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const postgres = usePostgres();
+const stock = useStock(postgres);
+
+/** Begins a second transaction, which outlives the one around it and asks for a lock until it is told why not. */
+async function straggle(dataSource: DataSource, locks: LockService) {
+  const begun = makeGate();
+  const sold = makeGate();
+  const straggler = dataSource.transaction(async () => {
+    begun.open();
+    await sold.opened;
+    for (;;) {
+      const { message } = await locks
+        .withLock(uniqueKey('late'), () => new Error('it ran'))
+        .catch((error: Error) => error);
+      if (!message.includes('is being committed')) return message;
+      await sleep(0);
+    }
+  });
+  const answer = straggler.catch((error: Error) => error.message);
+  await begun.opened;
+  return { sold, answer };
+}
+
+it.each([
+  ['restart', 'a hook that fails'],
+  ['restart', 'a hook'],
+  ['join', 'a hook that fails'],
+  ['join', 'a hook'],
+] as const)(
+  'Code that asks for a lock behind the COMMIT repeats nothing, nor does it free the key (%s, %s)',
+  async (insideTransaction, hook) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+    const options = { insideTransaction, holdAtLeastMs: 60_000 };
+    let runs = 0;
+    let straggling: Awaited<ReturnType<typeof straggle>> | undefined;
+    let hasSold = false;
+    dataSource.subscribers.push({
+      async afterTransactionCommit() {
+        if (!hasSold) return;
+        hasSold = false;
+        straggling?.sold.open();
+        // What the ORM does next takes round trips, while the code left behind asks again and again.
+        await sleep(50);
+        if (hook === 'a hook that fails') throw new Error('behind the COMMIT');
+      },
+    } as never);
+    const sale = dataSource.transaction(async (manager) => {
+      runs++;
+      const joined = { insideTransaction: 'join' } as const;
+      await locks.withLock(uniqueKey('joined'), joined, () => {});
+      await locks.withLock(stock.key, options, () => stock.takeOne(manager));
+      straggling ??= await straggle(dataSource, locks);
+      hasSold = true;
+    });
+    const told = await sale.catch((error: Error) => error.message);
+    expect(told).toBe(hook === 'a hook that fails' ? 'behind the COMMIT' : undefined);
+    expect(await straggling?.answer).toMatch(/cannot be restarted, because .* has ended already/);
+    expect([runs, await stock.quantity()]).toEqual([insideTransaction === 'join' ? 1 : 2, 99]);
+    expect(await isHeld(redis.url, stock.key)).toBe(true);
+  },
+);
