@@ -6620,7 +6620,7 @@ export const TABLE = [
   {
     name: 'interceptors: what was said to caches between two tries is lost',
     file: `${SOURCES}nest/requests/http-response.ts`,
-    from: "if (response.getHeaders()['cache-control'] === instead)",
+    from: "if (response.getHeaders()['cache-control'] === NOT_TO_BE_KEPT)",
     to: 'if (NOT_TO_BE_KEPT)',
     breaks: 'the answer of the handler has its headers',
     specs: ['test/nest/busy-answers.spec.ts'],
@@ -6644,7 +6644,7 @@ export const TABLE = [
   {
     name: 'interceptors: a handler that runs at the second try keeps what was said of the first answer',
     file: `${SOURCES}nest/requests/http-response.ts`,
-    from: "if (response.getHeaders()['cache-control'] === instead)",
+    from: "if (response.getHeaders()['cache-control'] === NOT_TO_BE_KEPT)",
     to: 'if (false)',
     breaks: 'the answer of the handler has its headers',
     specs: ['test/nest/busy-answers.spec.ts'],

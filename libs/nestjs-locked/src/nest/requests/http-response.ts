@@ -4,7 +4,7 @@ import { isObject } from '../../core/known-options.js';
 /** What the responses of Express and Fastify have in common. Fastify has that of Node inside. */
 export interface HttpResponse {
   status(code: number): this;
-  header(name: string, value: string | readonly string[]): this;
+  header(name: string, value: string): this;
   getHeaders(): Readonly<Record<string, unknown>>;
   removeHeader(name: string): unknown;
   send(body: object): unknown;
@@ -64,14 +64,10 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
 const FOR_SERVERS_IN_FRONT =
   /cache-control$|^edge-control$|^surrogate-|^x-(accel|lighttpd|litespeed|reproxy|sendfile)/;
 
-interface Dropped {
-  readonly headers: readonly [name: string, value: string][];
-  /** The `Cache-Control` that was set instead. */
-  readonly instead: unknown;
-}
+const NOT_TO_BE_KEPT = 'no-store';
 
 /** What was removed from each response. */
-const DROPPED = new WeakMap<HttpResponse, Dropped>();
+const DROPPED = new WeakMap<HttpResponse, readonly [name: string, value: string][]>();
 
 /**
  * Removes what the handler, or Nest's `@Header`, says of the body of the handler, because another one, or none, is sent
@@ -84,9 +80,8 @@ export function dropBodyHeaders(response: HttpResponse): void {
     ([name]) => OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name),
   ) as [name: string, value: string][];
   for (const [name] of dropped) response.removeHeader(name);
-  // The array is sent as a string, and cannot be mistaken for the same header of the application.
-  response.header('Cache-Control', ['no-store']);
-  DROPPED.set(response, { headers: dropped, instead: response.getHeaders()['cache-control'] });
+  response.header('Cache-Control', NOT_TO_BE_KEPT);
+  DROPPED.set(response, dropped);
 }
 
 /** The body of the handler is sent after all. */
@@ -94,10 +89,10 @@ export function restoreBodyHeaders(response: HttpResponse): void {
   const dropped = DROPPED.get(response);
   if (dropped === undefined) return;
   DROPPED.delete(response);
-  const { headers, instead } = dropped;
-  if (response.getHeaders()['cache-control'] === instead) response.removeHeader('Cache-Control');
+  if (response.getHeaders()['cache-control'] === NOT_TO_BE_KEPT)
+    response.removeHeader('Cache-Control');
   const present = response.getHeaders(); // what was set meanwhile stays
-  for (const [name, value] of headers) if (!(name in present)) response.header(name, value);
+  for (const [name, value] of dropped) if (!(name in present)) response.header(name, value);
 }
 
 /** Sends this in the place of the body that the handler would have sent. */
