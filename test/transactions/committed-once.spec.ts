@@ -2,8 +2,8 @@
 import { expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
