@@ -1141,14 +1141,13 @@ describe('a transaction of which nobody knows whether it was committed', () => {
   });
 
   it('keeps the key for holdAtLeastMs, and until the lease has run out in the store as well', async () => {
-    const options = { holdAtLeastMs: 2_975 }; // the lease ends after 2,970 ms here, and after 3,000 in the store
+    const options = { holdAtLeastMs: 2_975 }; // the lease ends after 2,970 ms here
     const { clock, store, end, call } = await startInDoubt({ leaseMs: 3_000 }, options);
     await clock.advance(500);
     end.open();
     await settled();
     const released = await store.next('release');
-    expect(released.command.keepMs).toBeGreaterThanOrEqual(2_500);
-    expect(released.command.keepMs).toBeLessThan(2_550);
+    expect(released.command.keepMs).toBe(3_000); // a renewal may have been carried out late, even just now
     released.reply({ kind: 'released' });
     await call;
   });

@@ -285,8 +285,10 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
   /** Doubt ends sharing: the transaction may yet be committed, so nobody gets the key before the lease has ended. */
   #endInDoubt(keptUntil: number, wasHeld: boolean): Promise<boolean> {
     if (wasHeld && keptUntil > this.#deadline.at) {
-      const until = Math.max(keptUntil, this.#deadline.askedUntil);
-      return this.release(Math.ceil(until - this.#parts.clock.now()));
+      const now = this.#parts.clock.now();
+      const carriedOutNow = now + this.#leaseMs; // a renewal on its way may be late
+      const until = Math.max(keptUntil, this.#deadline.askedUntil, carriedOutNow);
+      return this.release(Math.ceil(until - now));
     }
     this.#state = 'doubtful';
     this.#tellCertain();
