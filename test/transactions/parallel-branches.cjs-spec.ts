@@ -214,16 +214,20 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
 
     it('are not committed by half: a locked call that nobody awaits forbids the commit [R59, D64]', async () => {
       const { locks, transaction } = await start();
+      const [begun, done] = [makeGate(), makeGate()];
       const forgetful = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
           await note(tx());
           void errorOf(
             locks.withLock(stock.key, async () => {
+              begun.open();
+              await done.opened;
               await sleep(30);
               await note(tx());
             }),
           );
-          await sleep(5);
+          await begun.opened;
+          done.open();
         }),
       );
       await expect(forgetful).rejects.toThrow(/a locked call inside of it still runs/);
