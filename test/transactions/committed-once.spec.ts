@@ -1,9 +1,9 @@
-/** Behind its COMMIT, nothing makes a transaction run again: its work is done. */
+/** Once a transaction has ended, nothing makes it run again: its caller is told how it has ended. */
 import { expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-locked';
 import { lockAware } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -27,8 +27,8 @@ async function straggle(dataSource: DataSource, locks: LockService) {
       const { message } = await locks
         .withLock(uniqueKey('late'), () => new Error('it ran'))
         .catch((error: Error) => error);
-      if (!message.includes('is being committed')) return message;
-      await sleep(0);
+      if (!/is being (committed|rolled back)/.test(message)) return message;
+      await nextTurn();
     }
   });
   const answer = straggler.catch((error: Error) => error.message);
@@ -75,3 +75,56 @@ it.each([
     expect(await isHeld(redis.url, stock.key)).toBe(true);
   },
 );
+
+it.each(['restart', 'join'] as const)(
+  'Code that asks for a lock behind the ROLLBACK repeats nothing, and the caller is told what has failed (%s)',
+  async (insideTransaction) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+    let runs = 0;
+    let straggling: Awaited<ReturnType<typeof straggle>> | undefined;
+    dataSource.subscribers.push({
+      async afterTransactionRollback() {
+        if (straggling === undefined) return;
+        straggling.sold.open();
+        await sleep(50);
+      },
+    } as never);
+    const sale = dataSource.transaction(async (manager) => {
+      runs++;
+      await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () => {});
+      await locks.withLock(stock.key, { insideTransaction }, () => stock.takeOne(manager));
+      straggling ??= await straggle(dataSource, locks);
+      throw new Error('no credit');
+    });
+    await expect(sale).rejects.toThrow('no credit');
+    expect(await straggling?.answer).toMatch(/cannot be restarted, because .* has ended already/);
+    expect([runs, await stock.quantity()]).toEqual([insideTransaction === 'join' ? 1 : 2, 100]);
+  },
+);
+
+it('Code that has outlived no more than a second transaction has the first one run again', async () => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+  const late = uniqueKey('late');
+  let runs = 0;
+  await dataSource.transaction(async (manager) => {
+    runs++;
+    await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () => {});
+    const ended = makeGate();
+    const third = await dataSource.transaction(async () => {
+      const begun = makeGate();
+      const working = dataSource.transaction(async () => {
+        begun.open();
+        await ended.opened;
+        await locks.withLock(late, () => stock.takeOne(manager));
+      });
+      working.catch(() => {});
+      await begun.opened;
+      return { working };
+    });
+    ended.open();
+    await third.working;
+  });
+  expect([runs, await stock.quantity()]).toEqual([2, 99]);
+});

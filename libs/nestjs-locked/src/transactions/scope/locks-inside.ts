@@ -29,6 +29,8 @@ export interface TransactionLevel {
   readonly ageMs: number;
   /** The transactions around it and this one, the outermost first. */
   readonly levels: readonly TransactionLevel[];
+  /** Whether the outermost transaction has ended, however: its caller is told so, and it cannot be run again. */
+  readonly hasOutlived: boolean;
   readonly inside: LocksInside;
   /** Whether each statement sees what others have committed before it; undefined if its level is not known. */
   seesFreshData(): Promise<boolean | undefined>;
@@ -138,7 +140,7 @@ export class LocksInside {
   /** What was read so far may be older than the lock, even if that is free now: only a fresh run is protected by it. */
   #beginAnew(asker: Asker, demand: () => never): never {
     this.#level.assertTakesWork(asker);
-    if (this.#level.run.isOver) throw this.#level.refusal('outlived', asker);
+    if (this.#level.hasOutlived) throw this.#level.refusal('outlived', asker);
     for (const { description } of this.#level.levels) {
       const { notRestartable } = description;
       if (notRestartable !== undefined) throw this.#level.refusal(notRestartable, asker);

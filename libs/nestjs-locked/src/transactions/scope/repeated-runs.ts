@@ -69,12 +69,9 @@ export class RepeatedRuns implements RunMemory {
     for (;;) {
       const run = new TransactionRun(this);
       try {
-        const result = await this.#holding(run, () => once(run));
-        run.end(undefined);
-        return result;
+        return await this.#holding(run, () => once(run));
       } catch (error) {
-        const told = run.end(error);
-        if (!run.isRepeated) throw told;
+        if (!run.isRepeated) throw run.told(error);
         this.#runs++;
       }
     }

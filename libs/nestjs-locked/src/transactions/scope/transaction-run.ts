@@ -30,7 +30,6 @@ export class TransactionRun {
   #pending: TransactionRestart | undefined;
   #obstacle: Error | undefined;
   #doubt: Error | undefined;
-  #isOver = false;
 
   constructor(memory: RunMemory) {
     this.#memory = memory;
@@ -44,11 +43,6 @@ export class TransactionRun {
   /** Whether the transaction is run again. */
   get isRepeated(): boolean {
     return this.isAbandoned && this.#obstacle === undefined && this.#doubt === undefined;
-  }
-
-  /** Whether the transaction has ended, or was committed, so that it cannot be run again. */
-  get isOver(): boolean {
-    return this.#isOver;
   }
 
   /**
@@ -105,17 +99,8 @@ export class TransactionRun {
     this.#doubt ??= doubt;
   }
 
-  /**
-   * The transaction was committed. Whatever fails behind that, such as a hook, and whatever still goes on in it: its
-   * work is done, and must not be done twice.
-   */
-  committed(): void {
-    this.#isOver = true;
-  }
-
   /** @returns the error for the caller of the transaction */
-  end(error: unknown): unknown {
-    this.#isOver = true;
+  told(error: unknown): unknown {
     return this.#obstacle ?? (this.isAbandoned ? this.#doubt : undefined) ?? error;
   }
 }

@@ -142,6 +142,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.outer?.isOpen === true ? [...this.outer.levels, this] : [this];
   }
 
+  get hasOutlived(): boolean {
+    return this.outer === undefined ? !this.isOpen : this.outer.hasOutlived;
+  }
+
   get ageMs(): number {
     return systemClock.now() - this.startedAt;
   }
@@ -285,7 +289,6 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     this.#state = 'ended';
     this.commit.end();
     if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys()); // it was tried once more
-    if (outcome === 'committed' && this.outer === undefined) this.run.committed();
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
