@@ -455,6 +455,22 @@ export const TABLE = [
     specs: ['test/nest/module-options.spec.ts'],
   },
   {
+    name: 'closing waits for the first of two tries',
+    file: `${SOURCES}core/store/clean-up.ts`,
+    from: 'while (this.#onTheirWay.size > 0) {',
+    to: 'if (this.#onTheirWay.size > 0) {',
+    breaks: 'a key that was given back is free when the application has closed',
+    specs: ['test/core/clean-up.spec.ts'],
+  },
+  {
+    name: 'two modules with the same name are told of by the name of a symbol',
+    file: `${SOURCES}nest/decorator/locked-instances.ts`,
+    from: "token.description?.split(', from ')[0]",
+    to: 'token.description',
+    breaks: 'a message names the value, the reason and the way out',
+    specs: ['test/nest/module.spec.ts'],
+  },
+  {
     name: 'closing does not wait for the last try of what is owed',
     file: `${SOURCES}core/store/clean-up.ts`,
     from: 'this.#collect(ofKey);\n    this.#flush();\n    while',

@@ -398,7 +398,9 @@ describe('what a failed command may have left', () => {
       const closed = engine.close(10_000).then(() => 'closed');
       expect(await Promise.race([closed, settled().then(() => 'waits')])).toBe('waits');
       first.reply(unknown);
-      (await store.next(kind)).reply(unknown);
+      const last = await store.next(kind);
+      expect(await Promise.race([closed, settled().then(() => 'waits')])).toBe('waits');
+      last.reply(unknown);
       await closed;
       await clock.advance(60_000);
       expect(await store.unanswered()).toEqual([]);

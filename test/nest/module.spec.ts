@@ -184,6 +184,9 @@ describe('RedisLockModule', () => {
       (error: unknown) => error,
     );
     expect(outcome).toBeInstanceOf(LockConfigError);
+    expect((outcome as Error).message).toMatch(
+      /^Two lock modules provide nestjs-locked\/LockService: import .* once, .* or give each a name/,
+    );
   });
 
   it('services exclude each other if they have the same prefix, also under different names', async () => {
