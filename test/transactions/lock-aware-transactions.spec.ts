@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockConfigError } from 'nestjs-locked';
+import { LockConfigError, LockInTransactionError } from 'nestjs-locked';
+import { TestLocks } from 'nestjs-locked/testing';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 
 describe('lockAwareTransactions', () => {
@@ -50,6 +51,17 @@ describe('lockAwareTransactions', () => {
     expect(call).toThrow(LockConfigError);
     expect(call).toThrow(message);
     expect(isOpened).toBe(false);
+  });
+
+  it('sees what its body gives and what begins only when it is awaited', async () => {
+    const locks = new TestLocks().service();
+    const run = lockAwareTransactions<object>({ dialect: 'postgres' });
+    const asked = (): Promise<string> => locks.withLock('key', () => 'granted');
+    const lazy = {
+      then: (...callbacks: Parameters<Promise<string>['then']>) => asked().then(...callbacks),
+    };
+    const refused = run<string>((wrap) => wrap({}, () => lazy as never));
+    await expect(refused).rejects.toBeInstanceOf(LockInTransactionError);
   });
 
   it('refuses a body that is no function', async () => {

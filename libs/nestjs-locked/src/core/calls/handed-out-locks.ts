@@ -71,7 +71,8 @@ export class HandedOutLocks {
     work: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
     const transaction = currentTransaction();
-    const run = async (): Promise<T> => lock.runHere(() => work(lock));
+    // A lazy result, such as a query, begins where it is awaited.
+    const run = (): Promise<T> => lock.runHere(async () => work(lock));
     if (transaction !== undefined) return transaction.during(lock.keys, run);
     try {
       return await run();

@@ -136,7 +136,7 @@ export class HeldLock implements Lock {
       if (!this.isHeld && !this.isOver)
         await Promise.all(this.holds.map((hold) => hold.whenCertain()));
       this.assertHeld();
-      return await this.#runInTransaction(this.holds, async () => this.runHere(work));
+      return await this.#runInTransaction(this.holds, () => this.runHere(async () => work()));
     } finally {
       await this.#loopTurn.pause();
     }

@@ -30,7 +30,7 @@ export function heldIterator(
     ended = readers.end(failure, unread !== undefined);
     await ended;
   };
-  const source = opened(open, end);
+  const source = opened(() => readers.run(open), end);
   let hasBegun = false;
   let awaited = 0; // how many values the source works on
   let leaving = 0; // how many calls that leave it the source works on; awaited values may be settled before

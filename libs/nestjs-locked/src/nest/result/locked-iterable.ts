@@ -93,7 +93,7 @@ async function sourceOf(
   label: string,
 ): Promise<AsyncIterable<unknown>> {
   try {
-    const result = await hold.run(run);
+    const result = await hold.run(async () => run());
     if (isAsyncIterable(result)) return result;
     throw new LockConfigError(
       `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,

@@ -13,6 +13,8 @@ const storage = ((globalThis as { [UNFENCED]?: AsyncLocalStorage<boolean> })[UNF
  * nothing, so that a holder that was paused past its lease is not refused in them. The gate before COMMIT and the
  * time-outs of the database stay as they are.
  *
+ * A query that begins only when it is awaited must be awaited in it: `unfenced(async () => await query)`.
+ *
  * @example await unfenced(() => this.audit.write('stock taken')); // opens a transaction of its own
  * @throws LockConfigError if it is no function
  */

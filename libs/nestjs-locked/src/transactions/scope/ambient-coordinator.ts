@@ -237,7 +237,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         try {
           if (!areKept(turns)) await takeAgain(turns);
           const value = await current.enter(() =>
-            this.#storage.run(new ScopeHere(current, around), body),
+            this.#storage.run(new ScopeHere(current, around), async () => body()),
           );
           isDone = true;
           return value;
@@ -246,7 +246,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
           throw error;
         }
       };
-      const opened = hooks.run(() => open(enter));
+      const opened = hooks.run(async () => open(enter));
       const result = await new Promise<R>((resolve, reject) => {
         overdue = reject;
         opened.then(resolve, reject);
