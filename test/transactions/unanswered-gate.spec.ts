@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import knexOf, { type Knex } from 'knex';
 import { createPool } from 'mysql2/promise';
-import { LockLostError } from 'nestjs-locked';
+import { LockCommitUnknownError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { lockAware } from 'nestjs-locked/typeorm';
 import pg from 'pg';
@@ -225,6 +226,30 @@ describeWithMariaDb('a gate whose question MariaDB does not answer', () => {
     await locks.withLock(stock.key, () => opened(dataSource, (runner) => stock.takeOne(runner)));
     expect(await stock.quantity()).toBe(99);
   });
+
+  it.each(['release savepoint', 'commit'])(
+    'fails with the lease if its connection is dead from %s on: Knex',
+    async (from) => {
+      const { proxy, settings, locks } = await start();
+      const knex = knexOf({ client: 'mysql2', connection: settings, pool: { min: 0, max: 1 } });
+      afterTest(() => knex.destroy());
+      const run = lockAwareTransactions<Knex.Transaction>();
+      const sell = (begin: () => void = () => {}): Promise<unknown> =>
+        run((wrap) =>
+          knex.transaction((own) =>
+            wrap(own, async (tx) => {
+              await tx('stock').where({ id: stock.product }).decrement('quantity', 1);
+              begin();
+            }),
+          ),
+        );
+      const sale = locks.withLock(stock.key, () => sell(() => void proxy.silenceAt(from)));
+      const expected = from === 'commit' ? LockCommitUnknownError : LockLostError;
+      expect(await settled(sale)).toBeInstanceOf(expected);
+      await sell(); // on the only connection of the pool, and on the same row
+      expect(await stock.quantity()).toBe(99);
+    },
+  );
 
   it('fails with the lease if its connection is dead: mysql2', async () => {
     const { proxy, settings, locks } = await start();

@@ -60,6 +60,18 @@ interface MaybeKnown {
   readonly session?: { readonly client?: unknown };
 }
 
+/** A connection of mysql2, as Knex passes it to each statement. */
+interface KnexConnection {
+  readonly stream?: { destroy(error: Error): void };
+}
+
+/** A transaction of Knex shows its connection only where a statement is sent on it. */
+const ofKnex = new WeakMap<object, KnexConnection>();
+
+export function noteKnexConnection(tx: object, connection: unknown): void {
+  ofKnex.set(tx, connection as KnexConnection);
+}
+
 /**
  * Closes the connection of a transaction, if it can be reached. TypeORM's query runners keep theirs after it went back
  * to the pool, where it may have another user: that one is left alone.
@@ -73,6 +85,8 @@ export async function closeConnectionOf(tx: object): Promise<void> {
   const { queryRunner, session } = tx as MaybeKnown;
   for (const connection of [queryRunner?.databaseConnection, session?.client, tx])
     destroy(connection);
+  // Knex takes it back only when the statement on its way has failed.
+  ofKnex.get(tx)?.stream?.destroy(new Error('It was closed, because it has not answered'));
 }
 
 /** A connection of mysql2 leaves its pool when it is destroyed. */

@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { NoteAnswer } from '../scope/watched-commit.js';
+import { noteKnexConnection } from './broken-connection.js';
 import type { Ask } from './guarded-client.js';
 import { noteSeen } from './seen-commits.js';
 import { textOf } from './statement-text.js';
@@ -48,6 +49,7 @@ function guardClient(client: KnexClient, root: KnexTransaction, ask: Ask): void 
   const asking =
     (send: Send): Send =>
     async (connection, statement, ...rest) => {
+      noteKnexConnection(root, connection);
       if (root.isCompleted()) return send.call(client, connection, statement, ...rest); // refused
       let noteAnswer: NoteAnswer | undefined;
       try {
