@@ -375,6 +375,13 @@ describe('nested keys in different orders', () => {
     await refused;
   });
 
+  it('are called no deadlock by a single try, which waits for nobody [R24]', async () => {
+    const { engine, other } = start();
+    await other.acquire('a');
+    const refused = engine.withLock('b', {}, () => engine.withLock('a', { waitMs: 0 }, () => 1));
+    await expect(refused).rejects.toThrow(/^(?!.*deadlock).*'a'/);
+  });
+
   it('are refused without a limit [R24]', async () => {
     const { engine } = start();
     const call = engine.withLock('b', {}, () =>

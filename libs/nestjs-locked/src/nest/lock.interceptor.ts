@@ -134,7 +134,7 @@ export function LockInterceptor(
         ),
       });
       if (isStream) return answersErrors(values);
-      // A call over gRPC that is skipped would never be answered without a value.
+      // Without a value, a call over gRPC that is skipped would not even fail.
       return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }
   }

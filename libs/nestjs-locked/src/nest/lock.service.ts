@@ -49,6 +49,8 @@ export class LockService implements HasLockRunner {
    * `lock.signal` aborts; what to do about it is the work's decision. Calls inside the work that ask for the same key
    * join this hold; branches that do so at the same time take turns.
    *
+   * The lock lasts until a Promise has settled. Read a stream, an Observable or an async iterable inside of the work.
+   *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */

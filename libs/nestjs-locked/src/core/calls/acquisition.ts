@@ -165,7 +165,7 @@ export class Acquisition {
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
     const terms = { key, options, isPart: this.#isSeveral, limits: this.#time };
     const entered = this.#queues.enter(terms);
-    if (later === undefined) return entered;
+    if (later === undefined || waitMs === 0) return entered;
     return entered.catch((error: unknown) => {
       throw perhapsDeadlock(error, later);
     });
