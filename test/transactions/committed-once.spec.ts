@@ -128,3 +128,69 @@ it('Code that has outlived no more than a second transaction has the first one r
   });
   expect([runs, await stock.quantity()]).toEqual([2, 99]);
 });
+
+/** A third transaction, begun in a second one that ends at once. */
+async function beginThird(dataSource: DataSource, work: () => Promise<unknown>) {
+  const mayWork = makeGate();
+  const { working } = await dataSource.transaction(async () => {
+    const begun = makeGate();
+    const third = dataSource.transaction(async () => {
+      begun.open();
+      await mayWork.opened;
+      return work();
+    });
+    third.catch(() => {});
+    await begun.opened;
+    return { working: third };
+  });
+  return { working, mayWork };
+}
+
+it.each(['COMMIT', 'ROLLBACK'])(
+  'Code that asks for a lock at the %s repeats nothing, although a second transaction between has ended',
+  async (end) => {
+    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+    let third: Awaited<ReturnType<typeof beginThird>> | undefined;
+    const ending = async (): Promise<void> => {
+      const asking = third;
+      third = undefined;
+      if (asking === undefined) return;
+      asking.mayWork.open();
+      await asking.working.catch(() => {});
+      throw new Error('behind the end');
+    };
+    dataSource.subscribers.push({
+      afterTransactionCommit: ending,
+      afterTransactionRollback: ending,
+    } as never);
+    let runs = 0;
+    const sale = dataSource.transaction(async (manager) => {
+      if (runs++ > 0) return;
+      await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () =>
+        stock.takeOne(manager),
+      );
+      const begun = await beginThird(dataSource, () => locks.withLock(uniqueKey('late'), () => {}));
+      third = begun;
+      if (end === 'ROLLBACK') throw new Error('no credit');
+    });
+    await expect(sale).rejects.toThrow(end === 'COMMIT' ? 'behind the end' : 'no credit');
+    expect([runs, await stock.quantity()]).toEqual([1, end === 'COMMIT' ? 99 : 100]);
+  },
+);
+
+it('A key that is taken behind the end of a second transaction is kept until the first has ended', async () => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 12));
+  const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
+  const sell = (): Promise<void> =>
+    dataSource.transaction(async (manager) => {
+      const { working, mayWork } = await beginThird(dataSource, () =>
+        locks.withLock(stock.key, { waitMs: 10_000 }, () => stock.takeOne(manager)),
+      );
+      mayWork.open();
+      await working;
+      await sleep(50);
+    });
+  await Promise.all([sell(), sell(), sell()]);
+  expect(await stock.quantity()).toBe(97);
+});

@@ -19,6 +19,7 @@ export type Refusal =
   | 'by-hand'
   | 'hooks'
   | 'outlived'
+  | 'opened-twice'
   | 'stale-snapshot'
   | 'unknown-level'
   | 'savepoint'
@@ -64,6 +65,8 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
       return `typeorm-transactional has opened it, and would run the commit hooks of the run that is rolled back, too; pass { runInTransaction } of typeorm-transactional to lockAware, or put @Locked above @Transactional`;
     case 'outlived':
       return `It cannot be restarted, because the transaction around it has ended already; await it inside of that one`;
+    case 'opened-twice':
+      return `It cannot be restarted, because what opens it has opened another one before, which may be committed; call run(…) once for each transaction`;
     case 'stale-snapshot':
       return `Its isolation level keeps the snapshot of its first read, which may be older than the lock: an update could be lost without an error; ${WAYS_OUT}'restart', or use READ COMMITTED`;
     case 'unknown-level':

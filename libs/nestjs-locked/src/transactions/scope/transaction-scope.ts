@@ -139,7 +139,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   get levels(): readonly TransactionScope[] {
-    return this.outer?.isOpen === true ? [...this.outer.levels, this] : [this];
+    const around = this.outer?.levels ?? [];
+    return [...around.filter(({ isOpen }) => isOpen), this]; // one between them may have ended
   }
 
   get hasOutlived(): boolean {
@@ -271,12 +272,17 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return (this.#endedInside ??= this.refusal('ended-by-nested', A_TRANSACTION));
   }
 
-  /** The driver repeats it. @throws LockCommitUnknownError if nobody knows whether it was committed */
+  /**
+   * The driver repeats it, or what has opened it opens another one.
+   * @throws LockCommitUnknownError under a lock, if nobody knows whether it was committed
+   */
   async repeats(): Promise<void> {
-    const { outcome, told } = this.commit.failed(undefined, this.commit.progress === 'sent');
-    const isRepeated = outcome !== 'unknown';
-    await this.end(outcome, told, isRepeated);
-    if (!isRepeated) throw told;
+    // A driver that takes no SQL repeats only what it knows to be rolled back.
+    const { outcome, told } = this.commit.succeededBy(this.#session !== undefined);
+    const isRolledBack = outcome === 'rolled-back';
+    if (!isRolledBack) this.run.commitUnknown(this.refusal('opened-twice', A_TRANSACTION));
+    await this.end(outcome, told, isRolledBack);
+    if (outcome === 'unknown' && told instanceof Error) throw told;
   }
 
   /** Never throws: what becomes of a release must not look like what became of the transaction. */

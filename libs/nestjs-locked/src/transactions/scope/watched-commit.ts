@@ -1,9 +1,4 @@
-import type { Hold } from '../../core/lease/hold.js';
-import {
-  LockCommitUnknownError,
-  LockInTransactionError,
-  LockLostError,
-} from '../../core/lock.errors.js';
+import { LockCommitUnknownError, LockInTransactionError } from '../../core/lock.errors.js';
 import { systemClock } from '../../core/time/clock.js';
 import type { TransactionStatus } from '../sql/database-session.js';
 import { isNotUnderstood, isOfFailedTransaction, isRefusedCommit } from '../sql/sql-error.js';
@@ -13,6 +8,7 @@ import type { CommitGate } from './commit-gate.js';
 import { CommitWait } from './commit-wait.js';
 import { type CommitProgress, outcomeOfFailedCommit } from './failed-commit.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
+import { gateUnanswered } from './unanswered-gate.js';
 
 /** How long a ROLLBACK is waited for if the gate was not answered, where the connection could not be closed. */
 const ROLLBACK_MS = 5_000;
@@ -27,6 +23,7 @@ export class WatchedCommit {
   readonly #wait: CommitWait;
   /** Undefined: nobody sees its statements. */
   #progress: CommitProgress | undefined;
+  #hasPassedGate = false;
   /** Its text has other statements after it: an error in the answer may be theirs. */
   #isFollowed = false;
   /** A ROLLBACK was sent after the body, or what ends the transaction in another way than COMMIT. */
@@ -73,6 +70,7 @@ export class WatchedCommit {
   /** The gate has been passed. @param isSeen whether the statement will come through `sending` */
   expect(isSeen: boolean): void {
     this.#progress = isSeen ? 'not-sent' : undefined;
+    this.#hasPassedGate = true;
     if (!isSeen) this.#wait.begin();
   }
 
@@ -255,6 +253,20 @@ export class WatchedCommit {
     return { outcome, told: outcome === 'unknown' ? (this.doubt(error) ?? error) : error };
   }
 
+  /**
+   * What has opened the transaction opens another one, without a word of what became of this one.
+   *
+   * @param isUnseenSent whether it counts as committed, perhaps, where nobody has seen a COMMIT behind the gate
+   * @returns as `failed`; the error is undefined if the transaction has run under no lock
+   */
+  succeededBy(isUnseenSent: boolean): { outcome: TransactionOutcome; told: unknown } {
+    const isWatched = this.#progress !== undefined && this.#gate.holds.size > 0;
+    if (this.#hasPassedGate && !isWatched && this.#veto === undefined && isUnseenSent)
+      return { outcome: 'unknown', told: this.doubt(new Error('it was opened again')) };
+    const isSent = this.#progress === 'sent' || this.#progress === 'answered';
+    return this.failed(undefined, isSent);
+  }
+
   #outcome(error: unknown): TransactionOutcome {
     if (this.#isRefused) return 'rolled-back';
     if (this.#progress === 'sent' && this.#isFollowed) return 'unknown';
@@ -278,16 +290,4 @@ export class WatchedCommit {
     this.#wait.end();
     this.#cancelRollback();
   }
-}
-
-/** No COMMIT was sent. @param cause what says that one of the holds has ended meanwhile */
-function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLostError {
-  const known = cause instanceof LockLostError ? cause : undefined;
-  const key = known?.key ?? holds[0]?.key ?? '';
-  return new LockLostError(
-    `The transaction is rolled back: before its COMMIT, its connection has answered nothing for as long as lock '${key}' lasts (it has died in silence, or a stream was not read to its end), and is closed`,
-    key,
-    known?.reason ?? 'expired',
-    { cause },
-  );
 }

@@ -1,0 +1,14 @@
+import type { Hold } from '../../core/lease/hold.js';
+import { LockLostError } from '../../core/lock.errors.js';
+
+/** No COMMIT was sent. @param cause what says that one of the holds has ended meanwhile */
+export function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLostError {
+  const known = cause instanceof LockLostError ? cause : undefined;
+  const key = known?.key ?? holds[0]?.key ?? '';
+  return new LockLostError(
+    `The transaction is rolled back: before its COMMIT, its connection has answered nothing for as long as lock '${key}' lasts (it has died in silence, or a stream was not read to its end), and is closed`,
+    key,
+    known?.reason ?? 'expired',
+    { cause },
+  );
+}
