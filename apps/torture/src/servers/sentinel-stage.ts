@@ -1,6 +1,7 @@
 import { RedisReplicaSet, type RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
+import { monotonicMs } from '../history/monotonic-ms.js';
 import { EVERY_KEY } from '../keys.js';
 import { type Look, type Member, memberOf, roleOf } from './member.js';
 import { Promotions } from './promotions.js';
@@ -11,18 +12,27 @@ import type { Master, Stage } from './stage.js';
 const DOWN_AFTER_MS = 2_000;
 const POLL_MS = 50;
 
+/** The sentinels may name a server a moment before it is told that it is the master. */
+const MISNAMED_AFTER_MS = 200;
+
+const MISNAMED = 'sentinels name a replica';
+
 /** A master, its replica, and three sentinels, which the workers ask for the master. */
 export class SentinelStage implements Stage {
   readonly kind = 'sentinel';
   readonly set: RedisReplicaSet;
   readonly #members: readonly Member[];
   readonly #promotions: Promotions;
+  readonly #history: HistoryFile;
+  readonly #watching: Promise<void>;
+  #isRunning = true;
   /** For each member the latest run of its server in which it was a replica, or was named as the master. */
   readonly #appointed = new Map<Member, number>();
 
   private constructor(set: RedisReplicaSet, members: readonly Member[], history: HistoryFile) {
     this.set = set;
     this.#members = members;
+    this.#history = history;
     this.#promotions = new Promotions({
       members,
       history,
@@ -32,6 +42,7 @@ export class SentinelStage implements Stage {
         await set.successorOf(other);
       },
     });
+    this.#watching = this.#watchName();
   }
 
   static async start(history: HistoryFile): Promise<SentinelStage> {
@@ -93,7 +104,35 @@ export class SentinelStage implements Stage {
     };
   }
 
+  /**
+   * While the sentinels name a server that is a replica, nobody finds a master. One of them, which still thinks of the
+   * failover before, may have made the new master a replica again, and it takes them 20 s to find that out.
+   */
+  async #watchName(): Promise<void> {
+    let at: number | undefined;
+    const noteEnd = (): void => {
+      const until = monotonicMs();
+      if (at !== undefined && until - at > MISNAMED_AFTER_MS)
+        this.#history.append({ kind: 'fault', name: MISNAMED, at, until, disturbs: 'all' });
+      at = undefined;
+    };
+    for (; this.#isRunning; await sleep(POLL_MS)) {
+      const isMisnamed = await this.#isMisnamed().catch(() => undefined); // it is away: another fault
+      if (isMisnamed === true) at ??= monotonicMs();
+      if (isMisnamed === false) noteEnd();
+    }
+    noteEnd();
+  }
+
+  async #isMisnamed(): Promise<boolean> {
+    const master = await this.set.master();
+    const named = this.#members.find(({ server }) => server === master) as Member;
+    return !(await roleOf(named)).isMaster;
+  }
+
   async stop(): Promise<void> {
+    this.#isRunning = false;
+    await this.#watching;
     await this.#promotions.stop();
     await this.set.stop();
   }
