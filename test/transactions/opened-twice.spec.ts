@@ -84,36 +84,41 @@ describe('an opener that tries again', () => {
   });
 });
 
-it('What opens two transactions has the first one not run again for a lock of the second', async () => {
-  const pool = new Pool({ connectionString: database.url });
-  afterTest(() => pool.end());
-  const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres', pool });
-  const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
-  const once = async (
-    wrap: WrapBody<PoolClient, void>,
-    body: (tx: PoolClient) => Promise<void>,
-  ): Promise<void> => {
-    const client = await pool.connect();
-    try {
-      await client.query('BEGIN');
-      await wrap(client, body);
-      await client.query('COMMIT');
-    } catch (error) {
-      await client.query('ROLLBACK');
-      throw error;
-    } finally {
-      client.release();
-    }
-  };
-  const takeOne = (tx: PoolClient): Promise<void> =>
-    stock.takeOne({
-      query: async (text, params: string[]) => (await tx.query(text, params)).rows as unknown[],
-    });
-  const sale = run<void>(async (wrap) => {
-    await once(wrap, takeOne);
-    await once(wrap, (tx) => locks.withLock(uniqueKey('late'), () => takeOne(tx)));
-  });
-  await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
-  await expect(sale).rejects.toThrow(/call run\(…\) once for each transaction/);
-  expect(await stock.quantity()).toBe(99);
-});
+it.each(['under no lock', 'under a lock'])(
+  'What opens two transactions %s has the first one not run again for a lock of the second',
+  async (where) => {
+    const pool = new Pool({ connectionString: database.url });
+    afterTest(() => pool.end());
+    const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres', pool });
+    const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+    const once = async (
+      wrap: WrapBody<PoolClient, void>,
+      body: (tx: PoolClient) => Promise<void>,
+    ): Promise<void> => {
+      const client = await pool.connect();
+      try {
+        await client.query('BEGIN');
+        await wrap(client, body);
+        await client.query('COMMIT');
+      } catch (error) {
+        await client.query('ROLLBACK');
+        throw error;
+      } finally {
+        client.release();
+      }
+    };
+    const takeOne = (tx: PoolClient): Promise<void> =>
+      stock.takeOne({
+        query: async (text, params: string[]) => (await tx.query(text, params)).rows as unknown[],
+      });
+    const sell = (): Promise<void> =>
+      run<void>(async (wrap) => {
+        await once(wrap, takeOne);
+        await once(wrap, (tx) => locks.withLock(uniqueKey('late'), () => takeOne(tx)));
+      });
+    const sale = where === 'under a lock' ? locks.withLock(stock.key, sell) : sell();
+    await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
+    await expect(sale).rejects.toThrow(/call run\(…\) once for each transaction/);
+    expect(await stock.quantity()).toBe(99);
+  },
+);
