@@ -6427,9 +6427,9 @@ export const TABLE = [
   },
   {
     name: 'transaction: an opener repeats a COMMIT that nobody has seen',
-    file: `${SOURCES}transactions/scope/watched-commit.ts`,
-    from: 'this.#hasPassedGate = true;',
-    to: '',
+    file: `${SOURCES}transactions/scope/transaction-scope.ts`,
+    from: "const mayBeCommitted = this.#state === 'committing' && this.#session !== undefined;",
+    to: 'const mayBeCommitted = false;',
     breaks: 'a hold in doubt takes no other transaction',
     specs: ['test/transactions/opened-twice.spec.ts'],
   },

@@ -278,7 +278,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    */
   async repeats(): Promise<void> {
     // A driver that takes no SQL repeats only what it knows to be rolled back.
-    const { outcome, told } = this.commit.succeededBy(this.#session !== undefined);
+    const mayBeCommitted = this.#state === 'committing' && this.#session !== undefined;
+    const { outcome, told } = this.commit.succeededBy(mayBeCommitted);
     const isRolledBack = outcome === 'rolled-back';
     if (!isRolledBack) this.run.commitUnknown(this.refusal('opened-twice', A_TRANSACTION));
     await this.end(outcome, told, isRolledBack);

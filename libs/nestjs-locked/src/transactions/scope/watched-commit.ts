@@ -23,7 +23,6 @@ export class WatchedCommit {
   readonly #wait: CommitWait;
   /** Undefined: nobody sees its statements. */
   #progress: CommitProgress | undefined;
-  #hasPassedGate = false;
   /** Its text has other statements after it: an error in the answer may be theirs. */
   #isFollowed = false;
   /** A ROLLBACK was sent after the body, or what ends the transaction in another way than COMMIT. */
@@ -70,7 +69,6 @@ export class WatchedCommit {
   /** The gate has been passed. @param isSeen whether the statement will come through `sending` */
   expect(isSeen: boolean): void {
     this.#progress = isSeen ? 'not-sent' : undefined;
-    this.#hasPassedGate = true;
     if (!isSeen) this.#wait.begin();
   }
 
@@ -256,12 +254,12 @@ export class WatchedCommit {
   /**
    * What has opened the transaction opens another one, without a word of what became of this one.
    *
-   * @param isUnseenSent whether it counts as committed, perhaps, where nobody has seen a COMMIT behind the gate
+   * @param mayBeCommitted whether it counts as committed, perhaps, where nobody has seen a COMMIT
    * @returns as `failed`; the error is undefined if the transaction has run under no lock
    */
-  succeededBy(isUnseenSent: boolean): { outcome: TransactionOutcome; told: unknown } {
+  succeededBy(mayBeCommitted: boolean): { outcome: TransactionOutcome; told: unknown } {
     const isWatched = this.#progress !== undefined && this.#gate.holds.size > 0;
-    if (this.#hasPassedGate && !isWatched && this.#veto === undefined && isUnseenSent)
+    if (mayBeCommitted && !isWatched && this.#veto === undefined)
       return { outcome: 'unknown', told: this.doubt(new Error('it was opened again')) };
     const isSent = this.#progress === 'sent' || this.#progress === 'answered';
     return this.failed(undefined, isSent);
