@@ -7,6 +7,7 @@ import { usePostgres } from '../support/databases.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { SteppedClock } from '../support/stepped-clock.js';
+import { inPgTransaction } from './pg-transaction.js';
 import { useStock } from './stock.js';
 
 const AN_HOUR_MS = 3_600_000;
@@ -39,23 +40,15 @@ describe('a clock that is set while a transaction is open', () => {
         suspected = !isHeld();
       };
       return engine.withLock(stock.key, {}, (lock) =>
-        run(async (wrap) => {
-          const client = await pool.connect();
-          try {
-            await client.query('BEGIN');
+        run((wrap) =>
+          inPgTransaction(pool, async (client) => {
             await wrap(client, async (tx) => {
               await stock.takeOne({ query: (sql, p) => rowsOf(tx, sql, p) }, 0);
               if (where === 'body') await step(() => lock.isHeld);
             });
             if (where === 'hook') await step(() => lock.isHeld);
-            await client.query('COMMIT');
-          } catch (error) {
-            await client.query('ROLLBACK');
-            throw error;
-          } finally {
-            client.release();
-          }
-        }),
+          }),
+        ),
       );
     };
     return { events, sell, wasSuspect: () => suspected };

@@ -103,32 +103,6 @@ it.each(['restart', 'join'] as const)(
   },
 );
 
-it('Code that has outlived no more than a second transaction has the first one run again', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
-  const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
-  const late = uniqueKey('late');
-  let runs = 0;
-  await dataSource.transaction(async (manager) => {
-    runs++;
-    await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () => {});
-    const ended = makeGate();
-    const third = await dataSource.transaction(async () => {
-      const begun = makeGate();
-      const working = dataSource.transaction(async () => {
-        begun.open();
-        await ended.opened;
-        await locks.withLock(late, () => stock.takeOne(manager));
-      });
-      working.catch(() => {});
-      await begun.opened;
-      return { working };
-    });
-    ended.open();
-    await third.working;
-  });
-  expect([runs, await stock.quantity()]).toEqual([2, 99]);
-});
-
 /** A third transaction, begun in a second one that ends at once. */
 async function beginThird(dataSource: DataSource, work: () => Promise<unknown>) {
   const mayWork = makeGate();
@@ -145,6 +119,23 @@ async function beginThird(dataSource: DataSource, work: () => Promise<unknown>) 
   });
   return { working, mayWork };
 }
+
+it('Code that has outlived no more than a second transaction has the first one run again', async () => {
+  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
+  const late = uniqueKey('late');
+  let runs = 0;
+  await dataSource.transaction(async (manager) => {
+    runs++;
+    await locks.withLock(uniqueKey('joined'), { insideTransaction: 'join' }, () => {});
+    const { working, mayWork } = await beginThird(dataSource, () =>
+      locks.withLock(late, () => stock.takeOne(manager)),
+    );
+    mayWork.open();
+    await working;
+  });
+  expect([runs, await stock.quantity()]).toEqual([2, 99]);
+});
 
 it.each(['COMMIT', 'ROLLBACK'])(
   'Code that asks for a lock at the %s repeats nothing, although a second transaction between has ended',

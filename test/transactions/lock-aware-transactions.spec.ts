@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockInTransactionError } from 'nestjs-locked';
 import { TestLocks } from 'nestjs-locked/testing';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
+import { lazy } from '../support/lazy.js';
 
 describe('lockAwareTransactions', () => {
   it('says so if a transaction was run without its body having been wrapped', async () => {
@@ -56,11 +57,8 @@ describe('lockAwareTransactions', () => {
   it('sees what its body gives and what begins only when it is awaited', async () => {
     const locks = new TestLocks().service();
     const run = lockAwareTransactions<object>({ dialect: 'postgres' });
-    const asked = (): Promise<string> => locks.withLock('key', () => 'granted');
-    const lazy = {
-      then: (...callbacks: Parameters<Promise<string>['then']>) => asked().then(...callbacks),
-    };
-    const refused = run<string>((wrap) => wrap({}, () => lazy as never));
+    const asking = lazy(() => locks.withLock('key', () => 'granted'));
+    const refused = run<string>((wrap) => wrap({}, () => asking));
     await expect(refused).rejects.toBeInstanceOf(LockInTransactionError);
   });
 

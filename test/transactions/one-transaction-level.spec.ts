@@ -12,6 +12,7 @@ import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { startLocks } from './locks.js';
 import { mysql2Transactions } from './mysql2-transactions.js';
+import { inPgTransaction } from './pg-transaction.js';
 import { useStock } from './stock.js';
 
 const SESSION = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
@@ -114,24 +115,15 @@ describe('A level that the body sets for its transaction of PostgreSQL', () => {
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
     const sell = (): Promise<void> =>
       run(
-        async (wrap) => {
-          const client = await pool.connect();
-          try {
-            await client.query('BEGIN');
-            await wrap(client, async (tx) => {
+        (wrap) =>
+          inPgTransaction(pool, (client) =>
+            wrap(client, async (tx) => {
               await tx.query(ONCE);
               await tx.query('SELECT * FROM stock');
               await sleep(10);
               await locks.withLock(stock.key, () => stock.takeOne(tx, 30));
-            });
-            await client.query('COMMIT');
-          } catch (error) {
-            await client.query('ROLLBACK');
-            throw error;
-          } finally {
-            client.release();
-          }
-        },
+            }),
+          ),
         { isolation: 'READ COMMITTED' },
       );
     const failures = await bothSell(sell);

@@ -1,14 +1,15 @@
 /** What opens a transaction may try again by itself, or open another one: what may be committed is not done twice. */
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockInTransactionError } from 'nestjs-locked';
-import { lockAwareTransactions, type WrapBody } from 'nestjs-locked/transactions';
-import { Pool, type PoolClient } from 'pg';
+import { lockAwareTransactions } from 'nestjs-locked/transactions';
+import { Pool, type PoolClient, type QueryResultRow } from 'pg';
 import postgres, { type TransactionSql } from 'postgres';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { startLocks } from './locks.js';
+import { inPgTransaction } from './pg-transaction.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -91,30 +92,17 @@ it.each(['under no lock', 'under a lock'])(
     afterTest(() => pool.end());
     const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres', pool });
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
-    const once = async (
-      wrap: WrapBody<PoolClient, void>,
-      body: (tx: PoolClient) => Promise<void>,
-    ): Promise<void> => {
-      const client = await pool.connect();
-      try {
-        await client.query('BEGIN');
-        await wrap(client, body);
-        await client.query('COMMIT');
-      } catch (error) {
-        await client.query('ROLLBACK');
-        throw error;
-      } finally {
-        client.release();
-      }
-    };
     const takeOne = (tx: PoolClient): Promise<void> =>
       stock.takeOne({
-        query: async (text, params: string[]) => (await tx.query(text, params)).rows as unknown[],
+        query: async (text, params: string[]) =>
+          (await tx.query<QueryResultRow>(text, params)).rows,
       });
     const sell = (): Promise<void> =>
       run<void>(async (wrap) => {
-        await once(wrap, takeOne);
-        await once(wrap, (tx) => locks.withLock(uniqueKey('late'), () => takeOne(tx)));
+        await inPgTransaction(pool, (client) => wrap(client, takeOne));
+        await inPgTransaction(pool, (client) =>
+          wrap(client, (tx) => locks.withLock(uniqueKey('late'), () => takeOne(tx))),
+        );
       });
     const sale = where === 'under a lock' ? locks.withLock(stock.key, sell) : sell();
     await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);

@@ -1,0 +1,5 @@
+/** Begins when it is awaited, and each time anew, as a query of Knex, Mongoose or Prisma does. */
+export function lazy<T>(begin: () => Promise<T>): Promise<T> {
+  const then: Promise<T>['then'] = (...callbacks) => begin().then(...callbacks);
+  return { then } as Promise<T>;
+}
