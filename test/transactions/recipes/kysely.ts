@@ -2,7 +2,10 @@ import type { IsolationLevel, Kysely, Transaction } from 'kysely';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import type { Pool } from 'pg';
 
-export function transactionsOf<Database>(database: Kysely<Database>, pool: Pool) {
+export function transactionsOf<Database>(
+  database: Kysely<Database>,
+  pool: Pool,
+) {
   const run = lockAwareTransactions<Transaction<Database>>({ pool });
   return <R>(
     work: (tx: Transaction<Database>) => Promise<R>,

@@ -12,5 +12,7 @@ export function inTransaction<R>(
   work: (tx: TransactionSql) => Promise<R>,
   options = '', // or 'isolation level repeatable read'
 ): Promise<R> {
-  return run<R>((wrap) => sql.begin(options, (tx) => wrap(tx, work)) as Promise<R>);
+  return run<R>(
+    (wrap) => sql.begin(options, (tx) => wrap(tx, work)) as Promise<R>,
+  );
 }

@@ -4,7 +4,8 @@ import type { Sequelize, Transaction, TransactionOptions } from 'sequelize';
 export function transactionsOf(sequelize: Sequelize) {
   const run = lockAwareTransactions<Transaction>({
     dialect: 'postgres',
-    query: (transaction, sql, bind) => sequelize.query(sql, { transaction, bind }),
+    query: (transaction, sql, bind) =>
+      sequelize.query(sql, { transaction, bind }),
     pool: sequelize,
   });
   return <R>(
@@ -12,7 +13,12 @@ export function transactionsOf(sequelize: Sequelize) {
     options: TransactionOptions = {},
   ): Promise<R> =>
     run<R>(
-      (wrap) => sequelize.transaction(options, (transaction) => wrap(transaction, work)),
-      options.isolationLevel === undefined ? {} : { isolation: options.isolationLevel },
+      (wrap) =>
+        sequelize.transaction(options, (transaction) =>
+          wrap(transaction, work),
+        ),
+      options.isolationLevel === undefined
+        ? {}
+        : { isolation: options.isolationLevel },
     );
 }
