@@ -86,7 +86,7 @@ describe('TypeScript examples', () => {
 
     for (const document of withExamples) {
       const files = document.blocks
-        .filter((block) => isExample(block) && !isProgram(block))
+        .filter(isExample)
         .map((block) => fileOf(block).replace(/ts$/, 'js'));
       const script = `out/${folderOf(document)}/run.js`;
       if (document !== readme) {
@@ -148,11 +148,6 @@ describe('TypeScript examples', () => {
 
 function isExample({ language }: Block): boolean {
   return language === 'ts';
-}
-
-/** A whole application, which the test of its page runs. */
-function isProgram({ file }: Block): boolean {
-  return file === 'main.ts';
 }
 
 function folderOf({ path }: Document): string {

@@ -12,6 +12,17 @@ import { useRedis } from '../support/shared-redis.js';
 
 const REDIS_OF_THE_PAGE = 'redis://localhost:6379';
 
+/** `src/main.ts` as `nest new` makes it, before the change that the page shows. */
+const MAIN = `import { NestFactory } from '@nestjs/core';
+import { AppModule } from './app.module.js';
+
+async function bootstrap() {
+  const app = await NestFactory.create(AppModule);
+  await app.listen(process.env.PORT ?? 3000);
+}
+await bootstrap();
+`;
+
 const redis = useRedis();
 const project = new TemporaryProject();
 const page = readDocument('docs/quick-start.md');
@@ -35,6 +46,12 @@ beforeAll(async () => {
       project.write(`src/${file}`, code.replace(REDIS_OF_THE_PAGE, redis.url));
     }
   }
+  const { code: diff = '' } = page.blocks.find(({ language }) => language === 'diff') ?? {};
+  const before = diff.replaceAll(/^\+.*\n/gm, '').replaceAll(/^ /gm, '');
+  const after = diff.replaceAll(/^[+ ]/gm, '');
+  expect(MAIN).toContain(before);
+  expect(after).not.toBe(before);
+  project.write('src/main.ts', MAIN.replace(before, after));
 });
 
 afterAll(() => project.remove());
