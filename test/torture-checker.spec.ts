@@ -338,7 +338,7 @@ describe('the checker of torture: what the promotion of a replica excuses', () =
   it('a lease that is lost: not before the end that the replica knew', () => {
     const lost = [
       ...hold('a/1', 10, 600, { validUntil: 400, maxHoldMs: 9_000 }),
-      lose('a/1', 400, 'stolen'),
+      lose('a/1', 400, 'deleted'),
     ];
     const unexplained = [expect.stringMatching(/which nothing explains/)];
     expect(violations(lost, promotion({ k: null }))).toEqual([]);
@@ -538,9 +538,9 @@ describe('the checker of torture: what the clocks of a process excuse', () => {
 
   it('a suspend: also of a process that could not say any more until when it has its lease', () => {
     const held = without('valid', hold('a/1', 98, 3_100, { leaseMs: 2_000, answer: false }));
-    const lost = lose('a/1', 3_010, 'stolen');
+    const lost = lose('a/1', 3_010, 'deleted');
     expect(violations(suspended, ...held, lost)).toEqual([]);
-    expect(violations(...held, lost)).toEqual([expect.stringMatching(/lost k \(stolen\)/)]);
+    expect(violations(...held, lost)).toEqual([expect.stringMatching(/lost k \(deleted\)/)]);
   });
 
   it('a suspend: not the leases of another process, and not a later one', () => {
@@ -744,8 +744,8 @@ describe('the checker of torture: the terms of a hold', () => {
     expect(violations(lost('max-hold', 210))).toEqual([]);
     expect(violations(lost('max-hold', 100))).toEqual([unexplained]);
     expect(violations(lost('shutdown', 100))).toEqual([unexplained]);
-    expect(violations(lost('stolen', 100))).toEqual([unexplained]);
-    expect(violations(lost('stolen', 100), wipe(50, 60))).toEqual([]);
+    expect(violations(lost('deleted', 100))).toEqual([unexplained]);
+    expect(violations(lost('deleted', 100), wipe(50, 60))).toEqual([]);
     expect(violations(lost('expired', 100))).toEqual([unexplained]);
     expect(violations(lost('expired', 100), fault(50, 60, { disturbs: 'all' }))).toEqual([]);
   });

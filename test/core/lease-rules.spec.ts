@@ -67,7 +67,7 @@ describe('a lease', () => {
     const second = await next;
     renewal.reply({ kind: 'lost' });
     await refused;
-    expect(second.signal.reason).toMatchObject({ reason: 'stolen' });
+    expect(second.signal.reason).toMatchObject({ reason: 'deleted' });
   });
 
   it('that was not renewed for `ensure` is told of, and renewed soon, like any other', async () => {
@@ -122,7 +122,7 @@ describe('a hold that ended by maxHoldMs', () => {
     await nothingLeft();
   });
 
-  it.each(['max-hold', 'stolen', 'expired'])(
+  it.each(['max-hold', 'deleted', 'expired'])(
     'is forgotten if its work never ends, but not before its lease has: %s',
     async (reason) => {
       const maxHoldMs = reason === 'max-hold' ? 5_000 : 600_000;
@@ -130,7 +130,7 @@ describe('a hold that ended by maxHoldMs', () => {
       const { hold, token } = await held();
       await clock.advance(reason === 'max-hold' ? 5_000 : 10_000);
       if (reason !== 'max-hold') {
-        (await store.next('renew')).reply(reason === 'stolen' ? { kind: 'lost' } : unknown);
+        (await store.next('renew')).reply(reason === 'deleted' ? { kind: 'lost' } : unknown);
         if (reason === 'expired') await clock.advance(20_000);
       }
       await settled();
@@ -1028,7 +1028,7 @@ describe('work that asks for another lock while the application closes', () => {
   });
 });
 
-describe('a lock that was stolen, released while another caller here waits', () => {
+describe('a lock whose key was deleted, released while another caller here waits', () => {
   it('is known to have been lost when the release asked Redis [D29]', async () => {
     const { store, engine, held } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();

@@ -477,13 +477,13 @@ describe('Lease, held', () => {
     expect(hold.isHeld).toBe(true);
   });
 
-  it('is lost as stolen at once when the store says that it is not ours', async () => {
+  it('is lost as deleted at once when the store says that it is not ours', async () => {
     const { clock, store, held, events } = await start();
     const { hold } = await held();
     await clock.advance(10_000);
     (await store.next('renew')).reply({ kind: 'lost' });
     await settled();
-    expect(hold.signal.reason).toMatchObject({ reason: 'stolen' });
+    expect(hold.signal.reason).toMatchObject({ reason: 'deleted' });
     expect(events).toMatchObject([{ type: 'lost', key: KEY }]);
     const released = hold.release();
     (await store.next('release')).reply({ kind: 'lost' });

@@ -222,7 +222,7 @@ describe('a lock that is used after its release', () => {
     await b.forceRelease('k');
     await settled();
     expect(await lock.release()).toBe(false);
-    expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ reason: 'stolen' }));
+    expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ reason: 'revoked' }));
   });
 });
 
@@ -316,7 +316,7 @@ describe('forceRelease() and inspect()', () => {
     expect(await b.forceRelease('k')).toBe(true);
     await clock.advance(2_000);
     expect(log).toEqual(['lost', 'next']);
-    expect(hold.signal.reason).toMatchObject({ reason: 'stolen' });
+    expect(hold.signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
   it('says so when nobody holds it', async () => {

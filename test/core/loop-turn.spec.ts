@@ -184,7 +184,7 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     standStill(6);
     const ensured = hold.ensure(1);
     store.listener.message({ kind: 'revoked', key: KEY, token });
-    await expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+    await expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
   });
 
   it.each([

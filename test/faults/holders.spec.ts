@@ -61,7 +61,7 @@ describe('a holder', () => {
 
   fault(
     'key deleted by an operator',
-    "'stolen' at the next renewal, never re-created [D115]",
+    "'deleted' at the next renewal, never re-created [D115]",
     async (measure) => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
@@ -69,7 +69,7 @@ describe('a holder', () => {
       await server.admin.del(`lock:{${key}}`);
       const ms = await toldAfter(lock);
 
-      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
       await sleep(SAFE_LEASE_MS / 2); // renewals would come in this time
       expect(await observer.holder(key)).toBeNull();
       expect(await lock.release()).toBe(false);
@@ -82,7 +82,7 @@ describe('a holder', () => {
 
   fault(
     'key overwritten by an operator',
-    "'stolen' at the next renewal, the stranger's key untouched",
+    "'deleted' at the next renewal, the stranger's key untouched",
     async (measure) => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
@@ -90,7 +90,7 @@ describe('a holder', () => {
       await server.admin.set(`lock:{${key}}`, 'a stranger', 'PX', 100_000);
       const ms = await toldAfter(lock);
 
-      expect(events).toMatchObject([{ type: 'lost', error: { reason: 'stolen' } }]);
+      expect(events).toMatchObject([{ type: 'lost', error: { reason: 'deleted' } }]);
       expect(await lock.release()).toBe(false);
       await sleep(SAFE_LEASE_MS / 2);
       expect(await observer.holder(key)).toBe('a stranger');
@@ -119,7 +119,7 @@ describe('a holder', () => {
       const token = await observer.holder(key);
       await toldAfter(lock);
 
-      expect(lock.signal.reason).toMatchObject({ reason: 'stolen' });
+      expect(lock.signal.reason).toMatchObject({ reason: 'deleted' });
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       expect(await lock.release()).toBe(false);
       expect(await observer.holder(key)).toBe(token);

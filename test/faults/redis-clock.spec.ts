@@ -89,7 +89,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
       lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)),
     );
     await setClock(HOUR_S);
-    expect(await told).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+    expect(await told).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
     await lock.release();
     const next = await engine.acquire(key);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);

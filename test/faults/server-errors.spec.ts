@@ -226,7 +226,7 @@ describe('a replica takes over', () => {
       const from = sharedNow();
       proxy.switchTo(replica.port);
       const told = (await aborted) - from;
-      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
       const next = await locks.engine.acquire(key);
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       expect(told).toBeLessThan(2 * SOON_MS);

@@ -270,7 +270,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
 
       await eventually(() => expect(signal.aborted).toBe(true), SOON_MS);
 
-      expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+      expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
       expect(await lock.release()).toBe(false);
       expect(await state()).toEqual(before);
       expect(await theirs.release()).toBe(true);

@@ -126,7 +126,7 @@ describe('Redis that is not as it should be', () => {
     await locks.withLock(uniqueKey(), async (lock) => {
       await server.restart();
       while (!lock.signal.aborted) await sleep(5);
-      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
     });
   });
 

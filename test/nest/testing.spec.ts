@@ -386,7 +386,7 @@ describe('TestLocks', () => {
       await locks.untilHeld('a');
       await locks.lose('a');
       expect(await lost).toBeInstanceOf(LockLostError);
-      expect(await lost).toMatchObject({ reason: 'stolen', key: 'a' });
+      expect(await lost).toMatchObject({ reason: 'revoked', key: 'a' });
       await expectHeld(next);
       expect(locks.calls).toMatchObject([{ outcome: 'lost' }, { outcome: 'released' }]);
     });

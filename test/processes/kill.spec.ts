@@ -304,7 +304,7 @@ describe('Redis', () => {
     expectExclusive(holds);
     expect(holds[0]!.token).toBeGreaterThan(token);
     const lost = await holding.lost;
-    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'stolen' });
+    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
     expect(lost.at).toBeLessThan(restarted + 2 * SOON_MS); // the next renewal is due after 20 s
     await expect(holding.release()).resolves.toMatchObject({ released: false });
   });

@@ -202,10 +202,10 @@ describe('what is answered', () => {
     const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
     const tokens = [token(), token()];
     await acquire('kept', tokens[0]);
-    await acquire('stolen', tokens[1]);
-    await onMaster.del('lock:{stolen}');
+    await acquire('deleted', tokens[1]);
+    await onMaster.del('lock:{deleted}');
     replica.pause();
-    const renewals = ['kept', 'stolen'].map((key, i) => {
+    const renewals = ['kept', 'deleted'].map((key, i) => {
       return { key, token: String(tokens[i]), leaseMs: LEASE_MS, used: 0, reserves: false };
     });
     expect(await Promise.all(store.renew(renewals))).toMatchObject([unknown, { kind: 'lost' }]);

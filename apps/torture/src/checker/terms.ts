@@ -146,7 +146,8 @@ function lossViolations(section: OwnSection, hold: readonly OwnSection[], facts:
             entry.services.includes(call.service) &&
             entry.at <= lost.at,
         );
-      case 'stolen':
+      case 'revoked':
+      case 'deleted':
         return forgotten.mayBeForgotten(section, lost.at);
       case 'expired':
         return (

@@ -77,7 +77,7 @@ export class LockAbortedError extends LockError {
 
 /** Why a hold ended before its work did; 'released' means that it was released, and used after that. */
 export type LockLostReason =
-  'expired' | 'stolen' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
+  'expired' | 'revoked' | 'deleted' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
 
 /**
  * We held the lock and no longer do. Work done since may overlap with that of another holder, even if we released the
@@ -91,10 +91,12 @@ export class LockLostError extends LockError {
     message: string,
     key: string,
     /**
-     * `expired`: the lease could not be renewed in time · `stolen`: the store says that it is no longer ours ·
-     * `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the application closed · `transaction-ended`: the
-     * transaction that kept the lock is over, and its body still runs · `released`: nothing was lost, but the lock was
-     * used after its release; only from `assertHeld`, `ensure` and `run`, never on the signal.
+     * `expired`: the lease could not be renewed in time · `revoked`: `forceRelease` has taken the key away · `deleted`:
+     * the store says that the key is no longer ours, because it was deleted, overwritten or taken over, or because the
+     * message of a forced release was lost · `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the
+     * application closed · `transaction-ended`: the transaction that kept the lock is over, and its body still runs ·
+     * `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`, `ensure` and
+     * `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,

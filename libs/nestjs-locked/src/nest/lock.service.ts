@@ -150,7 +150,7 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * For operators: takes the key away from its holder. The holder's signal aborts with reason 'stolen', and the next
+   * For operators: takes the key away from its holder. The holder's signal aborts with reason 'revoked', and the next
    * caller gets the key a second later. If the holder is in this process, its signal has aborted when this resolves.
    * @returns false if nobody held it, or if it has been taken away in this second already
    */

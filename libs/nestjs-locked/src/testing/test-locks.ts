@@ -146,7 +146,7 @@ export class TestLocks {
   }
 
   /**
-   * Takes the key away from the call that holds it: its `signal` aborts with a `LockLostError` ('stolen'), which has
+   * Takes the key away from the call that holds it: its `signal` aborts with a `LockLostError` ('revoked'), which has
    * happened when this resolves. The next call that waits gets the key. For a lock that expires because it could not be
    * renewed, call `storeDown()` and `advance(leaseMs)`.
    * @throws LockConfigError if no call of the application holds the key

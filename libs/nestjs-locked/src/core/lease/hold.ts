@@ -149,7 +149,8 @@ export class Hold {
    * or because the application closes leaves its lease in the store.
    */
   leaseLeftMs(): number {
-    const isGone = this.#users === 0 || this.#lost?.reason === 'stolen';
+    const reason = this.#lost?.reason;
+    const isGone = this.#users === 0 || reason === 'revoked' || reason === 'deleted';
     return isGone ? 0 : this.#lease.leaseLeftMs();
   }
 

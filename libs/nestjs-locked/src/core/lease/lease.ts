@@ -380,7 +380,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
       case 'renewed':
         return this.#renewed(command, sentAt, reply.blockEnd, reply.waiters);
       case 'lost':
-        if (this.#state !== 'confirming') return this.#lose('stolen');
+        if (this.#state !== 'confirming') return this.#lose('deleted');
         this.#user.answers.took(this.#parts.clock.now() - sentAt);
         return this.#askAgain();
       case 'unknown':
@@ -396,7 +396,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
     this.#writeLabel();
-    // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key was stolen.
+    // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key is gone.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;
     // It was sent before the machine may have slept: the next one tells.
@@ -626,7 +626,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     switch (this.#state) {
       case 'held':
       case 'idle':
-        return this.#lose('stolen');
+        return this.#lose('revoked');
       case 'confirming':
         return this.#askAgain();
       case 'doubtful':

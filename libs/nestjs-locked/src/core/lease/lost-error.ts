@@ -3,7 +3,8 @@ import { LockLostError, type LockLostReason, LockStoreError } from '../lock.erro
 const WHY: Record<LockLostReason, string> = {
   expired:
     'its lease could not be renewed in time, was a fixed one that has ended, or may have ended while this machine was suspended',
-  stolen: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
+  revoked: 'the key was taken away with forceRelease',
+  deleted: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
   'transaction-ended': 'the transaction that kept it is over, and its body still runs',
