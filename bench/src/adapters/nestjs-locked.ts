@@ -5,26 +5,23 @@ import { openLockService } from './lock-service.js';
 /** The peers wait without limit; ours waits longer than any round. */
 const WAIT_MS = 120_000;
 
-const DEFAULT = '`acquire` and `release` of the `LockService` of a Nest application, ';
-
 export const nestjsLocked = ours('ours', 'nestjs-locked', {
-  settings: `${DEFAULT}with the defaults and a \`waitMs\` longer than any round.`,
+  settings:
+    '`acquire` and `release` of `LockService`, the defaults, `waitMs` longer than any round.',
 });
 
 export const withLinger = ours('ours-linger', 'nestjs-locked, lingerMs: 50', {
-  settings: `${DEFAULT}with \`lingerMs: 50\`: an unused lease is kept for 50 ms.`,
+  settings: 'An unused lease is kept for 50 ms.',
   options: { lingerMs: 50 },
 });
 
 export const inStrictOrder = ours('ours-strict', 'nestjs-locked, localHandovers: 0', {
-  settings: `${DEFAULT}with \`localHandovers: 0\`: strict order of arrival across processes.`,
+  settings: 'Strict order of arrival across processes.',
   options: { localHandovers: 0 },
 });
 
 export const withoutAwaitedRelease = ours('ours-no-await', 'nestjs-locked, awaitRelease: false', {
-  settings:
-    '`withLock` of the `LockService` of a Nest application, with `awaitRelease: false`: a call does not wait for ' +
-    'the answer to its release. The option does not apply to `acquire` and `release`.',
+  settings: '`withLock` with `awaitRelease: false`, which `acquire` and `release` do not have.',
   options: { awaitRelease: false },
   form: 'withLock',
 });

@@ -12,8 +12,7 @@ export const rawFloor: Adapter = {
   name: 'raw floor',
   kind: 'floor',
   settings:
-    '`SET key token NX PX 30000`, then EVALSHA of a script that deletes the key if it still has the token; one ' +
-    'connection, no queue. If the key is taken, it retries after 1 to 3 ms.',
+    '`SET key token NX PX 30000`, then EVALSHA of an owner-checked DEL. A busy key is retried after 1 to 3 ms.',
   async open(url) {
     const redis = await connect(url);
     const sha = (await redis.script('LOAD', RELEASE)) as string;

@@ -8,8 +8,7 @@ export const redisSemaphore: Adapter = {
   name: 'redis-semaphore',
   kind: 'peer',
   settings:
-    'redis-semaphore 5.8.0, a `Mutex` for each call, as in its documentation. `retryInterval` and the refresh timer ' +
-    'have their defaults (10 ms and 0.8 of the lease), `acquireTimeout` is longer than any round.',
+    'redis-semaphore 5.8.0, a `Mutex` for each call, default `retryInterval` (10 ms) and refresh, `acquireTimeout` longer than any round.',
   async open(url) {
     const redis = await connect(url);
     const { Mutex } = await import('redis-semaphore');

@@ -13,8 +13,7 @@ export const redlockUniversal: Adapter = {
   name: 'redlock-universal',
   kind: 'peer',
   settings:
-    "redlock-universal 0.8.5, `createLock` for each call, with `performance: 'lean'` (which its documentation " +
-    'recommends for low latency), `retryDelay: 10` instead of 100 and unlimited `retryAttempts`.',
+    "redlock-universal 0.8.5, `createLock` for each call, `performance: 'lean'`, `retryDelay: 10` instead of 100, unlimited `retryAttempts`.",
   async open(url) {
     const redis = await connect(url);
     const { createLock, IoredisAdapter } = await import('redlock-universal');

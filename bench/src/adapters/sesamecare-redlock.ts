@@ -5,9 +5,7 @@ export const sesamecareRedlock: Adapter = {
   id: 'sesamecare',
   name: '@sesamecare-oss/redlock',
   kind: 'peer',
-  settings:
-    '@sesamecare-oss/redlock 1.4.0, `acquire` and `release`, with the settings of redlock 5 beta, from which it ' +
-    'descends.',
+  settings: '@sesamecare-oss/redlock 1.4.0, set like redlock 5 beta.',
   open: openRedlock(async (clients, settings) => {
     const { Redlock } = await import('@sesamecare-oss/redlock');
     return new Redlock(clients, settings);

@@ -11,8 +11,8 @@ export function inDigits(value: number): string {
   return Number(value.toPrecision(2)).toString();
 }
 
-/** The median, and where the middle half of the rounds is, if there was more than one round. */
+/** The median, followed by the interquartile range if there was more than one round. */
 export function withSpread({ median, low, high }: Spread): string {
   if (low === high) return inDigits(median);
-  return `${inDigits(median)} (${inDigits(low)} to ${inDigits(high)})`;
+  return `${inDigits(median)} (${inDigits(low)}–${inDigits(high)})`;
 }

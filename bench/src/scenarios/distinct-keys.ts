@@ -9,7 +9,7 @@ const WATCHED_MS = 2_000;
 export const distinctKeys: Scenario = {
   id: 'distinct-keys',
   title: '100,000 distinct keys, taken and released',
-  what: 'One process takes and releases 100,000 keys that it never uses again. Nothing may be left of them in the process. Redis keeps the fencing number of each for `fenceKeepMs` (10 minutes).',
+  what: 'One process takes and releases 100,000 keys once each. Redis keeps each fencing number for `fenceKeepMs` (10 minutes).',
   isQuick: false,
   async run({ url, server }) {
     const worker = WorkerProcess.start();

@@ -14,7 +14,7 @@ const KEYS = Array.from({ length: 64 }, (_, n) => [`forms:${n}`]);
 export const forms: Scenario = {
   id: 'forms',
   title: 'acquire, withLock and @Locked',
-  what: 'The cost of the more convenient forms: 64 callers on 64 keys as above, with each form in turn.',
+  what: '64 callers on 64 keys, with each form in turn.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found: Record<Form, Round[]> = { acquire: [], withLock: [], locked: [] };

@@ -14,7 +14,7 @@ const ONE_BY_ONE = 2_000;
 export const heldLocks: Scenario = {
   id: 'held-locks',
   title: '10,000 held locks',
-  what: 'One process holds 10,000 keys with a lease of 4 s. The table has the server’s whole CPU time for one renewal, also with one command per lock (an owner-checked PEXPIRE in a script), and the memory of a lock in the process and in Redis.',
+  what: 'One process holds 10,000 keys with a lease of 4 s. Server CPU per renewal is compared with one owner-checked PEXPIRE script per lock.',
   isQuick: false,
   async run({ url, server }) {
     const worker = WorkerProcess.start();

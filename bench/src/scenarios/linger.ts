@@ -9,7 +9,7 @@ const ADAPTERS = [rawFloor, nestjsLocked, withLinger];
 export const linger: Scenario = {
   id: 'linger',
   title: 'One caller, the same key again and again',
-  what: 'One caller takes and releases one key, and nobody else wants it. With `lingerMs: 50`, the process keeps the lease, and the next call needs no round trip.',
+  what: 'One caller takes and releases one key. With `lingerMs: 50`, the process keeps the lease, so the next call needs no round trip.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>

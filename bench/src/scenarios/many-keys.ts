@@ -11,7 +11,7 @@ const KEYS = Array.from({ length: 64 }, (_, n) => [`many-keys:${n}`]);
 export const manyKeys: Scenario = {
   id: 'many-keys',
   title: '64 callers on 64 keys',
-  what: '64 callers of one process take and release a key each, all at once. The client’s work per lock counts.',
+  what: '64 callers of one process take and release a key each. Measures the client’s work per lock.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>

@@ -26,7 +26,7 @@ const COMMANDS: Measure<RoundWithCommands> = {
 export const oneProcess: Scenario = {
   id: 'one-process',
   title: '32 callers of one process, one key',
-  what: 'All callers of one process want the same key and do no work under it. The hand-over between callers counts.',
+  what: 'No work under the lock. Measures the hand-over between callers.',
   isQuick: true,
   async run({ fleet, server, rounds, pace }) {
     const use = (adapter: Adapter): Promise<Round> =>

@@ -11,7 +11,7 @@ const ADAPTERS = [rawFloor, ...PEERS, nestjsLocked, inStrictOrder];
 export const processes: Scenario = {
   id: 'processes',
   title: '4 processes with 8 callers each, one key',
-  what: '32 callers in 4 processes want the same key and do no work under it. The hand-over between processes counts. Fairness is Jain’s index over the holds of all callers: 1 if all had the same number.',
+  what: 'No work under the lock. Measures the hand-over between processes. Fairness is Jain’s index over all callers: 1 if all had equally many holds.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>

@@ -12,7 +12,7 @@ const PROCESSES = [1, 2, 4, 8];
 export const scaling: Scenario = {
   id: 'scaling',
   title: '1, 2, 4 and 8 processes with 8 callers each, one key',
-  what: 'Throughput and waits as more processes want the same key; the charts show these numbers. On two cores, both are busy from two processes on, so the CPU time of each lock counts too.',
+  what: 'The figures of the charts. Both cores are busy from two processes on.',
   isQuick: false,
   async run({ fleet, rounds, pace }) {
     const rows: Row[] = [];

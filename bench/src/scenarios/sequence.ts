@@ -11,7 +11,7 @@ const KEYS = Array.from({ length: 300 }, (_, n) => `sequence:${n}`);
 export const sequence: Scenario = {
   id: 'sequence',
   title: 'One caller, one key after the other, no contention',
-  what: 'One caller takes and releases 300 keys in turn, and nobody else wants them. Only round trips count.',
+  what: 'One caller takes and releases 300 keys in turn. Measures round trips.',
   isQuick: true,
   async run({ fleet, rounds, pace }) {
     const found = await interleaved(ADAPTERS, rounds, (adapter) =>

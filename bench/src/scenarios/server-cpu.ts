@@ -37,7 +37,7 @@ const COMMANDS: Measure<Cost> = {
 export const serverCpu: Scenario = {
   id: 'server-cpu',
   title: 'What a lock costs the server',
-  what: 'The time that Redis reports for taking and releasing one uncontended lock, including the commands inside scripts. The second column is the whole CPU time of the server.',
+  what: 'Redis’ reported time to take and release one free lock, commands inside scripts included; then the server’s whole CPU time.',
   isQuick: true,
   async run({ fleet, server, rounds, pace }) {
     const use = (adapter: Adapter): ReturnType<typeof fleet.apart> =>

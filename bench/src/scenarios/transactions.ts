@@ -21,7 +21,7 @@ interface Variant {
 export const transactions: Scenario = {
   id: 'transactions',
   title: 'A transaction under a lock',
-  what: 'A short transaction (one read, one write) on a PostgreSQL of the same machine, opened through the data source of TypeORM or through nestjs-cls: without a lock, under one lock around all of them, and with a lock around each. Each row is an application of its own, and a ratio to the plain transaction that is opened in the same way.',
+  what: 'A short transaction (one read, one write) on PostgreSQL on the same machine, opened through TypeORM’s data source or nestjs-cls: without a lock, under one lock around all of them, and with a lock around each. Each row is an application of its own; its ratio is to the plain transaction opened in the same way.',
   isQuick: false,
   async run() {
     const variants = await measured();

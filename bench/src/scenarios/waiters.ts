@@ -11,7 +11,7 @@ const WATCHED_MS = 2_000;
 export const waiters: Scenario = {
   id: 'waiters',
   title: '10,000 waiters on one key in 10 processes',
-  what: 'Somebody else holds the key while 1,000 callers of each of 10 processes wait. Then it is released, and all of them get it in turn. The numbers, for one process, show what a waiter costs and that nothing is left afterwards.',
+  what: '1,000 callers in each of 10 processes wait for a held key, which is then released. Figures are for one process.',
   isQuick: false,
   async run({ url }) {
     const holder = WorkerProcess.start();

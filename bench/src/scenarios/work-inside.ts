@@ -32,7 +32,7 @@ const QUEUE: Measure<RoundWithTrip> = {
 export const workInside: Scenario = {
   id: 'work-inside',
   title: '4 processes with 8 callers each, one key, 5 ms of work',
-  what: 'As above, but each holder works for 5 ms. The possible rate is one hold after the other, each with the measured time of its work and one round trip. A wait of 32 turns is that of a queue without any loss.',
+  what: 'Possible is one hold after the other, each with the measured time of its work and one round trip. 32 turns is the wait in a queue without losses.',
   isQuick: false,
   async run({ fleet, server, rounds, pace }) {
     const found = await interleaved(ADAPTERS, Math.ceil(rounds / 3), async (adapter, round) => {
