@@ -66,7 +66,7 @@ export default tseslint.config(
   },
   {
     name: 'the types of the peers are there only when they are installed; npm run compare checks them',
-    files: ['compare/**/*.ts'],
+    files: ['tools/compare/src/**/*.ts'],
     extends: [tseslint.configs.disableTypeChecked],
     // Elsewhere, this is read from the project: the type of a parameter of a constructor is needed at run time.
     languageOptions: {
@@ -86,7 +86,7 @@ export default tseslint.config(
   },
   {
     name: 'a test begins with `it`',
-    files: ['test/**/*.ts'],
+    files: ['{test,{apps,tools}/*/test}/**/*.ts'],
     rules: {
       'no-restricted-imports': [
         'error',

@@ -1,8 +1,8 @@
 import { availableParallelism, totalmem } from 'node:os';
 
 /**
- * The tests of the library, which are in the folders below `test/`. Those of the tools and of the sample applications
- * are in `test/` itself and in `test/projects`, and `jest.tools.config.mjs` runs them.
+ * The tests of the library. `jest.tools.config.mjs` has those of the tools, of the sample applications, of
+ * `test/support` and of `test/projects`.
  *
  * Two ways to load the same tests' subjects: `esm` as they are published, `cjs` for everything that
  * imports nestjs-cls, which `require`s Nest and therefore needs Nest turned into CommonJS.
@@ -53,7 +53,7 @@ export default {
     {
       displayName: 'esm',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/!(projects)/**/*.spec.ts'],
+      testMatch: ['<rootDir>/test/!(projects|support)/**/*.spec.ts'],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.ts$': swc('es6') },

@@ -1,6 +1,7 @@
 /**
- * The tests of the tools and of the sample applications, which are in `test/` itself, and those that pack the library
- * or compile examples in projects as users have them: they test what is published about the library, not how it works.
+ * The tests of the tools and of the sample applications, which are beside them, those of the tests' own support, and
+ * those that pack the library or build its documents in projects as users have them: they test what is published about
+ * the library, not how it works.
  */
 import library from './jest.config.mjs';
 
@@ -13,7 +14,10 @@ export default {
     {
       ...esm,
       displayName: 'tools',
-      testMatch: ['<rootDir>/test/*.spec.ts', '<rootDir>/test/projects/*.spec.ts'],
+      testMatch: [
+        '<rootDir>/{apps,tools}/*/test/*.spec.ts',
+        '<rootDir>/test/{projects,support}/*.spec.ts',
+      ],
     },
   ],
 };

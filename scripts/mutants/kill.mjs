@@ -32,7 +32,7 @@ export async function runSpecs(copy, specs) {
 /** Runs the torture program in the copy. @returns {Promise<Outcome>} */
 export async function runTorture(copy, args, seed) {
   const words = [...args.split(' '), '--seed', String(seed)];
-  const result = await run(copy, ['apps/torture/dist/main.js', ...words]);
+  const result = await run(copy, ['tools/torture/dist/main.js', ...words]);
   const violation = /VIOLATION of (.+)/.exec(result.output)?.[1];
   if (result.killed && violation === undefined) {
     throw new Error(`torture ended without a verdict:\n${tail(result.output)}`);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ROOMS, whyForbidden } from '../../libs/nestjs-locked/layers.mjs';
@@ -149,11 +149,12 @@ describe('emitted declarations', () => {
 });
 
 describe('imports around the library', () => {
-  it('apps use the public entry points, and nothing imports apps or tests', () => {
+  it('apps and tools use the public entry points, and nothing imports apps or tests', () => {
     const known = entryPoints().map(({ specifier }) => specifier);
-    const apps = readdirSync(join(ROOT, 'apps')).flatMap((app) =>
-      readModules(join(ROOT, 'apps', app, 'src')),
-    );
+    const apps = ['apps', 'tools']
+      .flatMap((folder) => readdirSync(join(ROOT, folder)).map((name) => join(ROOT, folder, name)))
+      .filter((folder) => existsSync(join(folder, 'src')))
+      .flatMap((folder) => readModules(join(folder, 'src')));
     const wrong = apps.flatMap(({ path, imports }) =>
       imports
         .map(({ specifier }) => specifier)

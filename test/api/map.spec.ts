@@ -15,9 +15,9 @@ describe('the map in CONTRIBUTING.md', () => {
     expect(places.filter((place) => !existsSync(join(ROOT, place)))).toEqual([]);
   });
 
-  it('names every room of the library, every application and every folder of tests', () => {
+  it('names every room of the library, every application, every tool and every folder of tests', () => {
     const folders = [
-      ...['libs', 'apps', 'test', 'docs'].flatMap((top) => foldersIn(top)),
+      ...['libs', 'apps', 'tools', 'test', 'docs'].flatMap((top) => foldersIn(top)),
       ...foldersIn('libs/nestjs-locked/src').flatMap((room) => [room, ...foldersIn(room)]),
     ];
     expect(folders.filter((it) => !IGNORED.test(it) && !places.includes(it))).toEqual([]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { format, resolveConfig } from 'prettier';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readDocument, ROOT } from './markdown.js';
 import { testsIn } from './test-titles.js';
@@ -13,20 +13,25 @@ const { text } = readDocument(PAGE);
 const rules = [...text.matchAll(RULE)].map(([, number = '']) => number);
 const proofs = proofsByRule();
 
-/** Where tests are, below `test/`: in specs, and in what several specs share. */
+/** Where tests are: in specs, and in what several specs share. */
 function sources(): string[] {
-  return readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
-    .map((path) => path.replaceAll('\\', '/'))
-    .filter((path) => path.endsWith('.ts'))
-    .sort();
+  const tools = readdirSync(join(ROOT, 'tools')).map((tool) => `tools/${tool}/test`);
+  return ['test', ...tools]
+    .filter((folder) => existsSync(join(ROOT, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+        .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
+        .filter((path) => path.endsWith('.ts'))
+        .sort(),
+    );
 }
 
 /** For each rule the lines that name its tests, in the order of files and tests. */
 function proofsByRule(): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const file of sources()) {
-    for (const test of testsIn(readFileSync(join(ROOT, 'test', file), 'utf8'))) {
-      const line = `- \`${file}\`: ${test.titles.map(escaped).join(': ')}`;
+    for (const test of testsIn(readFileSync(join(ROOT, file), 'utf8'))) {
+      const line = `- \`${file.replace(/^test\//, '')}\`: ${test.titles.map(escaped).join(': ')}`;
       for (const rule of test.rules) {
         const lines = found.get(rule) ?? [];
         if (!lines.includes(line)) found.set(rule, [...lines, line]);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
-import { cells } from '../../scripts/matrix/cells.mjs';
+import { cells } from '../../tools/matrix/cells.mjs';
 import { LIBRARY } from './entry-points.js';
 import { readDocument, tablesBelow } from './markdown.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { SeededRandom } from '../../apps/torture/src/seeded-random.js';
+import { SeededRandom } from '../../tools/torture/src/seeded-random.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';

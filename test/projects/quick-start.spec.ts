@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { freePort } from '../../libs/dev-servers/src/free-port.js';
+import { freePort } from '../../tools/dev-servers/src/free-port.js';
 import { readDocument } from '../api/markdown.js';
 import { TemporaryProject } from '../api/temporary-project.js';
 import { afterTest } from '../support/after-test.js';

@@ -11,7 +11,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../libs/dev-servers/src/free-port.js';
+import { freePort } from '../../tools/dev-servers/src/free-port.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
 import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';

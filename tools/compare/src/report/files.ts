@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { installedPackage } from '../packages.js';
+import type { Results } from '../results.js';
+import { OURS } from '../run-side.js';
+import { pageWith } from './page.js';
+
+const RESULTS = fileURLToPath(new URL('../../results/', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../../../docs/comparison.md', import.meta.url));
+
+/** @returns the paths that were written */
+export async function writeResults(results: Results): Promise<string[]> {
+  writeFileSync(resultsFile(), `${JSON.stringify(results, null, 2)}\n`);
+  return [resultsFile(), await writePage(results)];
+}
+
+export async function writePage(results: Results): Promise<string> {
+  writeFileSync(PAGE, await pageWith(results, readFileSync(PAGE, 'utf8'), PAGE));
+  return PAGE;
+}
+
+/** Those of the highest version that has some: the next version has none yet. */
+export function readResults(): Results {
+  const names = readdirSync(RESULTS).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  return JSON.parse(readFileSync(join(RESULTS, names.at(-1) ?? ''), 'utf8')) as Results;
+}
+
+/** Named after our version, whose results they are. */
+function resultsFile(): string {
+  return join(RESULTS, `${installedPackage(OURS).version}.json`);
+}

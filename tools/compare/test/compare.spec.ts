@@ -1,0 +1,121 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from '../../../test/api/markdown.js';
+import { TemporaryProject } from '../../../test/api/temporary-project.js';
+import { afterTest } from '../../../test/support/after-test.js';
+import { type CommandResult, runCommand, UNGUARDED } from '../../../test/support/run-command.js';
+import { readResults } from '../src/report/files.js';
+import { pageWith } from '../src/report/page.js';
+import { SCENARIO_NAMES } from '../src/scenario-names.js';
+
+const PAGE = join(ROOT, 'docs/comparison.md');
+/** These need both libraries, so only `npm run compare` runs them, which installs the peers. */
+const WITHOUT_PEERS = SCENARIO_NAMES.filter((name) => !name.startsWith('migrate-'));
+
+/** The program itself; `compare/run.mjs` has built it. */
+const compare = (...args: readonly string[]): Promise<CommandResult> =>
+  runCommand(process.execPath, ['tools/compare/dist/main.js', ...args], ROOT);
+
+let listed: CommandResult;
+
+beforeAll(async () => {
+  // Without npm: nothing can be installed.
+  listed = await runCommand(process.execPath, ['tools/compare/run.mjs', '--list'], ROOT, {
+    PATH: '',
+  });
+});
+
+it('lists every file of the scenarios', () => {
+  expect({ code: listed.code, stderr: listed.stderr }).toEqual({ code: 0, stderr: '' });
+  const names = listed.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(' ')[0]);
+  const files = readdirSync(join(ROOT, 'tools/compare/src/scenarios'));
+  expect(names).toEqual(SCENARIO_NAMES);
+  expect(files.map((file) => file.replace(/\.ts$/, ''))).toEqual([...SCENARIO_NAMES].sort());
+});
+
+// A part at a time, because a command has two minutes.
+describe.each([0, 1, 2, 3])('our side, part %i', (part) => {
+  const names = WITHOUT_PEERS.filter((_, i) => i % 4 === part);
+
+  it(`does what it should: ${names.join(', ')}`, async () => {
+    const { code, stdout, stderr } = await compare('--ours', '--only', names.join(','));
+    expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
+    const held = stdout.split('\n').flatMap((line) => /^(\S+): ✓/.exec(line)?.[1] ?? []);
+    expect(held.sort()).toEqual([...names].sort());
+  });
+});
+
+describe('a side of ours that fails', () => {
+  const [name = ''] = WITHOUT_PEERS;
+
+  it.each([
+    ['says so', "async run() { return { holds: false, figure: 'two', words: '' }; }", '✗ two'],
+    ['throws', "async run() { throw new TypeError('broken'); }", 'TypeError: broken'],
+    ['ends its process', 'async run() { process.exit(3); }', '✗ exit code 3'],
+    ['hangs', 'run() { setInterval(() => {}, 1_000); return new Promise(() => {}); }', '✗ hangs'],
+  ])('fails the run: it %s', async (_, run, line) => {
+    const project = new TemporaryProject();
+    afterTest(() => project.remove());
+    cpSync(join(ROOT, 'tools/compare/dist'), join(project.folder, 'dist'), { recursive: true });
+    project.link('dev-servers', 'ioredis', 'nestjs-locked', 'reflect-metadata', 'prettier');
+    project.link('@nestjs/core');
+    project.write('package.json', { type: 'module' });
+    project.write(
+      `dist/scenarios/${name}.js`,
+      `export const scenario = { limitMs: 2_000, peers: [], ours: { settings: '', ${run} } };`,
+    );
+
+    const { code, stdout, stderr } = await project.node(
+      ['dist/main.js', '--ours', '--only', name],
+      UNGUARDED,
+    );
+
+    expect([code, stderr]).toEqual([1, `FAILED: ${name}\n`]);
+    expect(stdout).toContain(line);
+  });
+});
+
+it.each([
+  [['--only', 'speed'], "There is no scenario 'speed'"],
+  [['--save', '--ours'], '--save writes what came out on both sides'],
+])('says what is wrong with %j', async (args, message) => {
+  const { code, stderr } = await compare(...args);
+  expect(code).toBe(1);
+  expect(stderr).toContain(message);
+});
+
+describe('docs/comparison.md', () => {
+  const results = readResults();
+
+  it('has the tables of the saved results', async () => {
+    const page = readFileSync(PAGE, 'utf8');
+    expect(await pageWith(results, page, PAGE)).toBe(page);
+  });
+
+  it('has results of every scenario, in which our side did what it should', () => {
+    expect(results.scenarios.map(({ name }) => name)).toEqual(SCENARIO_NAMES);
+    expect(results.scenarios.filter(({ ours }) => !ours.outcome.holds)).toEqual([]);
+  });
+
+  it('has results of the versions that are installed', () => {
+    const { packages } = readJson<{ packages: Record<string, { version: string }> }>(
+      'tools/compare/package-lock.json',
+    );
+    for (const peer of results.scenarios.flatMap(({ peers }) => peers)) {
+      const installed = [peer.library, 'redlock4'].map((name) => packages[`node_modules/${name}`]);
+      const versions = installed.map((it) => it?.version.replace(/^v/, ''));
+      expect([peer.library, versions]).toEqual([
+        peer.library,
+        expect.arrayContaining([peer.version]),
+      ]);
+    }
+  });
+});
+
+function readJson<T>(path: string): T {
+  return JSON.parse(readFileSync(join(ROOT, path), 'utf8')) as T;
+}

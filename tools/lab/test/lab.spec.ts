@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import axe from 'axe-core';
+import { findChromium } from 'dev-servers';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { describeWithChromium } from '../../../test/support/describe-if.js';
+import { endWithTests } from '../../../test/support/end-with-tests.js';
+import { ACCIDENTS } from '../src/accidents/index.js';
+import { deviationOf, isExpected } from '../src/expected.js';
+import { readOptions } from '../src/options.js';
+import { findingsOf } from '../src/run/findings.js';
+import type { Trial } from '../src/run/trial.js';
+import { STAGES } from '../src/stages/index.js';
+import type { EventKind, LabEvent } from '../src/work/events.js';
+
+const MAIN_FILE = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+const RUN_LIMIT_MS = 240_000;
+
+/** A short run: four stages, the sale and three accidents. */
+const SHORT = ['--stage', '6,11,13,17', '--accident', 'sale,killed,long-work,pause'];
+const TRIALS = 16;
+
+const folder = mkdtempSync(join(tmpdir(), 'lock-lab-test-'));
+let short: { code: number | null; output: string };
+
+beforeAll(async () => {
+  short = await lab(...SHORT, '--seed', '7', '--at-once', '3', '--out', folder);
+}, RUN_LIMIT_MS);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('npm run lab', () => {
+  it('provokes each accident, finds what its table expects, and draws it', () => {
+    expect(short).toMatchObject({ code: 0 });
+    expect(short.output).toContain(`All ${TRIALS} results are as the table of expected results`);
+    expect(readdirSync(folder)).toEqual(
+      expect.arrayContaining(['lab-report.html', 'matrix.svg', '13-pause.svg', '17-pause.svg']),
+    );
+  });
+
+  it('shows the defects in the matrix: locked for ever, stock wrong, and ours held', () => {
+    expect(rowOf('6 SETNX, DEL')).toEqual(['held', 'EVER', 'held', 'held']);
+    expect(rowOf('13 Lua release')).toEqual(['held', 'held', 'STOCK', 'STOCK']);
+    expect(rowOf('17 nestjs-locked')).toEqual(['held', 'held', 'held', 'held']);
+  });
+
+  it('says what is wrong with an option, and starts nothing', async () => {
+    const { code, output } = await lab('--stage', '18');
+    expect(code).toBe(1);
+    expect(output).toContain("--stage is '18': give one of 1, 2, 3");
+  });
+
+  it('lists every stage and accident', async () => {
+    const { code, output } = await lab('--list');
+    expect(code).toBe(0);
+    for (const { name } of [...STAGES, ...ACCIDENTS]) expect(output).toContain(name);
+  });
+
+  it('takes several stages and accidents, in one option or in several', () => {
+    expect(
+      readOptions(['--stage', '8,3', '--accident', 'pause', '--accident', 'hang']),
+    ).toMatchObject({
+      stages: [3, 8],
+      accidents: ['pause', 'hang'],
+    });
+  });
+
+  function rowOf(name: string): string[] {
+    const line = short.output.split('\n').find((text) => text.trim().startsWith(`${name} `));
+    return (
+      line
+        ?.slice(line.indexOf(name) + name.length)
+        .trim()
+        .split(/\s+/) ?? []
+    );
+  }
+});
+
+describe('the table of expected results', () => {
+  it('has all seventeen stages', () => {
+    expect(STAGES.map(({ number }) => number)).toEqual(Array.from({ length: 17 }, (_, n) => n + 1));
+  });
+
+  it('knows exactly those pairs of stage and accident that can happen', () => {
+    const pairs = STAGES.flatMap((stage) =>
+      ACCIDENTS.map((accident) => [
+        `${stage.number} ${accident.id}`,
+        isExpected(accident.id, stage.number),
+        accident.cannotHappenTo(stage) === undefined,
+      ]),
+    );
+    expect(pairs.filter(([, expected, possible]) => possible && !expected)).toEqual([]);
+  });
+
+  it('plays every accident against ours that it plays against another lock on Redis', () => {
+    const ours = STAGES.find(({ number }) => number === 17);
+    expect(ACCIDENTS.filter((accident) => accident.cannotHappenTo(ours!) !== undefined)).toEqual(
+      [],
+    );
+  });
+
+  it.each<[string, Trial['findings'], string | undefined]>([
+    ['as expected', ['stock wrong', 'two holders', 'nobody was told'], undefined],
+    [
+      'better than expected',
+      [],
+      'expected, and not found: stock wrong, two holders, nobody was told',
+    ],
+    [
+      'worse than expected',
+      ['stock wrong', 'two holders', 'call failed', 'nobody was told'],
+      'found, and not expected: call failed',
+    ],
+  ])('a result that is %s', (_, findings, deviation) => {
+    const trial = { stage: 13, accident: 'long-work', findings } as unknown as Trial;
+    expect(deviationOf(trial)).toBe(deviation);
+  });
+});
+
+describe('the judge', () => {
+  const right = { start: 100, left: 80, sold: 20 };
+  const event = (at: number, lane: string, kind: EventKind, text?: string): LabEvent =>
+    text === undefined ? { at, lane, kind } : { at, lane, kind, text };
+
+  it('finds nothing where holds follow each other', () => {
+    const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'B', 'hold')];
+    expect(findingsOf(events, right, [])).toEqual([]);
+  });
+
+  it('finds two holders, and that nobody told the first', () => {
+    const events = [event(1, 'A', 'hold'), event(2, 'B', 'hold'), event(3, 'A', 'release')];
+    expect(findingsOf(events, right, [])).toEqual(['two holders', 'nobody was told']);
+  });
+
+  it('ends a hold when its holder is told', () => {
+    const events = [event(1, 'A', 'hold'), event(2, 'A', 'told'), event(3, 'B', 'hold')];
+    expect(findingsOf([...events, event(4, 'A', 'failed')], right, [])).toEqual([]);
+  });
+
+  it('ends the hold of a paused process when its lock would have said no', () => {
+    const paused = [
+      event(1, 'A', 'hold'),
+      event(2, 'A', 'valid until', '5'),
+      event(3, 'A', 'paused'),
+    ];
+    const later = (at: number): LabEvent[] => [event(at, 'B', 'hold'), event(9, 'A', 'failed')];
+    expect(findingsOf([...paused, ...later(6)], right, [])).not.toContain('two holders');
+    expect(findingsOf([...paused, ...later(4)], right, [])).toContain('two holders');
+  });
+
+  it('finds a stock that does not account for what was sold', () => {
+    expect(findingsOf([], { ...right, left: 90 }, [])).toEqual(['stock wrong']);
+  });
+});
+
+interface Drawn {
+  readonly id: string;
+  readonly width: number;
+  readonly bars: number;
+  readonly rows: number;
+}
+
+describeWithChromium('lab-report.html in a browser', () => {
+  let browser: Browser;
+  const requests: string[] = [];
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    browser = await chromium.launch({
+      executablePath: findChromium() as string,
+      args: ['--no-sandbox'],
+    });
+  }, RUN_LIMIT_MS);
+  afterAll(() => browser?.close());
+
+  it('asks nothing of the network and complains of nothing', async () => {
+    const page = await open();
+    await page.waitForLoadState('networkidle');
+    expect(complaints).toEqual([]);
+    expect(requests.filter((url) => !url.startsWith('file:'))).toEqual([]);
+  });
+
+  it('draws a timeline, a list and a table for every trial', async () => {
+    const page = await open();
+    const drawn = await page.evaluate<Drawn[]>(`
+      [...document.querySelectorAll('details.trial')].map((trial) => {
+        trial.open = true;
+        const svg = trial.querySelector('svg.timeline');
+        const bars = [...svg.querySelectorAll('rect.hold')];
+        return {
+          id: trial.id,
+          width: svg.getBoundingClientRect().width,
+          bars: bars.filter((bar) => bar.getBoundingClientRect().width > 0).length,
+          rows: trial.querySelectorAll('table tbody tr').length,
+        };
+      })`);
+    expect(drawn).toHaveLength(TRIALS);
+    expect(drawn.filter(({ width, bars, rows }) => width < 300 || bars < 1 || rows < 2)).toEqual(
+      [],
+    );
+  });
+
+  it('shows times under the pointer, and with the arrow keys', async () => {
+    const page = await open();
+    const picture = page.locator('#t-13-sale svg.timeline');
+    await picture.scrollIntoViewIfNeeded();
+    await picture.locator('rect.hold').first().hover({ force: true });
+    const tip = page.locator('.tip');
+    await expect(tip.textContent()).resolves.toMatch(/: \d+ ms to \d+ ms/);
+    await picture.focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    await tip.waitFor({ state: 'visible' });
+    await page.keyboard.press('Escape');
+    await tip.waitFor({ state: 'hidden' });
+  });
+
+  it('opens the picture of a cell that was chosen in the matrix', async () => {
+    const page = await open();
+    await page.locator('.matrix a[href="#t-13-pause"]').click();
+    await page.locator('#t-13-pause svg.timeline').first().waitFor({ state: 'visible' });
+  });
+
+  it.each([
+    ['a desk', 1440, 'light'],
+    ['a desk', 1440, 'dark'],
+    ['a phone', 390, 'light'],
+    ['a phone', 390, 'dark'],
+  ] as const)('is readable on %s %i wide, %s', async (_, width, colorScheme) => {
+    const page = await open(width, colorScheme);
+    await page.evaluate(
+      `for (const each of document.querySelectorAll('details')) each.open = true`,
+    );
+    await page.addScriptTag({ content: axe.source });
+    const violations = await page.evaluate<string[]>(`
+        axe.run(document).then((result) =>
+          result.violations.map(
+            ({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html.slice(0, 120)).join(' | '),
+          ),
+        )`);
+    expect(violations).toEqual([]);
+    const tooWide = await page.evaluate<number>(
+      `document.documentElement.scrollWidth - innerWidth`,
+    );
+    expect(tooWide).toBeLessThanOrEqual(0);
+  });
+
+  async function open(width = 1280, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    page.on('request', (request) => requests.push(request.url()));
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    await page.goto(pathToFileURL(join(folder, 'lab-report.html')).href);
+    return page;
+  }
+});
+
+/** Runs the built lab. */
+async function lab(...args: string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawn(process.execPath, [MAIN_FILE, ...args]);
+  endWithTests(child);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text: Buffer) => (output += text.toString()));
+  }
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  return { code, output };
+}
