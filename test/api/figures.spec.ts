@@ -24,22 +24,6 @@ describe('docs/growth.md', () => {
   });
 });
 
-describe('docs/transactions.md', () => {
-  const inDepth = readDocument('docs/transactions-in-depth.md');
-
-  it('has the ratios that were measured through nestjs-cls, rounded', () => {
-    const measured = [
-      '`lockAware`, no lock held',
-      'under a lock, fence and time-outs',
-      'a lock around each, plain transaction',
-      'a lock around each, no fence',
-      'a lock around each, fence and time-outs',
-    ].map((name) => number(rowOf(name, 'What it costs', inDepth)[4]).toFixed(1));
-    const [onPage = []] = tablesBelow('What it costs', readDocument('docs/transactions.md'));
-    expect(onPage.map(([, ratio]) => ratio)).toEqual(measured);
-  });
-});
-
 function rowOf(name: string, heading: string, page: Document): string[] {
   const [table = []] = tablesBelow(heading, page);
   const row = table.find(([first]) => first === name);
