@@ -62,7 +62,7 @@ function tell({ name, title, workload, peers, ours }: ScenarioResult): void {
 }
 
 function sideLine({ outcome }: SideResult): string {
-  return `${outcome.holds ? '✓' : '✗'} ${outcome.figure}. ${outcome.words}`;
+  return `${outcome.holds ? '✓' : '✗'} ${outcome.figure}. ${outcome.words}`.trimEnd();
 }
 
 function summary(sides: readonly (readonly [name: string, side: SideResult])[]): boolean {

@@ -4,12 +4,12 @@ export interface Outcome {
   readonly holds: boolean;
   /** The shortest form of it: a number, or a few words. */
   readonly figure: string;
-  /** One sentence, which says what the caller saw. */
+  /** One sentence about what the caller saw; empty if the figure says it. */
   readonly words: string;
 }
 
 export interface Side {
-  /** Its settings, and where they come from. */
+  /** Its settings, and where they come from; empty if they do not matter. */
   readonly settings: string;
   /** Runs in a process of its own, which is ended afterwards: nothing has to be cleaned up. */
   run(): Promise<Outcome>;

@@ -1,12 +1,16 @@
 import { format, resolveConfig } from 'prettier';
 import type { Results } from '../results.js';
-import { details, resultsTable } from './table.js';
+import { details, resultsTable, usualSettings, versions } from './table.js';
 
 /** The page with the parts that are generated written again; the prose between them stays. */
 export async function pageWith(results: Results, page: string, path: string): Promise<string> {
   const { date, node, redis, nest } = results;
-  const versions = `Run on ${date} with Node ${node}, Redis ${redis} and Nest ${nest}.`;
-  const parts = { versions, table: resultsTable(results), details: details(results) };
+  const parts = {
+    table: resultsTable(results),
+    versions: `Run on ${date} with Node ${node}, Redis ${redis}, Nest ${nest}, ${versions(results)}.`,
+    settings: usualSettings(results),
+    details: details(results),
+  };
   const written = Object.entries(parts).reduce(
     (text, [name, part]) => replacePart(text, name, part),
     page,

@@ -1,43 +1,96 @@
 import type { Results, ScenarioResult, SideResult } from '../results.js';
 
-/** One row for each scenario and peer. */
+/** Which libraries fail in each scenario, and which do not. */
 export function resultsTable({ scenarios }: Results): string {
-  const rows = scenarios.flatMap(({ name, title, peers, ours }) =>
-    peers.map((peer, i) => [
-      i === 0 ? `[${title}](#${name})` : '',
-      `${peer.library} ${peer.version}`,
-      `${mark(peer)} ${peer.outcome.figure}`,
-      i === 0 ? `${mark(ours)} ${ours.outcome.figure}` : '',
-    ]),
-  );
-  return table([['what happens', 'peer', 'its outcome', 'ours'], ...rows]);
+  const names = namesOf(scenarios);
+  const rows = scenarios.map(({ name, title, peers }) => [
+    `[${title}](#${name})`,
+    listOf(peers.filter(({ outcome }) => !outcome.holds).map(names)),
+    listOf(peers.filter(({ outcome }) => outcome.holds).map(names)),
+  ]);
+  return table([['what happens', '✗', '✓'], ...rows]);
+}
+
+/** The version of each library. */
+export function versions({ scenarios }: Results): string {
+  const all = sidesOf(scenarios).map(({ library, version }) => `${library} ${version}`);
+  return listOf([...new Set(all)].sort());
+}
+
+/** The settings that a library has in several scenarios, each of which then leaves them out. */
+export function usualSettings({ scenarios }: Results): string {
+  return [...settingsOf(scenarios)]
+    .map(([library, settings]) => `- ${library}: ${marked(settings)}`)
+    .join('\n');
 }
 
 /** For each scenario: what was done, with which settings, and what the caller saw. */
 export function details({ scenarios }: Results): string {
-  return scenarios.map(detailsOf).join('\n\n');
+  const names = namesOf(scenarios);
+  const usual = settingsOf(scenarios);
+  return scenarios.map((scenario) => detailsOf(scenario, names, usual)).join('\n\n');
 }
 
-function detailsOf({ name, workload, peers, ours }: ScenarioResult): string {
-  const rows = [...peers, ours].map((side) => [
-    `${side.library} ${side.version}`,
-    [side.settings, side.note ?? ''].join(' ').trim(),
-    `${mark(side)} ${side.outcome.figure}. ${side.outcome.words}`,
-  ]);
-  return `### ${name}\n\n${workload}\n\n${table([['', 'settings', 'outcome'], ...rows])}`;
+/** Libraries with the same outcome share a line. */
+function detailsOf(
+  { name, workload, peers, ours }: ScenarioResult,
+  names: (side: SideResult) => string,
+  usual: ReadonlyMap<string, string>,
+): string {
+  const lines = new Map<string, string[]>();
+  for (const side of [...peers, ours]) {
+    const { outcome, library, settings, note = '' } = side;
+    const special = usual.get(library) === settings ? '' : settings;
+    const text = [`${outcome.figure}.`, outcome.words, special, note].filter(Boolean).join(' ');
+    const line = `${outcome.holds ? '✓' : '✗'} ${text}`;
+    lines.set(line, [...(lines.get(line) ?? []), names(side)]);
+  }
+  const items = [...lines].map(
+    ([line, libraries]) => `- ${line[0]} ${listOf(libraries)}: ${marked(line.slice(2))}`,
+  );
+  return `### ${name}\n\n${workload}\n\n${items.join('\n')}`;
 }
 
-function mark({ outcome }: SideResult): string {
-  return outcome.holds ? '✓' : '✗';
+/** A library by its name, with its version only if it is there in several. */
+function namesOf(scenarios: readonly ScenarioResult[]): (side: SideResult) => string {
+  const all = sidesOf(scenarios);
+  return ({ library, version }) =>
+    all.some((side) => side.library === library && side.version !== version)
+      ? `${library} ${version}`
+      : library;
+}
+
+/** The most frequent settings of each library that has the same ones more than twice. */
+function settingsOf(scenarios: readonly ScenarioResult[]): Map<string, string> {
+  const counts = new Map<string, number>();
+  const usual = new Map<string, string>();
+  const countOf = (library: string, settings = ''): number =>
+    counts.get(`${library} ${settings}`) ?? 0;
+  for (const { library, settings } of sidesOf(scenarios).filter(
+    ({ settings }) => settings !== '',
+  )) {
+    counts.set(`${library} ${settings}`, countOf(library, settings) + 1);
+    const count = countOf(library, settings);
+    if (count > Math.max(2, countOf(library, usual.get(library)))) usual.set(library, settings);
+  }
+  return usual;
+}
+
+function sidesOf(scenarios: readonly ScenarioResult[]): SideResult[] {
+  return scenarios.flatMap(({ peers, ours }) => [...peers, ours]);
+}
+
+function listOf(names: readonly string[]): string {
+  return names.join(', ');
 }
 
 function table([head = [], ...rows]: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
+  const line = (cells: readonly string[]): string => `| ${cells.map(marked).join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** A cell is one line, in which only backquotes are marks. */
-function cell(text: string): string {
+/** Text of one line, in which only backquotes and links are marks. */
+function marked(text: string): string {
   return text
     .replaceAll(/\s+/g, ' ')
     .split(/(`[^`]*`|\[[^\]]*\]\(#[^)]*\))/)

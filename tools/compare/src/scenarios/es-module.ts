@@ -9,7 +9,7 @@ async function outcomeOf(load: () => Promise<object>): Promise<Outcome> {
     return {
       holds: false,
       figure: code ?? 'fails',
-      words: `An ES module, such as an application of Nest 12, cannot import it.`,
+      words: `Applications of Nest 12 are ES modules.`,
     };
   }
 }
@@ -20,25 +20,25 @@ export const scenario: Scenario = {
   peers: [
     {
       library: '@anchan828/nest-redlock',
-      settings: 'As installed.',
+      settings: '',
       note: '`require` works.',
       run: () => outcomeOf(() => import('@anchan828/nest-redlock')),
     },
     {
       library: 'nestjs-redlock-universal',
-      settings: 'As installed.',
+      settings: '',
       run: () => outcomeOf(() => import('nestjs-redlock-universal')),
     },
     {
       library: 'murlock',
-      settings: 'As installed.',
+      settings: '',
       run: () => outcomeOf(() => import('murlock')),
     },
     {
       library: '@nestjs-redis/lock',
-      settings: 'As installed.',
+      settings: '',
       run: () => outcomeOf(() => import('@nestjs-redis/lock')),
     },
   ],
-  ours: { settings: 'As built.', run: () => outcomeOf(() => import('nestjs-locked')) },
+  ours: { settings: '', run: () => outcomeOf(() => import('nestjs-locked')) },
 };

@@ -16,7 +16,7 @@ async function loadOf(server: RedisServer, wait: () => Promise<unknown>): Promis
   return {
     holds: perSecond < WAITERS,
     figure: `${perSecond} commands/s`,
-    words: `${WAITERS} callers waited.`,
+    words: '',
   };
 }
 

@@ -30,13 +30,13 @@ async function sell(database: SlowDatabase, take: (id: string) => Promise<void>)
 export const scenario: Scenario = {
   title: 'The lock inside the transaction',
   workload:
-    `${CALLS} sales at once, with \`@Transactional\` above the decorator of the lock: the lock is released before ` +
-    'COMMIT, which takes 30 ms.',
+    `${CALLS} sales at once, with \`@Transactional\` above the lock: it is released before COMMIT, ` +
+    'which takes 30 ms.',
   peers: [
     {
       library: '@anchan828/nest-redlock',
       settings: '`retryCount: -1`, so that no call gives up.',
-      note: 'With the decorators the other way round, nothing is lost. Nothing says which way is right.',
+      note: 'The other order loses nothing, but is not documented.',
       async run() {
         const { Redlock } = nestRedlock();
         const module = await nestRedlockModule(await RedisServer.start());
@@ -61,7 +61,7 @@ export const scenario: Scenario = {
     {
       library: 'murlock',
       settings: '`blocking: true`, `wait: 20`, so that no call gives up.',
-      note: 'Its README says how to order the decorators; nothing checks it.',
+      note: 'Its README gives the right order; nothing checks it.',
       async run() {
         const { MurLock, MurLockModule } = await import('murlock');
         const server = await RedisServer.start();
@@ -95,8 +95,7 @@ export const scenario: Scenario = {
   ],
   ours: {
     settings:
-      "`lockAware(adapter)` and `insideTransaction: 'restart'`. The default, `'reject'`, refuses all calls with an error " +
-      'that says what to change.',
+      "`lockAwareAdapter(adapter)`, `insideTransaction: 'restart'`. The default, `'reject'`, refuses all calls.",
     async run() {
       const { url } = await RedisServer.start();
       @Injectable()

@@ -49,16 +49,14 @@ const WORK_MS = 10;
 export function migrationScenario(migration: Migration): Scenario {
   const { library, settings } = migration;
   return {
-    title: `From ${library} to ours, instance by instance`,
-    workload:
-      `Old and new instances run together; ${CALLERS} callers in each want one key for ` +
-      `${PHASE_MS / 1_000} s.`,
+    title: `Replacing ${library}, instance by instance`,
+    workload: `${CALLERS} callers of each instance want one key for ${PHASE_MS / 1_000} s.`,
     limitMs: 60_000,
     areBothNeeded: true,
     peers: [
       {
         library,
-        settings: `Old and new side by side. ${settings}`,
+        settings,
         async run() {
           const server = await RedisServer.start();
           const inside = new Inside();
@@ -71,7 +69,7 @@ export function migrationScenario(migration: Migration): Scenario {
       },
     ],
     ours: {
-      settings: 'With a release in between that takes both locks; then both libraries on one key.',
+      settings: '',
       async run() {
         const server = await RedisServer.start();
         const inside = new Inside();
