@@ -28,18 +28,19 @@ const swc = (moduleType) => [
 ];
 
 /**
- * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So two of
+ * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So four of
  * them share a core, as far as the memory goes. More than these would take more connections than one PostgreSQL has.
  */
 const maxWorkers = Math.max(
   1,
-  Math.min(2 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
+  Math.min(4 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
 );
 
 export default {
   // A test that hangs may take its time; one that is slow on a busy machine must not fail for it.
   testTimeout: 300_000,
   maxWorkers,
+  testSequencer: '<rootDir>/test/support/spread-evenly.mjs',
   // Modules of the spec files stay in a worker's memory.
   workerIdleMemoryLimit: '500MB',
   reporters: [
