@@ -19,8 +19,8 @@ export interface TestDatabase {
   /** The same for what takes a URL: `postgres://…` or `mysql://…` */
   readonly url: string;
   /**
-   * Runs one statement beside every transaction of the test: on a connection of its own, committed
-   * at once. Values are `$1` in PostgreSQL, `?` in MariaDB.
+   * Runs one statement beside every transaction of the test: on a connection that no other statement uses meanwhile,
+   * committed at once. Values are `$1` in PostgreSQL, `?` in MariaDB.
    *
    * @throws Error of the server, also when a lock is not free within `QUERY_LIMIT_MS`.
    */
@@ -32,41 +32,48 @@ export const QUERY_LIMIT_MS = 10_000;
 /** Long enough for a server that starts while everything else runs. */
 const START_LIMIT_MS = 90_000;
 
-type RunStatement = (url: string, sql: string, values: readonly unknown[]) => Promise<unknown[]>;
+interface Connection {
+  run(sql: string, values: readonly unknown[]): Promise<unknown[]>;
+  end(): Promise<void>;
+}
+
+type Connect = (url: string) => Promise<Connection>;
 
 /** A database on the PostgreSQL of this test run. Call it where `beforeAll` may be called. */
 export function usePostgres(): TestDatabase {
   // FORCE cuts connections that a failed test left open.
-  return useDatabase('postgres', queryPostgres, (name) => `DROP DATABASE ${name} WITH (FORCE)`);
+  return useDatabase('postgres', connectPostgres, (name) => `DROP DATABASE ${name} WITH (FORCE)`);
 }
 
 /** A database on the MariaDB of this test run. Call it inside `describeWithMariaDb`. */
 export function useMariaDb(): TestDatabase {
-  return useDatabase('mariadb', queryMariaDb, (name) => `DROP DATABASE ${name}`);
+  return useDatabase('mariadb', connectMariaDb, (name) => `DROP DATABASE ${name}`);
 }
 
 /** A database on the MySQL of this test run. Call it inside `describeWithMySql`. */
 export function useMySql(): TestDatabase {
-  return useDatabase('mysql', queryMariaDb, (name) => `DROP DATABASE ${name}`);
+  return useDatabase('mysql', connectMariaDb, (name) => `DROP DATABASE ${name}`);
 }
 
 function useDatabase(
   server: 'postgres' | 'mariadb' | 'mysql',
-  run: RunStatement,
+  connect: Connect,
   dropStatement: (name: string) => string,
 ): TestDatabase {
   const name = `test_${randomBytes(6).toString('hex')}`;
-  let serverUrl: string | undefined;
   let url: string | undefined;
+  const onServer = new Connections(async () => connect(await addressOf(server)));
+  const onDatabase = new Connections(() => connect(made()));
 
   beforeAll(async () => {
-    serverUrl = await addressOf(server);
-    await run(serverUrl, `CREATE DATABASE ${name}`, []);
-    url = withDatabase(serverUrl, name);
+    await onServer.run(`CREATE DATABASE ${name}`);
+    url = withDatabase(await addressOf(server), name);
   }, START_LIMIT_MS);
 
   afterAll(async () => {
-    if (serverUrl && url) await run(serverUrl, dropStatement(name), []);
+    await onDatabase.end();
+    if (url) await onServer.run(dropStatement(name));
+    await onServer.end();
   });
 
   const made = (): string => {
@@ -80,9 +87,40 @@ function useDatabase(
     get url() {
       return made();
     },
-    query: async <Row>(sql: string, values: readonly unknown[] = []) =>
-      (await run(made(), sql, values)) as Row[],
+    query: async <Row>(sql: string, values?: readonly unknown[]) =>
+      (await onDatabase.run(sql, values)) as Row[],
   };
+}
+
+/**
+ * As many connections as there are statements at a time. One is kept for the next statement, which takes less time than
+ * a connection.
+ */
+class Connections {
+  #idle: Connection | undefined;
+
+  constructor(private readonly connect: () => Promise<Connection>) {}
+
+  async run(sql: string, values: readonly unknown[] = []): Promise<unknown[]> {
+    const connection = this.#takeIdle() ?? (await this.connect());
+    try {
+      const rows = await connection.run(sql, values);
+      this.#idle ??= connection;
+      return rows;
+    } finally {
+      if (this.#idle !== connection) await connection.end();
+    }
+  }
+
+  #takeIdle(): Connection | undefined {
+    const connection = this.#idle;
+    this.#idle = undefined;
+    return connection;
+  }
+
+  async end(): Promise<void> {
+    await this.#takeIdle()?.end();
+  }
 }
 
 /** Where the server is that this test run shares; it is started when it does not run yet. */
@@ -93,36 +131,29 @@ async function addressOf(server: 'postgres' | 'mariadb' | 'mysql'): Promise<stri
   return text;
 }
 
-async function queryPostgres(
-  url: string,
-  sql: string,
-  values: readonly unknown[],
-): Promise<unknown[]> {
+async function connectPostgres(url: string): Promise<Connection> {
   const client = new pg.Client({ connectionString: url, statement_timeout: QUERY_LIMIT_MS });
   await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql, [...values])).rows;
-  } finally {
-    await client.end();
-  }
+  return {
+    run: async (sql, values) =>
+      (await client.query<Record<string, unknown>>(sql, [...values])).rows,
+    end: () => client.end(),
+  };
 }
 
-async function queryMariaDb(
-  url: string,
-  sql: string,
-  values: readonly unknown[],
-): Promise<unknown[]> {
+async function connectMariaDb(url: string): Promise<Connection> {
   const seconds = QUERY_LIMIT_MS / 1_000;
   const connection = await createConnection(url);
-  try {
-    await connection.query(
-      `SET lock_wait_timeout = ${seconds}, innodb_lock_wait_timeout = ${seconds}`,
-    );
-    const [rows] = await connection.query(sql, [...values]);
-    return Array.isArray(rows) ? rows : [];
-  } finally {
-    await connection.end();
-  }
+  await connection.query(
+    `SET lock_wait_timeout = ${seconds}, innodb_lock_wait_timeout = ${seconds}`,
+  );
+  return {
+    run: async (sql, values) => {
+      const [rows] = await connection.query(sql, [...values]);
+      return Array.isArray(rows) ? rows : [];
+    },
+    end: () => connection.end(),
+  };
 }
 
 function withDatabase(serverUrl: string, name: string): string {
