@@ -31,7 +31,7 @@ export function missingTests(rows: readonly NamedTest[], file: string): string[]
   return named.filter((test) => !titles.has(test));
 }
 
-/** A call of `test`, `it` or `fault`. */
+/** A call of `test`, `it` or `fault`, or of their concurrent kinds. */
 export interface WrittenTest {
   /** Its texts as they are written; most have one. */
   readonly titles: readonly string[];
@@ -59,9 +59,11 @@ export function testsIn(source: string): WrittenTest[] {
   return tests;
 }
 
-/** `test`, `it` and `fault`, or `each` of the first two with its table. */
+const NAMES = ['test', 'it', 'fault', 'concurrentIt', 'concurrentFault'];
+
+/** One of the names, or `each` of it with its table. */
 function isTest(callee: ts.Expression): boolean {
-  if (ts.isIdentifier(callee)) return ['test', 'it', 'fault'].includes(callee.text);
+  if (ts.isIdentifier(callee)) return NAMES.includes(callee.text);
   return (
     ts.isCallExpression(callee) &&
     ts.isPropertyAccessExpression(callee.expression) &&

@@ -29,15 +29,18 @@ describe.each(['-pubsub', '-publish', '-cluster|myid'])('one master takes %s', (
       cause: { message: expect.stringContaining(`:${port}`) },
     });
     await expect(impaired.engine.ping()).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
-    const [own, other] = await race([impaired, healthy], { forMs: 2_000, waitMs: 2_000, key });
+    const [own, other] = await race([impaired, healthy], {
+      holds: 200,
+      waitMs: 10_000,
+      key,
+    });
     expect(other!.errors).toEqual([]);
-    expect(other!.longestMs).toBeLessThan(2_000);
     expect(other!.holds).toBeGreaterThan(own!.holds / 6);
 
     await admin.call('ACL', 'SETUSER', 'app', '+@all');
     await eventually(() => expect(told(impaired)).toEqual(['rights-lost', 'rights-back']));
     await expect(impaired.engine.ping()).resolves.toBeGreaterThan(0);
-    for (const { holds } of await race([impaired, healthy], { forMs: 500, key }))
+    for (const { holds } of await race([impaired, healthy], { holds: 100, key }))
       expect(holds).toBeGreaterThan(0);
     expect(told(healthy)).toEqual([]);
     expect(servers.nodes.length).toBeGreaterThan(1);

@@ -1,10 +1,11 @@
 /** Connections that are dead although nothing says so, because a balancer or a router has forgotten them. */
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { LockAbortedError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { afterTest } from '../support/after-test.js';
+import { concurrentIt } from '../support/concurrent.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';
 import { ForgettingProxy } from '../support/forgetting-proxy.js';
@@ -45,62 +46,68 @@ describe.each([
   ['sooner than it is checked', 300 * SLOWER, LEASE_MS],
   ['sooner than it is checked, with the defaults', 1_000 * SLOWER, 30_000],
 ])('a connection that is forgotten %s', (_, forgetAfterMs, leaseMs) => {
-  it('a single try of a free key succeeds, again and again, and no outage is told', async () => {
-    const { engine, events, outages, idle } = await forgotten(
-      forgetAfterMs,
-      leaseMs,
-      new SlowClock(SLOWER),
-    );
-    for (let i = 0; i < 2; i++) {
-      await idle();
-      const before = performance.now();
-      const lock = await engine.tryAcquire(uniqueKey());
-      expect(lock).not.toBeNull();
-      expect(performance.now() - before).toBeLessThan(REPLACED_MS);
-      await lock?.release();
-    }
-    expect(outages()).toEqual([]);
-    const replaced = () => events.filter((event) => event.type === 'connection-replaced');
-    for (const purpose of ['commands', 'messages']) {
-      const told = new RegExp(`^The connection for ${purpose} was idle`);
-      await eventually(
-        () =>
-          expect(replaced().map(({ cause }) => cause.message)).toContainEqual(
-            expect.stringMatching(told),
-          ),
-        60_000,
+  concurrentIt(
+    'a single try of a free key succeeds, again and again, and no outage is told',
+    async () => {
+      const { engine, events, outages, idle } = await forgotten(
+        forgetAfterMs,
+        leaseMs,
+        new SlowClock(SLOWER),
       );
-    }
-  });
+      for (let i = 0; i < 2; i++) {
+        await idle();
+        const before = performance.now();
+        const lock = await engine.tryAcquire(uniqueKey());
+        expect(lock).not.toBeNull();
+        expect(performance.now() - before).toBeLessThan(REPLACED_MS);
+        await lock?.release();
+      }
+      expect(outages()).toEqual([]);
+      const replaced = () => events.filter((event) => event.type === 'connection-replaced');
+      for (const purpose of ['commands', 'messages']) {
+        const told = new RegExp(`^The connection for ${purpose} was idle`);
+        await eventually(
+          () =>
+            expect(replaced().map(({ cause }) => cause.message)).toContainEqual(
+              expect.stringMatching(told),
+            ),
+          60_000,
+        );
+      }
+    },
+  );
 });
 
 describe('a connection to the master that sentinels name', () => {
-  it('is made anew within the call if it was forgotten: a single try of a free key succeeds', async () => {
-    const set = await RedisReplicaSet.start();
-    afterTest(() => set.stop());
-    const { port } = await set.master();
-    const proxy = await ForgettingProxy.start(port, 1_000 * SLOWER);
-    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: proxy.port } };
-    const { sentinels, name } = set;
-    const { engine, events } = await openLocksOn(
-      { sentinels, name, natMap },
-      { clock: new SlowClock(SLOWER) },
-    );
-    for (let i = 0; i < 2; i++) {
-      const before = proxy.forgotten;
-      await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
-      const askedAt = performance.now();
-      const lock = await engine.tryAcquire(uniqueKey());
-      expect(lock).not.toBeNull();
-      expect(performance.now() - askedAt).toBeLessThan(REPLACED_MS);
-      await lock?.release();
-    }
-    expect(new Set(events.map(({ type }) => type))).toEqual(new Set(['connection-replaced']));
-  });
+  concurrentIt(
+    'is made anew within the call if it was forgotten: a single try of a free key succeeds',
+    async () => {
+      const set = await RedisReplicaSet.start();
+      afterTest(() => set.stop());
+      const { port } = await set.master();
+      const proxy = await ForgettingProxy.start(port, 1_000 * SLOWER);
+      const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: proxy.port } };
+      const { sentinels, name } = set;
+      const { engine, events } = await openLocksOn(
+        { sentinels, name, natMap },
+        { clock: new SlowClock(SLOWER) },
+      );
+      for (let i = 0; i < 2; i++) {
+        const before = proxy.forgotten;
+        await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
+        const askedAt = performance.now();
+        const lock = await engine.tryAcquire(uniqueKey());
+        expect(lock).not.toBeNull();
+        expect(performance.now() - askedAt).toBeLessThan(REPLACED_MS);
+        await lock?.release();
+      }
+      expect(new Set(events.map(({ type }) => type))).toEqual(new Set(['connection-replaced']));
+    },
+  );
 });
 
 describe('a connection that takes long to be made anew', () => {
-  it('is no outage as long as commands have time', async () => {
+  concurrentIt('is no outage as long as commands have time', async () => {
     const { proxy, engine, events, outages, idle } = await forgotten(1_500, 30_000);
     await idle();
     proxy.delayMs = 1_000;
@@ -115,7 +122,7 @@ describe('a connection that takes long to be made anew', () => {
 describe('a connection that is forgotten sooner than it is checked', () => {
   const FORGET_MS = 300;
 
-  it('a release, a renewal and a wait get through', async () => {
+  concurrentIt('a release, a renewal and a wait get through', async () => {
     const { engine, events, other, outages, idle } = await forgotten(FORGET_MS);
     const key = uniqueKey();
     const lock = await engine.acquire(key, { leaseMs: 60_000 });
@@ -139,7 +146,7 @@ describe('a connection that is forgotten sooner than it is checked', () => {
     expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
   });
 
-  it('an operator takes a key away, which must not be done twice', async () => {
+  concurrentIt('an operator takes a key away, which must not be done twice', async () => {
     const { engine, other, idle } = await forgotten(FORGET_MS);
     const key = uniqueKey();
     const lock = await other.acquire(key);
@@ -149,7 +156,7 @@ describe('a connection that is forgotten sooner than it is checked', () => {
     expect(await engine.inspect(key)).not.toBeNull();
   });
 
-  it('leaves nothing behind when the locks are closed', async () => {
+  concurrentIt('leaves nothing behind when the locks are closed', async () => {
     const clock = new CountingClock();
     const proxy = await ForgettingProxy.start(server.port, FORGET_MS);
     const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS, clock });
@@ -166,7 +173,7 @@ describe('a connection that is forgotten sooner than it is checked', () => {
 });
 
 describe('a connection that is forgotten later than it is checked', () => {
-  it('never is: no command waits for anything', async () => {
+  concurrentIt('never is: no command waits for anything', async () => {
     const { engine, events, proxy } = await forgotten(3 * CHECK_MS);
     const before = proxy.forgotten;
     await sleep(5 * CHECK_MS);
@@ -180,30 +187,33 @@ describe('a connection that is forgotten later than it is checked', () => {
 });
 
 describe('a server in whose place another one stands', () => {
-  it('is noticed within the interval, though no connection breaks: what is held is lost, and waiters are heard', async () => {
-    const [first, second] = [
-      await startRedisServer(),
-      await startRedisServer('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'),
-    ];
-    const proxy = await ForgettingProxy.start(first.port, 60_000);
-    const { engine, events, store } = await openLocks(proxy.url, { leaseMs: LEASE_MS * 10 });
-    const lock = await engine.acquire(uniqueKey());
-    proxy.moveTo(second.port);
-    const movedAt = performance.now();
-    await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
-    expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
+  concurrentIt(
+    'is noticed within the interval, though no connection breaks: what is held is lost, and waiters are heard',
+    async () => {
+      const [first, second] = [
+        await startRedisServer(),
+        await startRedisServer('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'),
+      ];
+      const proxy = await ForgettingProxy.start(first.port, 60_000);
+      const { engine, events, store } = await openLocks(proxy.url, { leaseMs: LEASE_MS * 10 });
+      const lock = await engine.acquire(uniqueKey());
+      proxy.moveTo(second.port);
+      const movedAt = performance.now();
+      await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
+      expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
 
-    await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was looked at
+      await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was looked at
 
-    const key = uniqueKey();
-    const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;
-    await eventually(() => expect(store.listensFor(key)).toBe(true));
-    const held = await other.acquire(key);
-    const waiting = engine.acquire(key);
-    await new LockObserver({ admin: openAdmin(second.url) }).waiting(key, 1);
-    const releasedAt = performance.now();
-    await held.release();
-    await (await waiting).release();
-    expect(performance.now() - releasedAt).toBeLessThan(1_000);
-  });
+      const key = uniqueKey();
+      const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;
+      await eventually(() => expect(store.listensFor(key)).toBe(true));
+      const held = await other.acquire(key);
+      const waiting = engine.acquire(key);
+      await new LockObserver({ admin: openAdmin(second.url) }).waiting(key, 1);
+      const releasedAt = performance.now();
+      await held.release();
+      await (await waiting).release();
+      expect(performance.now() - releasedAt).toBeLessThan(1_000);
+    },
+  );
 });

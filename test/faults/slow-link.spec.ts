@@ -1,13 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockNotAcquiredError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { concurrentIt } from '../support/concurrent.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-const ROUND_TRIP_MS = 700;
+/** More than half of `SHORT_MS`, and much less than the second that a single try has. */
+const ROUND_TRIP_MS = 600;
 /** Shorter than two round trips. */
 const SHORT_MS = 1_000;
 const LONG_MS = 30_000;
@@ -35,14 +37,15 @@ async function connectionsMade(): Promise<number> {
 }
 
 describe('a round trip of more than half the lease', () => {
-  it.each<[string, object]>([
+  concurrentIt.each<[string, object]>([
     ['a renewed lease', { leaseMs: SHORT_MS }],
     ['a fixed lease', { leaseMs: SHORT_MS, renew: false }],
     ['a wait without limit', { leaseMs: SHORT_MS, waitMs: Infinity }],
     ['a single try', { leaseMs: SHORT_MS, waitMs: 0 }],
   ])('is named when the call is refused, and others get the key: %s', async (_, options) => {
-    const { engine } = await openFarLocks();
     const { engine: others } = await openLocks(server.url);
+    // Last: an idle connection would be made anew, and then a single try has no time.
+    const { engine } = await openFarLocks();
     const key = uniqueKey();
 
     await expect(engine.acquire(key, options)).rejects.toMatchObject(tooFar);
@@ -52,7 +55,7 @@ describe('a round trip of more than half the lease', () => {
     expect(await openAdmin(server.url).keys(`lock:{${key}}:queue`)).toEqual([]);
   });
 
-  it('is named for several keys', async () => {
+  concurrentIt('is named for several keys', async () => {
     const { engine } = await openFarLocks();
     const keys = [uniqueKey(), uniqueKey()];
     const refused = engine.acquire(keys, { leaseMs: SHORT_MS });
@@ -62,7 +65,7 @@ describe('a round trip of more than half the lease', () => {
     expect(lock.isHeld).toBe(true);
   });
 
-  it('concerns no call in the same queue that asks for a long lease', async () => {
+  concurrentIt('concerns no call in the same queue that asks for a long lease', async () => {
     const { engine } = await openFarLocks();
     const key = uniqueKey();
     const short = engine.acquire(key, { leaseMs: SHORT_MS }).catch((error: unknown) => error);
@@ -74,7 +77,7 @@ describe('a round trip of more than half the lease', () => {
     await expect(others.acquire(key, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
   });
 
-  it('concerns no lease that is longer than two round trips', async () => {
+  concurrentIt('concerns no lease that is longer than two round trips', async () => {
     const { engine } = await openFarLocks();
     const lock = await engine.acquire(uniqueKey(), { leaseMs: 20 * SHORT_MS });
     expect(lock.isHeld).toBe(true);
@@ -107,7 +110,7 @@ describe('a round trip for which a command has no time', () => {
     },
   );
 
-  it('does not end a start if it passes', async () => {
+  concurrentIt('does not end a start if it passes', async () => {
     const proxy = await TcpProxy.start(server.port);
     proxy.delayAnswers(360, { alsoToCome: true });
     const opening = openLocks(proxy.url, { leaseMs: 600 });
@@ -118,7 +121,7 @@ describe('a round trip for which a command has no time', () => {
     expect((await engine.acquire(uniqueKey())).isHeld).toBe(true);
   });
 
-  it.each([360, 220])(
+  concurrentIt.each([360, 220])(
     'is named by calls, log and ping() if it begins later, until it is over: %d ms [D25]',
     async (ms) => {
       const leaseMs = 600;

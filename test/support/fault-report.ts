@@ -1,9 +1,10 @@
-import { expect, it } from '@jest/globals';
+import { it } from '@jest/globals';
 import { appendFileSync } from 'node:fs';
+import { beside } from './after-test.js';
 
 /** One line of the file that the environment variable FAULTS_REPORT names. */
 export interface FaultRecord {
-  /** The full name of the test, as jest reports it. */
+  /** The title of the test, as jest reports it. */
   readonly test: string;
   readonly what: string;
   readonly must: string;
@@ -13,36 +14,38 @@ export interface FaultRecord {
 /** Notes a figure of the present test, for example `measure('entered after', 12, 'ms')`. */
 export type Measure = (what: string, figure: number | string, unit?: string) => void;
 
+type Fault = (measure: Measure) => Promise<void>;
+
 /**
  * A test of one row of the table of faults, which says what it measured.
  *
  * @param limitMs for what takes minutes; otherwise that of all tests
  */
-export function fault(
-  what: string,
-  must: string,
-  run: (measure: Measure) => Promise<void>,
-  limitMs?: number,
-): void {
-  it(
-    `${what}: ${must}`,
-    async () => {
-      const figures: string[] = [];
-      try {
-        await run((name, figure, unit = '') => {
-          figures.push(`${name} ${readable(figure)}${unit === '' ? '' : ` ${unit}`}`);
-        });
-      } finally {
-        record({
-          test: expect.getState().currentTestName ?? '',
-          what,
-          must,
-          measured: figures.join(', '),
-        });
-      }
-    },
-    limitMs,
+export function fault(what: string, must: string, run: Fault, limitMs?: number): void {
+  it(titleOf(what, must), () => recorded(what, must, run), limitMs);
+}
+
+/** The same for one that waits more than it works: it runs beside the others of its `describe`. */
+export function concurrentFault(what: string, must: string, run: Fault): void {
+  it.concurrent(
+    titleOf(what, must),
+    beside(() => recorded(what, must, run)),
   );
+}
+
+function titleOf(what: string, must: string): string {
+  return `${what}: ${must}`;
+}
+
+async function recorded(what: string, must: string, run: Fault): Promise<void> {
+  const figures: string[] = [];
+  try {
+    await run((name, figure, unit = '') => {
+      figures.push(`${name} ${readable(figure)}${unit === '' ? '' : ` ${unit}`}`);
+    });
+  } finally {
+    record({ test: titleOf(what, must), what, must, measured: figures.join(', ') });
+  }
 }
 
 function record(row: FaultRecord): void {

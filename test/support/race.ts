@@ -4,7 +4,8 @@ import type { OpenedLocks } from './open-locks.js';
 import { uniqueKey } from './unique-key.js';
 
 export interface RaceOptions {
-  readonly forMs: number;
+  /** It is over after so many holds of all. */
+  readonly holds: number;
   /** @default a minute */
   readonly waitMs?: number;
   /** @default one that nobody else uses */
@@ -20,13 +21,17 @@ export interface RaceResult {
   readonly errors: readonly unknown[];
 }
 
+/** Ends a race in which nobody gets in. */
+const LIMIT_MS = 60_000;
+
 /** Two callers of each service take one key again and again, never two at a time. */
 export function race(
   services: readonly OpenedLocks[],
-  { forMs, waitMs = 60_000, key = uniqueKey() }: RaceOptions,
+  { holds: most, waitMs = 60_000, key = uniqueKey() }: RaceOptions,
 ): Promise<RaceResult[]> {
-  const until = performance.now() + forMs;
+  const until = performance.now() + LIMIT_MS;
   let inside = 0;
+  let total = 0;
   return Promise.all(
     services.map(async ({ engine }) => {
       let [holds, longestMs, last] = [0, 0, performance.now()];
@@ -34,13 +39,14 @@ export function race(
       const hold = async (): Promise<void> => {
         expect(++inside).toBe(1);
         holds++;
+        total++;
         longestMs = Math.max(longestMs, performance.now() - last);
         await sleep(5);
         last = performance.now();
         inside--;
       };
       const call = async (): Promise<void> => {
-        while (performance.now() < until) {
+        while (total < most && performance.now() < until) {
           await engine.withLock(key, { waitMs }, hold).catch((error: unknown) => {
             errors.push(error);
             return sleep(10);

@@ -67,7 +67,7 @@ function readRecords(file) {
 
 /** A file that failed although none of its tests did is one failed row. */
 function rowsOf({ testResults, testFilePath, failureMessage }, records) {
-  const rows = testResults.map((test) => rowOf(test, records.get(test.fullName)));
+  const rows = testResults.map((test) => rowOf(test, records.get(test.title)));
   if (!failureMessage || rows.some(({ status }) => status === 'failed')) return rows;
   const must = rows.length === 0 ? 'can be loaded' : 'nothing goes wrong beside its tests';
   return [...rows, { what: testFilePath, must, measured: '', status: 'failed' }];

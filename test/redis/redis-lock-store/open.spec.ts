@@ -1,10 +1,11 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect } from '@jest/globals';
 import {
   LockConfigError,
   LockStoreError,
 } from '../../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { RedisClient } from '../../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { RedisLockStore } from '../../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { concurrentIt } from '../../support/concurrent.js';
 import { CountingClock } from '../../support/counting-clock.js';
 import { eventually } from '../../support/eventually.js';
 import { connectTo, versions } from '../../support/ioredis-versions.js';
@@ -48,20 +49,23 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     return connectTo(connect, server.url, options);
   }
 
-  it('rejects with LockStoreError that names the way out when nobody listens', async () => {
-    const gone = await startRedisServer();
-    await gone.stop();
+  concurrentIt(
+    'rejects with LockStoreError that names the way out when nobody listens',
+    async () => {
+      const gone = await startRedisServer();
+      await gone.stop();
 
-    const error = await failToOpen(connectTo(connect, gone.url));
+      const error = await failToOpen(connectTo(connect, gone.url));
 
-    expect(error).toBeInstanceOf(LockStoreError);
-    expect(error.message).toMatch(
-      /^Cannot connect within .*ECONNREFUSED.*check the address in 'connection', and that Redis runs$/,
-    );
-    expect(error).toMatchObject({ cause: { code: 'ECONNREFUSED' } });
-  });
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect(error.message).toMatch(
+        /^Cannot connect within .*ECONNREFUSED.*check the address in 'connection', and that Redis runs$/,
+      );
+      expect(error).toMatchObject({ cause: { code: 'ECONNREFUSED' } });
+    },
+  );
 
-  it('rejects with LockStoreError when Redis hangs', async () => {
+  concurrentIt('rejects with LockStoreError when Redis hangs', async () => {
     const own = await startRedisServer();
     const client = connectTo(connect, own.url);
     await client.ping();
@@ -73,7 +77,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(error.message).toMatch(/^Cannot connect .* (did not answer|has said nothing)/);
   });
 
-  it.each([
+  concurrentIt.each([
     ['a wrong password', { password: 'wrong' }, /WRONGPASS/],
     ['no password', {}, /NOAUTH/],
   ])('rejects with what Redis said to %s', async (_what, options, reason) => {
@@ -88,30 +92,36 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(error.message).toMatch(reason);
   });
 
-  it('rejects with LockConfigError that names the rule when the user has no channels [R6]', async () => {
-    const error = await failToOpen(await userWith('~*', '+@all', 'resetchannels'));
+  concurrentIt(
+    'rejects with LockConfigError that names the rule when the user has no channels [R6]',
+    async () => {
+      const error = await failToOpen(await userWith('~*', '+@all', 'resetchannels'));
 
-    expect(error).toBeInstanceOf(LockConfigError);
-    expect(error.message).toMatch(/channel/);
-    expect(error.message).toContain('&lock:inbox:*');
-  });
+      expect(error).toBeInstanceOf(LockConfigError);
+      expect(error.message).toMatch(/channel/);
+      expect(error.message).toContain('&lock:inbox:*');
+    },
+  );
 
-  it('rejects with LockConfigError when the user may listen to the inbox but has no keys', async () => {
-    const error = await failToOpen(await userWith('~other:*', '+@all', '&*'));
+  concurrentIt(
+    'rejects with LockConfigError when the user may listen to the inbox but has no keys',
+    async () => {
+      const error = await failToOpen(await userWith('~other:*', '+@all', '&*'));
 
-    expect(error).toBeInstanceOf(LockConfigError);
-    expect(error.message).toMatch(/key/);
-    expect(error.message).toContain('~lock:*');
-  });
+      expect(error).toBeInstanceOf(LockConfigError);
+      expect(error.message).toMatch(/key/);
+      expect(error.message).toContain('~lock:*');
+    },
+  );
 
-  it('rejects with LockConfigError when the user may not run scripts', async () => {
+  concurrentIt('rejects with LockConfigError when the user may not run scripts', async () => {
     const error = await failToOpen(await userWith('~*', '&*', '+@all', '-@scripting'));
 
     expect(error).toBeInstanceOf(LockConfigError);
     expect(error.message).toMatch(/evalsha/);
   });
 
-  it.each(['get', 'pexpire', 'pttl', 'zrem', 'zcard', 'zrange', 'pubsub'])(
+  concurrentIt.each(['get', 'pexpire', 'pttl', 'zrem', 'zcard', 'zrange', 'pubsub'])(
     'rejects with LockConfigError when the user may not use %s, which the scripts need',
     async (command) => {
       const error = await failToOpen(await userWith('~*', '&*', '+@all', `-${command}`));
@@ -120,7 +130,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     },
   );
 
-  it('is content with the rights that the message names', async () => {
+  concurrentIt('is content with the rights that the message names', async () => {
     const peer = await openRedisStore(await userWith('~lock:*', '&lock:inbox:*', '+@all'), {
       keyPrefix: 'lock:',
     });
@@ -139,7 +149,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(await peer.store.release({ key, token: c, used: 0 })).toEqual({ kind: 'released' });
   });
 
-  it.each([
+  concurrentIt.each([
     ['5.0.14', /^Redis 5\.0 is too old: nestjs-locked needs 6\.2 or newer$/],
     ['6.0.20', /^Redis 6\.0 is too old: nestjs-locked needs 6\.2 or newer$/],
   ])('rejects with LockConfigError for Redis %s [R36]', async (version, message) => {
@@ -149,14 +159,14 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     expect(error.message).toMatch(message);
   });
 
-  it.each(['redis_version:6.2.0', 'redis_version:10.0.0', 'server_name:other', ''])(
+  concurrentIt.each(['redis_version:6.2.0', 'redis_version:10.0.0', 'server_name:other', ''])(
     'accepts a server that says %j [R36]',
     async (info) => {
       await openRedisStore(saying(info));
     },
   );
 
-  it('accepts a server that does not let the user ask for its version', async () => {
+  concurrentIt('accepts a server that does not let the user ask for its version', async () => {
     const client = await userWith('~*', '&*', '+@all', '-info');
     await openRedisStore(client);
   });
