@@ -35,7 +35,7 @@ describe('a holder', () => {
     'Redis errors on renewal for less than the lease, then recovers',
     'lock kept, one warning [R26]',
     async (measure) => {
-      const leaseMs = 4_500;
+      const leaseMs = 6_000;
       const { engine, events } = await openLocks(server.url, { leaseMs });
       const admin = openAdmin(server.url);
       const lock = await engine.acquire(key);

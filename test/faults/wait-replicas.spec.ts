@@ -48,7 +48,8 @@ describe('the master is killed, and the replica lacks the last writes', () => {
 
     replica.pause();
     await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // what comes now never gets there
-    const first = await engine.acquire(lacked, { waitMs: 1_000 }).catch((error: unknown) => error);
+    const waitMs = waitReplicas === 0 ? 30_000 : 1_000; // the other one is in vain
+    const first = await engine.acquire(lacked, { waitMs }).catch((error: unknown) => error);
     const from = performance.now();
     await master.kill();
     replica.resume();
@@ -61,7 +62,7 @@ describe('the master is killed, and the replica lacks the last writes', () => {
     const second = await other.engine.tryAcquire(lacked);
     expect(second?.isHeld).toBe(true);
     if (waitReplicas === 0) {
-      expect(first).toMatchObject({ isHeld: true });
+      expect(first).toHaveProperty('fencingToken'); // it was given; by now, its process may have learnt that it is lost
     } else {
       expect(first).toBeInstanceOf(LockStoreError);
       expect(String(first)).toMatch(NOT_ACKNOWLEDGED);

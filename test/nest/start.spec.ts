@@ -164,10 +164,8 @@ describe('a TLS connection that is refused at the start', () => {
     return (listener.address() as AddressInfo).port;
   }
 
-  const start = (connection: object | string): Promise<INestApplicationContext> =>
-    startNest({
-      imports: [RedisLockModule.forRoot({ connection: connection, startMs: 1_000 })],
-    });
+  const start = (connection: object | string, startMs = 1_000): Promise<INestApplicationContext> =>
+    startNest({ imports: [RedisLockModule.forRoot({ connection, startMs })] });
 
   it('says why: nobody we trust has signed the certificate', async () => {
     const error = await failure(start(`rediss://127.0.0.1:${await behindTls()}`));
@@ -189,7 +187,7 @@ describe('a TLS connection that is refused at the start', () => {
 
   it('succeeds when the certificate is known', async () => {
     const port = await behindTls();
-    const app = await start({ host: '127.0.0.1', port, tls: { ca: pem('cert') } });
+    const app = await start({ host: '127.0.0.1', port, tls: { ca: pem('cert') } }, 10_000);
     await expect(app.get(LockService).withLock(uniqueKey(), () => 'held')).resolves.toBe('held');
   });
 });

@@ -33,7 +33,8 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
       // For the first connection and the second, and once more for each of them.
       expect(sentinel.answers).toBe(4);
     });
-    expect(sentinel.served.slice(0, 2)).toEqual([`named ${old.port}`, 'subscribed']);
+    expect(sentinel.served[0]).toBe(`named ${old.port}`);
+    expect(sentinel.served).toContain('subscribed');
     await expectToStay(name, next.admin);
   });
 
