@@ -3,33 +3,36 @@
  * it does not change the Lua, knows no rules to break, and runs no torture.
  *
  *     npm run mutants
- *     npm run mutants -- --only renew      those whose name contains `renew`
- *     npm run mutants -- --shard 2/3       the second third of them
- *     npm run mutants -- --torture         by torture alone, where it is to see them
- *     npm run mutants -- --specs           by specs alone
- *     npm run mutants -- --check           only whether the table fits the source
+ *     npm run mutants -- --only renew         those whose name contains `renew`
+ *     npm run mutants -- --file core/lease    those of files whose path contains `core/lease`; may be repeated
+ *     npm run mutants -- --names 'no margin'  the one with exactly this name; may be repeated
+ *     npm run mutants -- --shard 2/3          the second third of them
+ *     npm run mutants -- --torture            by torture alone, where it is to see them
+ *     npm run mutants -- --specs              by specs alone
+ *     npm run mutants -- --check              only whether the table fits the source
  *
- * Each mutant of `scripts/mutants/table.mjs` is applied to a built copy of the tree, never to the tree itself. The
- * specs that it names are run, then its torture commands with up to three seeds. First all of these must pass without
- * any mutant (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
+ * Each mutant of the table (README.md) is applied to a built copy of the tree, never to the tree itself. The specs that
+ * it names are run, then its torture commands with up to three seeds. First all of these must pass without any mutant
+ * (`--no-baseline` leaves that out). Survivors are listed; the exit code is 0 only if there are none.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { runSpecs, runTorture, tail } from './mutants/kill.mjs';
-import { assertIsProgram, MutantError, mutate } from './mutants/mutate.mjs';
-import { TABLE } from './mutants/table.mjs';
-import { TreeCopy } from './mutants/tree-copy.mjs';
-import { usesPackage } from './mutants/uses-package.mjs';
+import { choose } from './choose.mjs';
+import { misfits } from './fit.mjs';
+import { runSpecs, runTorture, tail } from './kill.mjs';
+import { readTable } from './table.mjs';
+import { TreeCopy } from './tree-copy.mjs';
+import { usesPackage } from './uses-package.mjs';
 
 const SEEDS = [1, 2, 3];
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const { values: options } = parseArgs({
   allowNegative: true,
   options: {
     only: { type: 'string', default: '' },
+    file: { type: 'string', multiple: true, default: [] },
+    names: { type: 'string', multiple: true, default: [] },
     shard: { type: 'string', default: '1/1' },
     torture: { type: 'boolean', default: false },
     specs: { type: 'boolean', default: false },
@@ -37,11 +40,7 @@ const { values: options } = parseArgs({
     baseline: { type: 'boolean', default: true },
   },
 });
-const [shard, shards] = options.shard.split('/').map(Number);
-const chosen = TABLE.filter(
-  ({ name, torture = [] }) =>
-    name.includes(options.only) && (!options.torture || torture.length > 0),
-).filter((_, i) => i % shards === shard - 1);
+const chosen = choose(readTable(), options);
 
 let copy;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(1));
@@ -51,10 +50,12 @@ process.exitCode = await main();
 
 async function main() {
   if (chosen.length === 0) {
-    console.log(`--only ${options.only} --shard ${options.shard}: no mutant is chosen`);
+    console.log('no mutant is chosen');
     return 2;
   }
-  if (!applies(chosen)) return 1;
+  const errors = misfits(root, chosen);
+  for (const message of errors) console.log(message);
+  if (errors.length > 0) return 1;
   if (options.check) {
     console.log(`${chosen.length} mutants fit the source`);
     return 0;
@@ -74,23 +75,6 @@ async function main() {
     `${chosen.length - survivors.length} killed, ${survivors.length} survived${survivors.map(({ name }) => `\n  ${name}`).join('')}`,
   );
   return survivors.length === 0 ? 0 : 1;
-}
-
-/** Every mutant finds its line, and is a program. All that are not are named at once. */
-function applies(mutants) {
-  const errors = mutants.flatMap((mutant) => {
-    try {
-      const source = readFileSync(join(root, mutant.file), 'utf8');
-      assertIsProgram(mutate(source, mutant), mutant);
-      return [];
-    } catch (error) {
-      if (error instanceof MutantError) return [error.message];
-      if (error.code === 'ENOENT') return [`${mutant.name}: there is no ${mutant.file} any more`];
-      throw error;
-    }
-  });
-  for (const message of errors) console.log(message);
-  return errors.length === 0;
 }
 
 /** What fails anyway cannot tell a mutant from the original. */

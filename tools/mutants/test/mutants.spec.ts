@@ -1,0 +1,233 @@
+import { describe, expect, it } from '@jest/globals';
+import { fileURLToPath } from 'node:url';
+import { choose } from '../choose.mjs';
+import { misfits } from '../fit.mjs';
+import { mutate } from '../mutate.mjs';
+import { parseTable, readTable } from '../table.mjs';
+
+const file = 'libs/nestjs-locked/src/core/lock.ts';
+
+const SOURCE = `import { now } from './time.js';
+
+const LONGEST_MS = 100;
+
+/** Ends when now() says so. */
+export class Lease {
+  #endsAt = now();
+
+  get leftMs(): number {
+    return this.#endsAt - now(); // never more than LONGEST_MS
+  }
+
+  extend(ms: number): void {
+    if (ms > LONGEST_MS) throw new RangeError('too long');
+    this.#endsAt = Math.max(
+      this.#endsAt,
+      now() + ms,
+    );
+  }
+}
+
+export function isOver(lease: Lease): boolean {
+  return lease.leftMs <= 0;
+}
+`;
+
+const SCRIPT = `export const script = (keepMs: number) => \`
+-- returns 1 if the key was ours
+if redis.call('GET', KEYS[1]) == ARGV[1] then -- ours
+  return redis.call('DEL', KEYS[1])
+end
+\`;
+`;
+
+function mutated(place: string, from: string, to: string, source = SOURCE): string {
+  return mutate(source, { name: 'a mutant', file, in: place, from, to });
+}
+
+/** The lines that differ from the source. */
+function changed(place: string, from: string, to: string): string[] {
+  const before = SOURCE.split('\n');
+  return mutated(place, from, to)
+    .split('\n')
+    .filter((line) => !before.includes(line))
+    .map((line) => line.trim());
+}
+
+describe('a mutant', () => {
+  it('changes the method that it names, and no other', () => {
+    expect(changed('Lease.leftMs', 'now()', '0')).toEqual([
+      'return this.#endsAt - 0; // never more than LONGEST_MS',
+    ]);
+    expect(changed('Lease.#endsAt', 'now()', '0')).toEqual(['#endsAt = 0;']);
+  });
+
+  it('changes a function, a constant or an import', () => {
+    expect(changed('isOver', '<=', '<')).toEqual(['return lease.leftMs < 0;']);
+    expect(changed('LONGEST_MS', '100', '1')).toEqual(['const LONGEST_MS = 1;']);
+    expect(changed('./time.js', 'now', 'later as now')).toEqual([
+      "import { later as now } from './time.js';",
+    ]);
+  });
+
+  it('does not depend on comments, line breaks and trailing commas', () => {
+    expect(changed('Lease.leftMs', 'now(); }', 'now() - 1; }')).toEqual([
+      'return this.#endsAt - now() - 1; }',
+    ]);
+    expect(changed('Lease.extend', 'Math.max(this.#endsAt, now() + ms)', 'now()')).toEqual([
+      'this.#endsAt = now();',
+    ]);
+  });
+
+  it('reads ` ... ` in a pattern as whatever comes before the next part', () => {
+    expect(mutated('Lease.extend', 'if (ms > ... ;', '')).toBe(
+      SOURCE.replace("if (ms > LONGEST_MS) throw new RangeError('too long');", ''),
+    );
+  });
+
+  it('changes a script, whatever its comments say', () => {
+    const at = { name: 'a mutant', file: 'release.lua.ts', in: 'script' };
+    const from = "if redis.call('GET', KEYS[1]) == ARGV[1] then return";
+    expect(mutate(SCRIPT, { ...at, from, to: 'if true then return' })).toContain(
+      "if true then return redis.call('DEL', KEYS[1])",
+    );
+    expect(() => mutate(SCRIPT, { ...at, from: 'ours', to: '' })).toThrow('there is no "ours"');
+  });
+});
+
+describe('a mutant that does not fit', () => {
+  it.each([
+    [
+      'a pattern that is somewhere else',
+      ['isOver', 'RangeError', 'TypeError'],
+      'there is no "RangeError" in isOver of libs/nestjs-locked/src/core/lock.ts; it stands in Lease.extend',
+    ],
+    [
+      'a function that has another name now',
+      ['isEnded', '<= 0', '< 0'],
+      'there is no isEnded of libs/nestjs-locked/src/core/lock.ts; it stands in isOver',
+    ],
+    [
+      'a pattern that is nowhere',
+      ['isOver', '>= 0', '> 0'],
+      'find what became of it, and change the table',
+    ],
+    [
+      'a pattern that is there twice',
+      ['Lease.extend', 'this.#endsAt', '0'],
+      '"this.#endsAt" stands 2 times in Lease.extend',
+    ],
+    ['a change that changes nothing', ['isOver', '<= 0', '<=  0'], 'it changes nothing'],
+  ])('says what to do: %s', (_, [place, from, to], message) => {
+    expect(() => mutated(place!, from!, to!)).toThrow(message);
+  });
+});
+
+describe('the table', () => {
+  it('is read by file, specs and declaration', () => {
+    const [first, second, ...others] = parseTable(
+      `# Comments and empty lines do not count.
+file: core/lock.ts
+
+specs: test/core/lease.spec.ts test/core/clock.spec.ts
+an end: that is not looked at
+  breaks: a lease ends
+  Lease.leftMs: - now() ==>
+  torture: --seconds 2
+a clock that stands
+  breaks: time passes
+  Lease.extend: this.#endsAt,
+      now()
+    ==> 0
+`,
+      'lock.txt',
+    );
+    const specs = ['test/core/lease.spec.ts', 'test/core/clock.spec.ts'];
+    expect(first).toEqual({
+      name: 'an end: that is not looked at',
+      file,
+      specs,
+      breaks: 'a lease ends',
+      in: 'Lease.leftMs',
+      from: '- now()',
+      to: '',
+      torture: ['--seconds 2'],
+    });
+    expect(second).toMatchObject({ specs, from: 'this.#endsAt, now()', to: '0' });
+    expect(others).toEqual([]);
+  });
+
+  it.each([
+    [
+      'a mutant before any file',
+      'a mutant\n',
+      'lock.txt:1: the first line that counts names a file',
+    ],
+    [
+      'a change without an arrow',
+      'file: a.ts\na mutant\n  now: a => b\n',
+      'lock.txt:3: a change is `old ==> new`',
+    ],
+    [
+      'a mutant without a rule',
+      'file: a.ts\na mutant\n  now: a ==> b\n',
+      'lock.txt: a mutant: say what it changes and what it breaks',
+    ],
+  ])('says where it cannot be read: %s', (_, text, message) => {
+    expect(() => parseTable(text, 'lock.txt')).toThrow(message);
+  });
+});
+
+describe('the mutants of the library', () => {
+  const root = fileURLToPath(new URL('../../..', import.meta.url));
+  const table = readTable();
+
+  it('fit the sources, name specs that exist, and have names of their own', () => {
+    expect(table).not.toEqual([]);
+    expect(misfits(root, table)).toEqual([]);
+  });
+
+  it('that fit nowhere are told where else they would fit', () => {
+    const [moved] = parseTable(
+      'file: core/gone.ts\nmoved\n  breaks: r\n  Gone.isSpentFor: SHORT_TURN_MS ==> 0\n',
+      'lock.txt',
+    );
+    expect(misfits(root, [{ ...moved!, specs: ['test/core/gone.spec.ts'] }])).toEqual([
+      'moved: there is no test/core/gone.spec.ts; name the spec that sees it now',
+      'moved: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/lease/handover-budget.ts',
+    ]);
+  });
+});
+
+describe('the choice of mutants', () => {
+  const all = { only: '', file: [], names: [], shard: '1/1', torture: false };
+  const table = parseTable(
+    ['core/lock.ts', 'redis/store.ts']
+      .map(
+        (file) =>
+          `file: ${file}\nfirst of ${file}\n  breaks: r\n  f: a ==> b\nsecond of ${file}\n  breaks: r\n  f: b ==> c\n`,
+      )
+      .join(''),
+    'lock.txt',
+  );
+  const names = (options: object) => choose(table, { ...all, ...options }).map(({ name }) => name);
+
+  it.each([
+    ['parts of names', { only: 'first' }, ['first of core/lock.ts', 'first of redis/store.ts']],
+    [
+      'parts of paths',
+      { file: ['core/', 'nest/'] },
+      ['first of core/lock.ts', 'second of core/lock.ts'],
+    ],
+    ['whole names', { names: ['first of core/lock.ts'] }, ['first of core/lock.ts']],
+    ['a share of them', { shard: '2/2' }, ['second of core/lock.ts', 'second of redis/store.ts']],
+    ['those that torture sees', { torture: true }, []],
+  ])('is by %s', (_, options, expected) => {
+    expect(names(options)).toEqual(expected);
+  });
+
+  it('refuses a name that no mutant has, and a share that is none', () => {
+    expect(() => names({ names: ['third'] })).toThrow('--names third: no mutant has it');
+    expect(() => names({ shard: '0/2' })).toThrow('--shard 0/2');
+  });
+});
