@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readDocument, ROOT } from './markdown.js';
+import { readDocument, ROOT, tablesBelow } from './markdown.js';
 
 /** What is no place for a reader to look for something. */
 const IGNORED =
@@ -22,6 +22,22 @@ describe('the map in CONTRIBUTING.md', () => {
     ];
     expect(folders.filter((it) => !IGNORED.test(it) && !places.includes(it))).toEqual([]);
   });
+});
+
+it('CONTRIBUTING.md names what keeps a promise as the code does', () => {
+  const [rows = []] = tablesBelow('Where promises are kept', readDocument('CONTRIBUTING.md'));
+  const names = rows.flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []);
+  expect(names.length).toBeGreaterThan(10);
+
+  const src = join(ROOT, 'libs/nestjs-locked/src');
+  const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => readFileSync(join(src, file), 'utf8'));
+  const isDefined = (name: string): boolean => {
+    const definition = new RegExp(`^export (?:class|const) ${name}\\b|^const ${name}\\b`, 'm');
+    return sources.some((source) => definition.test(source));
+  };
+  expect(names.filter((name) => !isDefined(name))).toEqual([]);
 });
 
 describe.each([
