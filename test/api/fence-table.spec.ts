@@ -1,6 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-locked';
-import { createFenceTable, fenceTableSql, pruneFenceTable, unfenced } from 'nestjs-locked/fence';
+import {
+  createFenceTable,
+  fenceTableSql,
+  pruneFenceTable,
+  unfenced,
+} from 'nestjs-locked/transactions';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIBRARY } from './entry-points.js';

@@ -20,7 +20,7 @@ export interface SaidMessage {
 export function saidMessages(sources: string): SaidMessage[] {
   return readdirSync(sources, { recursive: true, encoding: 'utf8' })
     .map((path) => path.replaceAll('\\', '/'))
-    .filter((path) => path.endsWith('.ts') && path !== 'testing/lock-store-contract.ts')
+    .filter((path) => path.endsWith('.ts'))
     .flatMap((path) => messagesIn(path, readFileSync(join(sources, path), 'utf8')));
 }
 

@@ -11,7 +11,7 @@ import {
   type ContractStore,
   type ContractStores,
   lockStoreContract,
-} from '../../libs/nestjs-locked/src/testing/lock-store-contract.js';
+} from '../support/lock-store-contract.js';
 import { useRedisCluster } from '../support/own-cluster.js';
 
 const LEASE_MS = 2_000;

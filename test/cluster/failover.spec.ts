@@ -56,7 +56,7 @@ describe('a master of the cluster', () => {
       expect(await (await near.engine.acquire(elsewhere)).release()).toBe(true);
       expect(performance.now() - others).toBeLessThan(SOON_MS);
       await eventually(() => expect(types(near.events)).toContain('store-back'), PATIENT_MS);
-      await lock.ensure(LEASE_MS - 1_000);
+      await lock.ensureRemaining(LEASE_MS - 1_000);
       measure('renewed on the new master after', performance.now() - from, 'ms');
       await eventually(() => expect(types(far.events)).toContain('store-back'), PATIENT_MS);
       expect(lock.isHeld).toBe(true);
@@ -107,7 +107,7 @@ describe('a master of the cluster', () => {
       const waiting = far.engine.acquire(key);
       await waitsThere();
       await cluster.servers.failover(replica);
-      await lock.ensure(2_000);
+      await lock.ensureRemaining(2_000);
       await eventually(async () =>
         expect(await openAdmin(replica.url).pubsub('CHANNELS', 'lock:inbox:*')).toHaveLength(2),
       );

@@ -70,12 +70,12 @@ describe('waitReplicas in a cluster', () => {
     const lock = await engine.acquire(key);
 
     await servers.beginMove(slot, to);
-    await lock.ensure(LEASE_MS + 10_000);
+    await lock.ensureRemaining(LEASE_MS + 10_000);
     expect(lock.remainingMs()).toBeGreaterThan(LEASE_MS);
     await servers.moveKeys(slot);
-    await lock.ensure(LEASE_MS + 20_000);
+    await lock.ensureRemaining(LEASE_MS + 20_000);
     await servers.endMove(slot);
-    await lock.ensure(LEASE_MS + 30_000);
+    await lock.ensureRemaining(LEASE_MS + 30_000);
     expect(await masterOf(key)).toBe(to);
     // The replica has the lease, but hears a little later that the slot is its master's now.
     await eventually(async () => expect(await there(key)).toContain(store.processId));

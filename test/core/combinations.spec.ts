@@ -192,7 +192,8 @@ class Scene {
       await this.#sleep(this.#random.chance(0.05) ? LEASE_MS * 1.5 : this.#random.between(0, 60));
       this.#lookAround(lock, who);
     }
-    if (this.#random.chance(0.1)) await lock.ensure(this.#random.between(0, 4_000)).catch(() => {});
+    if (this.#random.chance(0.1))
+      await lock.ensureRemaining(this.#random.between(0, 4_000)).catch(() => {});
     this.#lookAround(lock, who);
     for (const key of lock.keys) this.#of(key).delete(occupant);
     await end?.().catch(() => {});

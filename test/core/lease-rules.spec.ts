@@ -60,7 +60,7 @@ describe('a lease', () => {
     const { store, engine, held } = await startScripted();
     const { hold } = await held();
     const next = engine.acquire(KEY);
-    const ensured = hold.ensure(60_000);
+    const ensured = hold.ensureRemaining(60_000);
     const refused = expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST' });
     const renewal = await store.next('renew');
     void hold.release();
@@ -70,10 +70,10 @@ describe('a lease', () => {
     expect(second.signal.reason).toMatchObject({ reason: 'deleted' });
   });
 
-  it('that was not renewed for `ensure` is told of, and renewed soon, like any other', async () => {
+  it('that was not renewed for `ensureRemaining` is told of, and renewed soon, like any other', async () => {
     const { clock, store, events, held } = await startScripted();
     const { hold } = await held();
-    const ensured = expect(hold.ensure(60_000)).rejects.toMatchObject({
+    const ensured = expect(hold.ensureRemaining(60_000)).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
     });
     (await store.next('renew')).reply(unknown);
@@ -635,7 +635,7 @@ describe('after a suspend of the machine', () => {
     clock.stepWall(1_001);
     expect(hold.isHeld).toBe(false);
     expect(() => hold.assertHeld()).toThrow(LockStoreError); // neither held nor lost
-    const ensured = hold.ensure(5_000);
+    const ensured = hold.ensureRemaining(5_000);
     for (let left = (await store.unanswered()).length; left > 0; left--) {
       const renewal = await store.next('renew');
       expect(renewal.command.token).toBe(token);
@@ -853,11 +853,11 @@ describe('a store that says nothing while a lease is confirmed for the next call
   });
 });
 
-describe('a lease that `ensure` has prolonged far', () => {
+describe('a lease that `ensureRemaining` has prolonged far', () => {
   it('is looked at as often as before, so that a theft is noticed [D35]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
-    const ensured = hold.ensure(600_000);
+    const ensured = hold.ensureRemaining(600_000);
     (await store.next('renew')).reply(renewed());
     await ensured;
     await clock.advance(10_000);
@@ -867,11 +867,11 @@ describe('a lease that `ensure` has prolonged far', () => {
   });
 });
 
-describe('a hold that may not last as long as `ensure` asks', () => {
+describe('a hold that may not last as long as `ensureRemaining` asks', () => {
   it('is not prolonged: a crash would leave the key taken for that long [D41]', async () => {
     const { store, held } = await startScripted({ maxHoldMs: 60_000 });
     const { hold } = await held();
-    await expect(hold.ensure(3_600_000)).rejects.toMatchObject({
+    await expect(hold.ensureRemaining(3_600_000)).rejects.toMatchObject({
       reason: 'max-hold',
       message: expect.stringMatching(/for 3600000 ms.* 60000 ms/),
     });
@@ -882,7 +882,7 @@ describe('a hold that may not last as long as `ensure` asks', () => {
   it('is told of its end, not of Redis, if it had the time when it asked, and the answer was slow', async () => {
     const { clock, store, held } = await startScripted({ maxHoldMs: 60_000 });
     const { hold } = await held();
-    const ensured = expect(hold.ensure(59_500)).rejects.toMatchObject({
+    const ensured = expect(hold.ensureRemaining(59_500)).rejects.toMatchObject({
       code: 'LOCK_LOST',
       reason: 'max-hold',
     });
@@ -1046,7 +1046,7 @@ describe('a label', () => {
     const { store, engine } = await startScripted({ leaseMs: 3_000 });
     const lives: number[] = [];
     store.directory.label = async (_, __, ___, forMs) => void lives.push(forMs);
-    const call = engine.withLock(KEY, { label: 'sale' }, (lock) => lock.ensure(60_000));
+    const call = engine.withLock(KEY, { label: 'sale' }, (lock) => lock.ensureRemaining(60_000));
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     (await store.next('renew')).reply(renewed());
@@ -1155,7 +1155,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
   it('keeps the key for the whole lease, also if that was prolonged to end a little before holdAtLeastMs', async () => {
     const { store, engine } = await startScripted({ leaseMs: 3_000 });
     const call = engine.withLock(KEY, { holdAtLeastMs: 121_500 }, async (lock) => {
-      await lock.ensure(120_000); // for 122,500 ms in the store, of which 121,275 are certain
+      await lock.ensureRemaining(120_000); // for 122,500 ms in the store, of which 121,275 are certain
       for (const hold of engine.inTransactions.heldHere()) hold.commitUnknown(IN_DOUBT);
     });
     const ask = await store.next('acquire');

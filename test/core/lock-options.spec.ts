@@ -87,10 +87,10 @@ describe('renew: false', () => {
     expect((await last).remainingMs()).toBe(30_000 - 300);
   });
 
-  it('is prolonged by ensure()', async () => {
+  it('is prolonged by ensureRemaining()', async () => {
     const { clock, a } = two();
     const hold = await a.acquire('k', { renew: false, leaseMs: 2_000 });
-    await hold.ensure(10_000);
+    await hold.ensureRemaining(10_000);
     await clock.advance(10_000);
     expect(hold.isHeld).toBe(true);
   });
@@ -211,7 +211,7 @@ describe('a lock that is used after its release', () => {
     const error = { code: 'LOCK_LOST', reason: 'released' };
     const message = "Lock 'k' is not held: it was released";
     expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ ...error, message }));
-    await expect(lock.ensure(1)).rejects.toMatchObject(error);
+    await expect(lock.ensureRemaining(1)).rejects.toMatchObject(error);
     await expect(lock.run(() => 'ran')).rejects.toMatchObject(error);
     expect(signal.aborted).toBe(false);
   });
@@ -226,21 +226,21 @@ describe('a lock that is used after its release', () => {
   });
 });
 
-describe('ensure()', () => {
+describe('ensureRemaining()', () => {
   it('sends nothing when enough is left, prolongs when it is not', async () => {
     const { clock, a } = two();
     const hold = await a.acquire('k');
     await clock.advance(5_000);
-    await hold.ensure(10_000);
+    await hold.ensureRemaining(10_000);
     expect(hold.remainingMs()).toBe(24_700);
-    await hold.ensure(40_000);
+    await hold.ensureRemaining(40_000);
     expect(hold.remainingMs()).toBeGreaterThanOrEqual(40_000);
   });
 
   it('rejects when the hold may not last so long', async () => {
     const { a } = two({ maxHoldMs: 5_000 });
     const hold = await a.acquire('k');
-    await expect(hold.ensure(6_000)).rejects.toMatchObject({
+    await expect(hold.ensureRemaining(6_000)).rejects.toMatchObject({
       code: 'LOCK_LOST',
       reason: 'max-hold',
     });
@@ -248,7 +248,7 @@ describe('ensure()', () => {
 
   it.each([-1, 1.5, NaN, Infinity])('refuses %p', async (ms) => {
     const { a } = two();
-    await expect((await a.acquire('k')).ensure(ms)).rejects.toThrow(LockConfigError);
+    await expect((await a.acquire('k')).ensureRemaining(ms)).rejects.toThrow(LockConfigError);
   });
 });
 

@@ -120,7 +120,7 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     ['acquire of its key', async (engine) => (await engine.acquire(KEY)).release()],
     ['tryAcquire of its key', async (engine) => (await engine.tryAcquire(KEY))?.release()],
     ['lock.run', (_, lock) => lock.run(() => {})],
-    ['lock.ensure', (_, lock) => lock.ensure(1)],
+    ['lock.ensureRemaining', (_, lock) => lock.ensureRemaining(1)],
   ])('under its own lock: %s', async (_, attempt) => {
     const { engine, store } = await startScripted();
     const counted = makeGate();
@@ -135,7 +135,7 @@ describe('a caller that tries again without a pause lets the event loop turn', (
   });
 
   it.each<[string, (lock: Lock) => Promise<unknown>]>([
-    ['ensure', (lock) => lock.ensure(1)],
+    ['ensureRemaining', (lock) => lock.ensureRemaining(1)],
     ['run', (lock) => lock.run(() => {})],
   ])('with a lock that was lost: %s', async (_, attempt) => {
     const { clock, held } = await startScripted({ maxHoldMs: 1_000 });
@@ -166,7 +166,7 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     const { engine, store } = await startScripted();
     let outcome: Promise<unknown> | undefined;
     const ended = engine.withLock(KEY, {}, async (lock) => {
-      await lock.ensure(1); // asks how long this turn has lasted
+      await lock.ensureRemaining(1); // asks how long this turn has lasted
       standStill(6);
       outcome = call(engine, lock).then(() => 'done');
     });
@@ -180,9 +180,9 @@ describe('a caller that tries again without a pause lets the event loop turn', (
   it('and is not told that a lock is ensured that was lost meanwhile', async () => {
     const { store, held } = await startScripted();
     const { hold, token } = await held();
-    await hold.ensure(1); // asks how long this turn has lasted
+    await hold.ensureRemaining(1); // asks how long this turn has lasted
     standStill(6);
-    const ensured = hold.ensure(1);
+    const ensured = hold.ensureRemaining(1);
     store.listener.message({ kind: 'revoked', key: KEY, token });
     await expect(ensured).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
   });

@@ -35,7 +35,7 @@ describe('re-entry', () => {
         expect(inner.fencingToken).toBe(outer.fencingToken);
         await inner.release();
         expect(() => inner.assertHeld()).toThrow(/released/);
-        await expect(inner.ensure(1)).rejects.toThrow(/released/);
+        await expect(inner.ensureRemaining(1)).rejects.toThrow(/released/);
       });
       expect(outer.isHeld).toBe(true);
       expect(await other.inspect('k')).not.toBeNull();
@@ -466,7 +466,7 @@ describe('a branch whose turn comes after the hold was lost', () => {
     const call = engine.withLock('k', { renew: false, leaseMs: 1_000 }, (parent) => {
       tokens.add(parent.fencingToken);
       return Promise.all([
-        engine.withLock('k', {}, () => parent.ensure(0).then(() => longWork.opened)),
+        engine.withLock('k', {}, () => parent.ensureRemaining(0).then(() => longWork.opened)),
         engine.withLock('k', {}, async (lock) => {
           seen.push(lock.isHeld);
           tokens.add(lock.fencingToken);

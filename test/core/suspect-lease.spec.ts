@@ -148,23 +148,23 @@ describe('while a lease is suspect', () => {
     expect(engine.residue.queues).toBe(1);
   });
 
-  it('`ensure` does not fail if the store gives no answer, and enough is left for certain', async () => {
+  it('`ensureRemaining` does not fail if the store gives no answer, and enough is left for certain', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     await clock.advance(1);
     clock.stepWall(10_000);
     expect(hold.remainingMs()).toBeGreaterThan(5_000);
-    const ensured = hold.ensure(5_000);
+    const ensured = hold.ensureRemaining(5_000);
     for (let i = (await store.unanswered()).length; i > 0; i--)
       (await store.next('renew')).reply(unknown);
     await ensured;
     expect(hold.remainingMs()).toBeGreaterThan(5_000);
   });
 
-  it('`ensure` asks again if the clock was stepped while it was confirmed', async () => {
+  it('`ensureRemaining` asks again if the clock was stepped while it was confirmed', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
-    const ensured = hold.ensure(30_000);
+    const ensured = hold.ensureRemaining(30_000);
     const first = await store.next('renew');
     await clock.advance(1);
     clock.stepWall(SLEPT_MS);
@@ -199,7 +199,7 @@ describe('the length of a lease', () => {
   it('that was ensured is not believed after a suspend that the store does not know of', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
-    const ensured = hold.ensure(200_000);
+    const ensured = hold.ensureRemaining(200_000);
     (await store.next('renew')).reply(renewed);
     await ensured;
     await clock.advance(1);
@@ -241,7 +241,7 @@ describe('a sleep that is too short for a suspicion', () => {
   it('is taken off the time that is left, also after the next renewal', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
-    const ensured = hold.ensure(200_000);
+    const ensured = hold.ensureRemaining(200_000);
     (await store.next('renew')).reply(renewed);
     await ensured;
     const before = hold.remainingMs();
@@ -326,7 +326,7 @@ describe('a clock that is set, with a store that answers', () => {
         await engine!.withLock(['a', 'b'], { waitMs: 5_000 }, (both) => both.assertHeld());
         clock.stepWall(step);
         await lock.run(() => Promise.resolve());
-        await lock.ensure(1);
+        await lock.ensureRemaining(1);
       }
     });
     const waiting = other!.acquire('a', { waitMs: Infinity });

@@ -205,7 +205,7 @@ describe('accidents of a cluster', () => {
       await victim.kill();
       await eventually(() => expect(types(near.events)).toContain('store-back'), PATIENT_MS);
       measure('reached again after', performance.now() - killed, 'ms');
-      await locks[0]?.ensure(10_000);
+      await locks[0]?.ensureRemaining(10_000);
       const rivals = there.map((key) => far.engine.acquire(key, { waitMs: 1_000 }).catch(String));
       expect(await Promise.all(rivals)).toEqual(
         there.map(() => expect.stringMatching(/^(LockNotAcquiredError|LockStoreError)/)),
@@ -266,7 +266,7 @@ describe('accidents of a cluster', () => {
       expect(register.overlaps).toEqual([]);
       expect(register.fallen).toEqual([]);
       expect(other.isHeld).toBe(true);
-      await other.ensure(LEASE_MS - 500);
+      await other.ensureRemaining(LEASE_MS - 500);
       expect(types(cutOff.events)).toContain('store-lost');
       await expect(cutOff.engine.ping()).rejects.toThrow(/master .* of the cluster/);
       await (await cutOff.engine.acquire(another)).release();
@@ -386,10 +386,10 @@ describe('a cluster with TLS', () => {
       for (const found of await from.cluster('GETKEYSINSLOT', slot, 100))
         await from.call('MIGRATE', '127.0.0.1', String(ports[1]), found, 0, 5_000);
       await eventually(async () => expect(await asked()).toBeGreaterThan(askedBefore)); // renewed there
-      await lock.ensure(LEASE_MS - 500);
+      await lock.ensureRemaining(LEASE_MS - 500);
       for (const admin of [to, from, admins[2] as Redis])
         await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
-      await lock.ensure(LEASE_MS - 100);
+      await lock.ensureRemaining(LEASE_MS - 100);
       for (const admin of admins) await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await eventually(() => expect(other.store.listensFor(key)).toBe(true));
       expect(await lock.release()).toBe(true);

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect } from '@jest/globals';
-import { fenceTableSql } from 'nestjs-locked/fence';
+import { fenceTableSql } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { fault } from '../support/fault-report.js';

@@ -58,7 +58,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
 
   async function expectHeld(lock: Lock): Promise<void> {
     expect(lock.isHeld).toBe(true);
-    await lock.ensure(LEASE_MS / 2);
+    await lock.ensureRemaining(LEASE_MS / 2);
     expect(await lock.release()).toBe(true);
   }
 

@@ -2,11 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { parse } from 'node:querystring';
 import {
-  createFenceTable,
-  fenceTableSql,
-  pruneFenceTable,
-} from '../../libs/nestjs-locked/src/fence.js';
-import {
   Locked,
   LockError,
   LockExceptionFilter,
@@ -23,6 +18,11 @@ import {
   TestLocks,
   withTestLocks,
 } from '../../libs/nestjs-locked/src/testing/index.js';
+import {
+  createFenceTable,
+  fenceTableSql,
+  pruneFenceTable,
+} from '../../libs/nestjs-locked/src/transactions/index.js';
 import { whileBusy } from '../support/busy-lock.js';
 import { startNest } from '../support/nest-app.js';
 
@@ -54,7 +54,7 @@ describe('options without a prototype', () => {
     await (await locks.acquire('k', options)).release();
     await (await locks.tryAcquire('k', options))?.release();
     expect(await locks.withLock('k', options, WORK)).toBe(5);
-    expect(locks.key('stock:<id>', bare({ id: 4 }))).toBe('stock:4');
+    expect(locks.keyFor('stock:<id>', bare({ id: 4 }))).toBe('stock:4');
     expect(openRedis(bare({ host: 'localhost' })).client.options).toMatchObject({
       host: 'localhost',
       lazyConnect: true,
@@ -158,9 +158,9 @@ describe('a value without a prototype', () => {
       () => locks.withLock(it, {}, undefined as never),
       () => locks.inspect(it),
       () => locks.forceRelease(it),
-      () => locks.key(it, {}),
-      () => locks.key('stock:<id>', { id: it }),
-      () => lock.ensure(it),
+      () => locks.keyFor(it, {}),
+      () => locks.keyFor('stock:<id>', { id: it }),
+      () => lock.ensureRemaining(it),
       () => Locked(it)({ constructor: Object }, 'take', { value: async () => {} }),
       () => Locked(it, 'method' as never),
       () => LockInterceptor(it),
@@ -183,9 +183,9 @@ describe('a value without a prototype', () => {
     [null, 'null'],
     [undefined, 'undefined'],
     ['42', 'a string'],
-  ])('is not the only one that locks.key() refuses: %p', async (values, shown) => {
+  ])('is not the only one that locks.keyFor() refuses: %p', async (values, shown) => {
     const locks = await service();
-    const build = (): unknown => locks.key('a:<b>', values as never);
+    const build = (): unknown => locks.keyFor('a:<b>', values as never);
     expect(build).toThrow(LockKeyError);
     expect(build).toThrow(
       `Cannot build a lock key from 'a:<b>': its values are ${shown}; pass an object`,

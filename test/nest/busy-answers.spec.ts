@@ -23,7 +23,7 @@ import { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LOCK_RUNNER } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
-import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockKeys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { whileBusy } from '../support/busy-lock.js';
 import { eventually } from '../support/eventually.js';
 import { type HttpApp, startHttp, startNest } from '../support/nest-app.js';
@@ -191,7 +191,7 @@ describe.each([
   });
 
   it('is left alone if another interceptor has answered before its onBusy was asked', async () => {
-    const lookUpSlowly = async (_: Keys, { onBusy }: WithLockOptions): Promise<unknown> => {
+    const lookUpSlowly = async (_: LockKeys, { onBusy }: WithLockOptions): Promise<unknown> => {
       await sleep(200);
       return (onBusy as () => unknown)();
     };

@@ -12,11 +12,11 @@ import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import {
   InjectLockService,
+  KeyParam,
   type Lock,
   LockConfigError,
   Locked,
   LockInterceptor,
-  LockKey,
   LockService,
   RedisLockModule,
   type RedisLockModuleOptions,
@@ -46,7 +46,7 @@ class StockService {
   constructor(@Inject(Counter) private readonly counter: Counter) {}
 
   @Locked('stock:<id>')
-  async take(@LockKey('id') _id: string): Promise<void> {
+  async take(@KeyParam('id') _id: string): Promise<void> {
     await this.counter.add();
   }
 }
@@ -56,7 +56,7 @@ class BillingService {
   constructor(@InjectLockService('billing') readonly locks: LockService) {}
 
   @Locked('bill:<id>', { service: 'billing' })
-  async bill(@LockKey('id') _id: string): Promise<string[]> {
+  async bill(@KeyParam('id') _id: string): Promise<string[]> {
     return this.keys();
   }
 
@@ -324,7 +324,7 @@ describe('LockService', () => {
       constructor(@Inject(StockService) private readonly stock: StockService) {}
 
       @Locked('stock:<id>')
-      async takeTwice(@LockKey('id') id: string): Promise<void> {
+      async takeTwice(@KeyParam('id') id: string): Promise<void> {
         await this.stock.take(id);
         await this.stock.take(id);
       }

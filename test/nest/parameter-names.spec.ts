@@ -216,7 +216,7 @@ describe('compileLockedKey', () => {
 
   it('names what it found and the ways out', () => {
     expect(() => key('stock:<sku>')).toThrow(
-      "Cannot bind <sku> in 'stock:<sku>' of Stock.take: its parameters are 'id', 'lines', 'more'; use one of them, its position such as <0>, @LockKey('sku') on the parameter, or a function",
+      "Cannot bind <sku> in 'stock:<sku>' of Stock.take: its parameters are 'id', 'lines', 'more'; use one of them, its position such as <0>, @KeyParam('sku') on the parameter, or a function",
     );
     const bare = methodOf(
       class Bare {
@@ -239,7 +239,7 @@ describe('compileLockedKey', () => {
     const minified = methodOf(compiled('class c{async take(t,i){return[t,i]}}'));
     for (const name of ['t', 'i', '_', '$']) {
       expect(() => compileLockedKey(`stock:<${name}>`, minified)).toThrow(
-        `a name of one letter cannot be told from a minified one; use a longer name, its position such as <0>, @LockKey('${name}')`,
+        `a name of one letter cannot be told from a minified one; use a longer name, its position such as <0>, @KeyParam('${name}')`,
       );
     }
     expect(() => compileLockedKey('stock:<id>', minified)).toThrow("its parameters are 't', 'i'");

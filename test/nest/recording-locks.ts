@@ -6,7 +6,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/engine/lock-runner.js';
 import { LockAbortedError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import type { Keys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockKeys, WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import {
   lockServiceProperty,
   lockServiceToken,
@@ -23,7 +23,7 @@ export class RecordingLocks implements HasLockRunner {
 
   readonly [LOCK_RUNNER] = {
     withLock: async <T>(
-      asked: Keys,
+      asked: LockKeys,
       options: WithLockOptions,
       work: (lock: Lock) => T | Promise<T>,
     ): Promise<T> => {

@@ -1,7 +1,7 @@
 /** Defects seen in lock libraries for Nest, looked for here in real applications. */
 import { describe, expect, it } from '@jest/globals';
 import { ConflictException, Controller, Get, Injectable, Param } from '@nestjs/common';
-import { Locked, LockKey, LockService, RedisLockModule } from 'nestjs-locked';
+import { KeyParam, Locked, LockService, RedisLockModule } from 'nestjs-locked';
 import { startHttp, startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -10,7 +10,7 @@ import { uniqueKey } from '../support/unique-key.js';
 class OrderController {
   @Locked('order:<id>')
   @Get(':id')
-  async find(@Param('id') @LockKey('id') _id: string): Promise<never> {
+  async find(@Param('id') @KeyParam('id') _id: string): Promise<never> {
     throw new ConflictException('shipped already');
   }
 }
@@ -18,7 +18,7 @@ class OrderController {
 @Injectable()
 class StockService {
   @Locked('stock:<id>')
-  async take(@LockKey('id') id: string): Promise<string> {
+  async take(@KeyParam('id') id: string): Promise<string> {
     return id;
   }
 }

@@ -4,7 +4,7 @@
  */
 import { NestFactory } from '@nestjs/core';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
 
 import 'reflect-metadata';
@@ -16,7 +16,7 @@ let locks;
 const commands = {
   async open({ redisUrl, database, lockOptions }) {
     dataSource = await new DataSource({ type: 'postgres', poolSize: 3, ...database }).initialize();
-    lockAware(dataSource);
+    lockAwareDataSource(dataSource);
     application = await NestFactory.createApplicationContext(
       RedisLockModule.forRoot({ connection: redisUrl, ...lockOptions }),
       { logger: false },

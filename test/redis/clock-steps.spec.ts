@@ -22,7 +22,7 @@ it('a clock that is set takes no lock from its holder, and sends no nested call 
       clock.offsetMs += step;
       await engine.withLock([key, second], { waitMs: 5_000 }, (both) => both.assertHeld());
       clock.offsetMs += step;
-      await lock.ensure(20_000);
+      await lock.ensureRemaining(20_000);
       lock.assertHeld();
     }
     expect(lock.signal.aborted).toBe(false);

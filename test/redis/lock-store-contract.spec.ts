@@ -13,7 +13,7 @@ import {
   type ContractStore,
   type ContractStores,
   lockStoreContract,
-} from '../../libs/nestjs-locked/src/testing/lock-store-contract.js';
+} from '../support/lock-store-contract.js';
 import { useRedis } from '../support/shared-redis.js';
 
 const LEASE_MS = 2_000;

@@ -89,16 +89,16 @@ describe('while the replica stands still', () => {
     expect(await failureOf(asked)).toBeInstanceOf(LockStoreError);
   });
 
-  it('ensure() moves no deadline, and says why [R62]', async () => {
+  it('ensureRemaining() moves no deadline, and says why [R62]', async () => {
     const { engine, replica } = await open({ leaseMs: 6_000 });
     const lock = await engine.acquire(uniqueKey());
     replica.pause();
-    const error = await failureOf(lock.ensure(20_000));
+    const error = await failureOf(lock.ensureRemaining(20_000));
     expect(error).toBeInstanceOf(LockStoreError);
     expect(String(error)).toContain('only 0 of 1 replicas have acknowledged it');
     expect(lock.remainingMs()).toBeLessThan(6_000);
     replica.resume();
-    await eventually(() => lock.ensure(20_000));
+    await eventually(() => lock.ensureRemaining(20_000));
     expect(lock.remainingMs()).toBeGreaterThan(19_000);
     expect(await lock.release()).toBe(true);
   });

@@ -68,7 +68,7 @@ async function repertoire(one: LockEngine, other: LockEngine, admins: readonly R
   await expect(aborted).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
   expect(await held.release()).toBe(true); // handed over
   const next = await waiting;
-  await eventually(() => next.ensure(2 * LEASE_MS)); // a busy machine may take longer than a command may
+  await eventually(() => next.ensureRemaining(2 * LEASE_MS)); // a busy machine may take longer than a command may
   expect(await one.inspect(key)).toMatchObject({ key });
   const listed: string[] = [];
   for await (const info of one.list('*')) listed.push(info.key);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { AsyncResource } from 'node:async_hooks';
 import { usePostgres } from '../support/databases.js';
@@ -23,7 +23,7 @@ interface Started {
 }
 
 async function start(insideTransaction: 'reject' | 'restart' | 'join'): Promise<Started> {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   const { locks } = await startLocks(redis.url, { fence: true, insideTransaction });
   const elsewhere = new AsyncResource('elsewhere');
   return { dataSource, lock: await elsewhere.runInAsyncScope(() => locks.acquire(stock.key)) };
@@ -112,7 +112,7 @@ describe('the claim of a lock that was acquired before its transaction', () => {
 
 describe('the claim of a lock that was taken inside its transaction', () => {
   it('is enough for work under it in a savepoint, too', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { fence: true, insideTransaction: 'join' });
     await dataSource.transaction('READ COMMITTED', async (manager) => {
       const lock = await locks.acquire(stock.key);

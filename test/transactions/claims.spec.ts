@@ -5,8 +5,8 @@ import {
   LockNotAcquiredError,
   type LockService,
 } from 'nestjs-locked';
-import { fenceTableSql, unfenced } from 'nestjs-locked/fence';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { fenceTableSql, unfenced } from 'nestjs-locked/transactions';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { type DataSource, EntitySchema } from 'typeorm';
 import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,7 @@ const second = usePostgres();
 beforeAll(async () => void (await second.query(fenceTableSql({ dialect: 'postgres' }))));
 
 const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promise<DataSource> =>
-  lockAware(await openDataSource('postgres', postgres.settings, 5, more));
+  lockAwareDataSource(await openDataSource('postgres', postgres.settings, 5, more));
 
 const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<StartedLocks> =>
   startLocks(redis.url, { fence: true, ...options });
@@ -138,7 +138,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
     ['before it, if it is not connected yet', false],
     ['behind it, if it is', true],
   ])('share one connection with a query runner, and run %s', async (_, isBefore) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startFenced();
     const runner = dataSource.createQueryRunner();
     const order: string[] = [];
@@ -396,7 +396,7 @@ describe('the rights of the database user', () => {
     const user = `u${uniqueKey().replace(/\W/g, '')}`.slice(0, 40);
     await postgres.query(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
     const settings = { ...postgres.settings, user, password: 'secret' };
-    const dataSource = lockAware(await openDataSource('postgres', settings, 2));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', settings, 2));
     const { locks } = await startFenced();
     const sale = locks.withLock(stock.key, () => dataSource.transaction(async () => {}));
     await expect(sale).rejects.toBeInstanceOf(LockConfigError);
@@ -414,8 +414,12 @@ describe('the rights of the database user', () => {
 
 describe('two databases whose transactions are nested', () => {
   const openTwo = async (): Promise<readonly [DataSource, DataSource]> => [
-    lockAware(await openDataSource('postgres', postgres.settings), { connectionName: 'one' }),
-    lockAware(await openDataSource('postgres', second.settings), { connectionName: 'two' }),
+    lockAwareDataSource(await openDataSource('postgres', postgres.settings), {
+      connectionName: 'one',
+    }),
+    lockAwareDataSource(await openDataSource('postgres', second.settings), {
+      connectionName: 'two',
+    }),
   ];
   /** Opens both, the inner one when the other branch has its outer one. @returns how many have ended well */
   const nest = (
@@ -563,7 +567,9 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       dataSource.transaction(async () => void (ran = true)),
     );
     await expect(sale).rejects.toBeInstanceOf(LockConfigError);
-    await expect(sale).rejects.toThrow(/fence\.connections names 'defualt', but lockAware knows/);
+    await expect(sale).rejects.toThrow(
+      /fence\.connections names 'defualt', but lockAwareDataSource knows/,
+    );
     expect(ran).toBe(false);
     await dataSource.transaction(async () => {}); // without a lock there is nothing to fence
   });
@@ -651,7 +657,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
   ] as const)('a lock under which was written %s has not lost its context', async (...args) => {
     const [, inThatWay, options] = args;
     const dataSource = await openAware();
-    const other = lockAware(await openDataSource('postgres', second.settings), {
+    const other = lockAwareDataSource(await openDataSource('postgres', second.settings), {
       connectionName: 'other',
     });
     const { locks } = await startFenced(options);
@@ -723,7 +729,9 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     ['on a connection without it', { fence: { connections: ['other'] } }],
   ])('a transaction under no lock is not warned of %s', async (_, options) => {
     const dataSource = await openAware();
-    lockAware(await openDataSource('postgres', second.settings), { connectionName: 'other' });
+    lockAwareDataSource(await openDataSource('postgres', second.settings), {
+      connectionName: 'other',
+    });
     const { locks } = await startLocks(redis.url, options);
     const warnings = spyOnWarnings();
     const elsewhere = startQueue();

@@ -4,7 +4,7 @@ import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transaction
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import type { ConnectionSettings } from '../support/databases.js';
@@ -53,7 +53,9 @@ export async function startClsApp({
         plugins: [
           new ClsPluginTransactional({
             imports: [DatabaseModule],
-            adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+            adapter: lockAwareAdapter(
+              new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource }),
+            ),
           }),
         ],
       }),

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockAbortedError, LockLostError, LockNotAcquiredError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
@@ -125,7 +125,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
 
 describe('what nobody has written down', () => {
   it('the application closes while a restart waits [D83]', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { app, locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     const busy = await (await startLocks(redis.url)).locks.acquire(stock.key);
     const asked = makeGate();
@@ -144,7 +144,7 @@ describe('what nobody has written down', () => {
   });
 
   it('forceRelease during the COMMIT: with the fence the next holder waits for it [D83]', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', fence: {} });
     const next = (await startLocks(redis.url, { fence: {} })).locks;
     await createSlowCommitTable(postgres);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockInTransactionError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { DataSource, EntityManager, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -20,7 +20,7 @@ function lockLostInTheHook(type: 'postgres' | 'mysql', use: typeof usePostgres):
   const stock = useStock(database, type);
 
   const startLocked = async (options: Parameters<typeof startLocks>[1] = {}) => ({
-    dataSource: lockAware(await openDataSource(type, database.settings, 1)),
+    dataSource: lockAwareDataSource(await openDataSource(type, database.settings, 1)),
     locks: (await startLocks(redis.url, options)).locks,
   });
   const isNested = (runner: QueryRunner): boolean =>
@@ -186,7 +186,7 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     void client.query('SELECT 1 / 0').catch(() => {});
 
   it('is no success with TypeORM, whose commit hook has sent that', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url);
     let hooks = 0;
     const subscriber: EntitySubscriberInterface = {
@@ -228,7 +228,9 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     ];
 
     it.each(endings)('is no success, and its owner %s', async (__, end) => {
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 1),
+      );
       const { locks } = await startLocks(redis.url);
       let calls = 0;
       const subscriber: EntitySubscriberInterface = {
@@ -346,7 +348,7 @@ describe('a transaction that a hook opens after the COMMIT', () => {
   const stock = useStock(postgres);
 
   it('says nothing of the one that is committed, although the lock is lost by then', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url);
     let hooks = 0;
     const subscriber: EntitySubscriberInterface = {
@@ -368,7 +370,7 @@ describe('a transaction that a hook opens after the COMMIT', () => {
   });
 
   it('says nothing of it either if its own COMMIT is refused', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url);
     await postgres.query(
       'CREATE TABLE IF NOT EXISTS hooked (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)',

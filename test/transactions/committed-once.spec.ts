@@ -1,7 +1,7 @@
 /** Once a transaction has ended, nothing makes it run again: its caller is told how it has ended. */
 import { expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -44,7 +44,7 @@ it.each([
 ] as const)(
   'Code that asks for a lock behind the COMMIT repeats nothing, nor does it free the key (%s, %s)',
   async (insideTransaction, hook) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     const options = { insideTransaction, holdAtLeastMs: 60_000 };
     let runs = 0;
@@ -79,7 +79,7 @@ it.each([
 it.each(['restart', 'join'] as const)(
   'Code that asks for a lock behind the ROLLBACK repeats nothing, and the caller is told what has failed (%s)',
   async (insideTransaction) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     let runs = 0;
     let straggling: Awaited<ReturnType<typeof straggle>> | undefined;
@@ -121,7 +121,7 @@ async function beginThird(dataSource: DataSource, work: () => Promise<unknown>) 
 }
 
 it('Code that has outlived no more than a second transaction has the first one run again', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
   const late = uniqueKey('late');
   let runs = 0;
@@ -140,7 +140,7 @@ it('Code that has outlived no more than a second transaction has the first one r
 it.each(['COMMIT', 'ROLLBACK'])(
   'Code that asks for a lock at the %s repeats nothing, although a second transaction between has ended',
   async (end) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     let third: Awaited<ReturnType<typeof beginThird>> | undefined;
     const ending = async (): Promise<void> => {
@@ -171,7 +171,7 @@ it.each(['COMMIT', 'ROLLBACK'])(
 );
 
 it('A key that is taken behind the end of a second transaction is kept until the first has ended', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 12));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 12));
   const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
   const sell = (): Promise<void> =>
     dataSource.transaction(async (manager) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { type DataSource, EntitySchema, type QueryRunner } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -29,7 +29,7 @@ function savesBeside(type: 'postgres' | 'mysql', database: TestDatabase): void {
 
   it.each([1, 3])('do not stall with as many of them as connections: %s', async (size) => {
     const opened = await openDataSource(type, database.settings, size, { entities: [ITEM] });
-    const dataSource = lockAware(opened);
+    const dataSource = lockAwareDataSource(opened);
     const { locks } = await startLocks(redis.url, { fence: true });
     const save = (i: number): Promise<unknown> =>
       dataSource.getRepository(ITEM).save({ id: `${stock.product}/${i}`, quantity: 1 });
@@ -68,7 +68,7 @@ describe('a transaction on a query runner that is connected before', () => {
 
   /** With a pool of two connections. */
   const start = async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 2));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 2));
     const { locks } = await startLocks(redis.url, { fence: true });
     const [runner, other] = [dataSource.createQueryRunner(), dataSource.createQueryRunner()];
     await Promise.all([runner.connect(), other.connect()]);

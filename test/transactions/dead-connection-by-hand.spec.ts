@@ -5,7 +5,7 @@ import {
   LockLostError,
   type LockService,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import type { EventEmitter } from 'node:events';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
@@ -105,7 +105,7 @@ async function start(
   subscriber: EntitySubscriberInterface = {},
   leaseMs = 30_000,
 ): Promise<Started> {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   dataSource.subscribers.push(subscriber);
   return { dataSource, locks: (await startLocks(redis.url, { fence, leaseMs })).locks };
 }
@@ -331,7 +331,7 @@ describeWithMariaDb('on MariaDB, where TypeORM leaves the query runner to its co
     ['the transaction', (inner: Work) => inner],
     ['a nested one', nested],
   ])('a connection that dies in %s ends its lock', async (_, around) => {
-    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('mysql', mariaDb.settings));
     const { locks } = await startLocks(redis.url, { fence: true });
     const selling = around(work());
     await locks.withLock(shop.key, async () => {
@@ -342,7 +342,7 @@ describeWithMariaDb('on MariaDB, where TypeORM leaves the query runner to its co
   });
 
   const startThere = async (fence = true, subscriber: EntitySubscriberInterface = {}) => {
-    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('mysql', mariaDb.settings));
     dataSource.subscribers.push(subscriber);
     return { dataSource, locks: (await startLocks(redis.url, { fence })).locks };
   };

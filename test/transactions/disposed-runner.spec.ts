@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
@@ -13,7 +13,7 @@ const stock = useStock(postgres);
 
 /** Sells two by hand, the second one in a nested transaction, and leaves both to the disposal of the query runner. */
 async function start() {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   const sent: string[] = [];
   dataSource.subscribers.push({ beforeQuery: ({ query }) => void sent.push(query) });

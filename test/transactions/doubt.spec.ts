@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockInTransactionError, type LockService } from 'nestjs-locked';
-import { unfenced } from 'nestjs-locked/fence';
+import { unfenced } from 'nestjs-locked/transactions';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';

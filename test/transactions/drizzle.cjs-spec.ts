@@ -5,7 +5,7 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { drizzle as drizzlePostgresJs } from 'drizzle-orm/postgres-js';
 import { drizzle as drizzleSqlJs } from 'drizzle-orm/sql-js';
 import { LockConfigError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import postgres from 'postgres';
 import { afterTest } from '../support/after-test.js';
@@ -21,7 +21,7 @@ import { type Runs, useStock } from './stock.js';
 const DRIZZLE = clsOrm('Drizzle', (url) => {
   const pool = openPool(url);
   return {
-    adapter: lockAware(
+    adapter: lockAwareAdapter(
       new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
     ),
     connection: drizzle(pool),
@@ -65,14 +65,14 @@ describe('Drizzle on a synchronous driver', () => {
 
   it('is refused at start, with the ways out [D92]', async () => {
     const starting = clsOrm('SQLite', () => ({
-      adapter: lockAware(adapter()),
+      adapter: lockAwareAdapter(adapter()),
       connection: openSync().database,
       isolated: () => ({}),
       runs: (tx: Runs) => tx,
       close: async () => {},
     })).open('');
     await expect(starting).rejects.toBeInstanceOf(LockConfigError);
-    await expect(starting).rejects.toThrow(/synchronous.*libsql.*without lockAware/);
+    await expect(starting).rejects.toThrow(/synchronous.*libsql.*without lockAwareAdapter/);
   });
 
   it('is refused before the body, where only the transaction can be seen', async () => {
@@ -96,7 +96,9 @@ describe('Drizzle on postgres.js', () => {
     const client = postgres(database.url, { onnotice: () => {} });
     afterTest(() => client.end());
     const orm = await clsOrm('postgres.js', () => ({
-      adapter: lockAware(new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' })),
+      adapter: lockAwareAdapter(
+        new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' }),
+      ),
       connection: drizzlePostgresJs(client),
       isolated: (isolationLevel) => ({ isolationLevel }),
       runs: (tx: { execute(text: string): Promise<unknown> }) => ({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager, EntitySubscriberInterface } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -68,7 +68,7 @@ function describeStart(type: 'postgres' | 'mysql', useDatabase: () => TestDataba
     options: (typeof OPTIONS)[keyof typeof OPTIONS],
     ...sql: string[]
   ) => {
-    const dataSource = lockAware(await openDataSource(type, database.settings));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
     const { locks } = await startLocks(redis.url, options);
     let [calls, bodies] = [0, 0];
     dataSource.subscribers.push({
@@ -111,7 +111,7 @@ function describeStart(type: 'postgres' | 'mysql', useDatabase: () => TestDataba
     it.each(Object.entries(GIVES_BACK))(
       'that gives the connection back leaves no transaction open on it: %s',
       async (__, subscriber) => {
-        const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+        const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
         const { locks } = await startLocks(redis.url, { fence: true });
         dataSource.subscribers.push(subscriber(stock));
         const sale = locks.withLock(stock.key, () => open(dataSource, () => Promise.resolve()));

@@ -5,7 +5,7 @@ import {
   LockLostError,
   type LockService,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
@@ -68,7 +68,7 @@ async function lose(locks: LockService, { key }: Stock): Promise<void> {
 
 function describeHooks(type: Type, database: TestDatabase, stock: Stock, endings = ENDINGS): void {
   const start = async (subscriber?: EntitySubscriberInterface) => {
-    const dataSource = lockAware(await openDataSource(type, database.settings));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
     if (subscriber !== undefined) dataSource.subscribers.push(subscriber);
     const { locks } = await startLocks(redis.url, { fence: true });
     return { dataSource, locks };
@@ -167,7 +167,7 @@ describe('on PostgreSQL, a hook', () => {
   it.each(Object.entries(FORMS))(
     'whose own COMMIT was refused is not followed by another one: a transaction %s',
     async (_, open) => {
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+      const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url, { fence: true });
       let inHook: unknown;
       dataSource.subscribers.push({
@@ -199,7 +199,9 @@ describeWithMariaDb('on MariaDB, a hook', () => {
     subscriber = HOOKS['beforeTransactionCommit'],
     poolSize?: number,
   ) => {
-    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings, poolSize));
+    const dataSource = lockAwareDataSource(
+      await openDataSource('mysql', mariaDb.settings, poolSize),
+    );
     const { locks } = await startLocks(redis.url, { fence: true });
     if (subscriber) dataSource.subscribers.push(subscriber(hook));
     return { dataSource, locks };

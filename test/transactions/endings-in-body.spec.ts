@@ -11,7 +11,7 @@ import {
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import { LockInTransactionError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { Pool } from 'pg';
 import postgres from 'postgres';
 import type { EntityManager } from 'typeorm';
@@ -196,7 +196,7 @@ function endedByStream(type: 'postgres' | 'mysql', use: typeof usePostgres): voi
   const stock = useStock(database, type);
 
   it('writes nothing', async () => {
-    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
     const { locks } = await startLocks(redis.url);
     let refusal: unknown;
     const sold = locks.withLock(stock.key, () =>
@@ -285,7 +285,7 @@ describeWithMariaDb('a body on TypeORM that begins another transaction, on Maria
       [text, 'by hand'],
     ]),
   )('writes nothing: %s, %s', async (text, how) => {
-    const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('mysql', mariaDb.settings, 1));
     const { locks } = await startLocks(redis.url);
     let refusal: unknown;
     const body = async (manager: EntityManager): Promise<void> => {
@@ -319,7 +319,7 @@ describeWithMariaDb(
     const stock = useStock(mariaDb, 'mysql');
 
     it('writes nothing if the lock is lost before the COMMIT', async () => {
-      const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings, 1));
+      const dataSource = lockAwareDataSource(await openDataSource('mysql', mariaDb.settings, 1));
       const { locks } = await startLocks(redis.url);
       let refusal: unknown;
       dataSource.subscribers.push({
@@ -337,7 +337,7 @@ describeWithMariaDb(
     });
 
     it('may do so once the first one was committed', async () => {
-      const dataSource = lockAware(await openDataSource('mysql', mariaDb.settings, 1));
+      const dataSource = lockAwareDataSource(await openDataSource('mysql', mariaDb.settings, 1));
       const { locks } = await startLocks(redis.url);
       dataSource.subscribers.push({
         afterTransactionCommit: async ({ queryRunner }) => {
@@ -356,7 +356,7 @@ describe('a body on TypeORM that sends BEGIN, on PostgreSQL', () => {
   const stock = useStock(postgres);
 
   it('is warned of by the database, which begins nothing', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url);
     await locks.withLock(stock.key, () =>
       dataSource.transaction(async (manager) => {

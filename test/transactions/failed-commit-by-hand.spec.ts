@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockInTransactionError, LockLostError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -60,7 +60,7 @@ async function start(
   database: ReturnType<typeof usePostgres>,
   subscriber: EntitySubscriberInterface,
 ) {
-  const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   dataSource.subscribers.push(subscriber);
   return { locks, dataSource, runner: dataSource.createQueryRunner() };

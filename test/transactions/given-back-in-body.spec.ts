@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { QueryRunner } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +25,7 @@ interface Given {
 }
 
 const openTypeOrm = async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { master: pool } = dataSource.driver as unknown as { readonly master: pg.Pool };
   return { dataSource, pool };
 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -26,7 +26,7 @@ interface Shop {
 }
 
 async function startShop(insideTransaction: 'restart' | 'join' = 'join'): Promise<Shop> {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   const { locks } = await startLocks(redis.url, { insideTransaction });
   const sell = (manager: EntityManager): Promise<void> =>
     locks.withLock(stock.key, KEEP, () => stock.takeOne(manager));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { makeGate } from '../support/gate.js';
@@ -20,7 +20,7 @@ function describeHooks(type: 'postgres' | 'mysql', database: TestDatabase): void
   const stock = useStock(database, type);
 
   const sell = async (open: OpensTransaction, hook: Work) => {
-    const dataSource = lockAware(await openDataSource(type, database.settings));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
     const { locks } = await startLocks(redis.url, { fence: true });
     dataSource.subscribers.push({
       afterQuery: async ({ query, queryRunner }) => {
@@ -44,7 +44,7 @@ function describeHooks(type: 'postgres' | 'mysql', database: TestDatabase): void
   it.each(Object.entries(FORMS))(
     'that fails as if it had been refused changes nothing of what is committed: a transaction %s',
     async (_, open) => {
-      const dataSource = lockAware(await openDataSource(type, database.settings));
+      const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
       // As of typeorm-transactional: what is begun in the body is then refused for a while after a rollback.
       Object.assign(dataSource, { '@transactional/data-source': 'default' });
       const { locks } = await startLocks(redis.url, { fence: true });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import {
   type DataSource,
   type EntityManager,
@@ -87,7 +87,9 @@ const FIRST: Record<
 const HOW = ['without a lock', 'under a lock'] as const;
 
 async function start(how: (typeof HOW)[number], poolSize: number) {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, poolSize));
+  const dataSource = lockAwareDataSource(
+    await openDataSource('postgres', postgres.settings, poolSize),
+  );
   const { locks } = await startLocks(redis.url, { fence: true });
   const call = <T>(work: () => Promise<T>): Promise<T> =>
     how === 'without a lock' ? work() : locks.withLock(stock.key, work);
@@ -190,7 +192,9 @@ describe('afterTransactionCommit', () => {
   it.each(Object.keys(FIRST))(
     'may commit the next one behind a statement that is not answered, and go on for longer than a lease: %s',
     async (name) => {
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 2));
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 2),
+      );
       const { locks } = await startLocks(redis.url, { leaseMs: 1_000, transactionTimeouts: false });
       const seen: unknown[] = [];
       actOnce(dataSource, 'afterTransactionCommit', async (runner) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -24,7 +24,7 @@ async function start(
   database: TestDatabase = postgres,
 ) {
   const plain = await openDataSource(type, database.settings, 1);
-  const dataSource = how === 'with TypeORM alone' ? plain : lockAware(plain);
+  const dataSource = how === 'with TypeORM alone' ? plain : lockAwareDataSource(plain);
   const { locks } = await startLocks(redis.url, how === 'under a fenced lock' ? { fence: {} } : {});
   const subscriber: EntitySubscriberInterface = {};
   for (const [hook, act] of Object.entries(hooks)) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import knexOf, { type Knex } from 'knex';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
@@ -44,7 +44,7 @@ const KNEX = clsOrm('Knex', (url) => {
     getFallbackInstance: () => knex,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }),
     isolated: (isolationLevel) => ({ isolationLevel }),
     runs: (tx: Knex) => ({
       query: async (text, params: (string | number)[]) =>

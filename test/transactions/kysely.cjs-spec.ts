@@ -4,7 +4,7 @@ import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { CompiledQuery, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely';
 import { ClsModule } from 'nestjs-cls';
 import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { lockAware, type LockAwareOptions } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter, type LockAwareAdapterOptions } from 'nestjs-locked/nestjs-cls';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type Body, clsOrm, openPool } from './cls-orm.js';
@@ -55,7 +55,7 @@ const KYSELY = clsOrm('Kysely', (url) => {
     getFallbackInstance: () => kysely,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }, { pool }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }, { pool }),
     isolated: (isolationLevel) => ({ isolationLevel }),
     runs: (tx: Tx) => ({
       query: async (text, params) => (await tx.executeQuery(CompiledQuery.raw(text, params))).rows,
@@ -78,11 +78,11 @@ describe('at start, Kysely', () => {
   });
   const warningsOf = async (
     lockOptions: Omit<RedisLockModuleOptions, 'connection'>,
-    options?: LockAwareOptions,
+    options?: LockAwareAdapterOptions,
   ): Promise<string[]> => {
     const warnings: string[] = [];
     const quiet = (): void => {};
-    const adapter = lockAware({ connection: kysely, optionsFactory }, options);
+    const adapter = lockAwareAdapter({ connection: kysely, optionsFactory }, options);
     const app = await NestFactory.createApplicationContext(
       {
         module: class Root {},
@@ -102,7 +102,7 @@ describe('at start, Kysely', () => {
 
   it('warns once that nothing listens to its clients, with the words to write [D91]', async () => {
     expect(await warningsOf({ fence: {} })).toEqual([
-      expect.stringMatching(/connection 'default'.*lockAware\(adapter, \{ pool \}\)/),
+      expect.stringMatching(/connection 'default'.*lockAwareAdapter\(adapter, \{ pool \}\)/),
     ]);
     expect(await warningsOf({ transactionTimeouts: true }, { connectionName: 'books' })).toEqual([
       expect.stringMatching(/connection 'books'/),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, type LockService } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
@@ -45,7 +45,7 @@ interface Started {
 }
 
 async function start(fence: boolean): Promise<Started> {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence });
   const user = dataSource.createQueryRunner();
   await user.connect();
@@ -102,7 +102,7 @@ describe.each([true, false])(
 );
 
 it('waits for its turn in vain if the call has ended meanwhile', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   const user = dataSource.createQueryRunner();
   let isNext: Promise<unknown> | undefined;
@@ -126,7 +126,7 @@ it('waits for its turn in vain if the call has ended meanwhile', async () => {
 it.each(WAYS)(
   'is guarded by the call around the one that has left it behind, %s',
   async (_, transaction) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const innerHasEnded = makeGate();
     let hasWritten = false;

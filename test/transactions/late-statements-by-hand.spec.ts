@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { QueryRunner } from 'typeorm';
 import { useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -34,7 +34,7 @@ function describeBranches(
     hook: Hook,
     ways: { readonly locked: boolean; readonly act?: (runner: QueryRunner) => Promise<unknown> },
   ): Promise<unknown> => {
-    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const { opened: goesOn, open: goOn } = makeGate();
     let branch: Promise<unknown> | undefined;

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import postgresJs from 'postgres';
 import type { EntitySubscriberInterface } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -159,7 +159,7 @@ describe('a statement that nobody awaits, around the COMMIT of TypeORM', () => {
 
   /** @param subscribe acts around the COMMIT of a transaction with such a branch */
   const start = async (subscribe: (branch: Branch) => EntitySubscriberInterface, sql = NOTE) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const branch = makeBranch();
     dataSource.subscribers.push(subscribe(branch));
@@ -239,7 +239,7 @@ describeWithMariaDb('a statement that nobody awaits, on MariaDB', () => {
   const shop = useStock(mariadb, 'mysql');
 
   it('is refused before the COMMIT: a deadlock there would undo the transaction, and nobody be told', async () => {
-    const dataSource = lockAware(await openDataSource('mysql', mariadb.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('mysql', mariadb.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const branch = makeBranch();
     dataSource.subscribers.push({

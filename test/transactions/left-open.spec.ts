@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -41,7 +41,7 @@ const outlived = async (manager: EntityManager): Promise<void> => {
 };
 
 const openLockAware = async (): Promise<DataSource> =>
-  lockAware(await openDataSource('postgres', postgres.settings, 1));
+  lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
 
 async function byHand(runner: QueryRunner, body: (tx: Runs) => Promise<unknown>): Promise<unknown> {
   try {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { QueryRunner } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -13,7 +13,7 @@ const postgres = usePostgres();
 const stock = useStock(postgres);
 
 async function start() {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   /** Releases its query runner, whatever happens. */
   const onRunner = async <T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> => {

@@ -18,8 +18,8 @@ import {
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -309,7 +309,7 @@ describe('a lock asked for inside a transaction', () => {
       const connection = prismaLike(dataSource, transactionOptions) as {
         $transaction: (body: (tx: EntityManager) => Promise<unknown>) => Promise<unknown>;
       };
-      const adapter = lockAware({
+      const adapter = lockAwareAdapter({
         connection,
         optionsFactory: ({ $transaction }: typeof connection) => ({
           wrapWithTransaction: (
@@ -618,7 +618,7 @@ describe('a COMMIT that was not answered', () => {
   });
 });
 
-describe('the options of lockAware', () => {
+describe('the options of lockAwareAdapter', () => {
   it.each<[unknown, string]>([
     [null, 'Invalid options: null must be an object'],
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
@@ -631,7 +631,7 @@ describe('the options of lockAware', () => {
       throw new Error('not called');
     };
     const adapter = { optionsFactory };
-    const call = (): unknown => lockAware(adapter, options as never);
+    const call = (): unknown => lockAwareAdapter(adapter, options as never);
     expect(call).toThrow(LockConfigError);
     expect(call).toThrow(message);
     expect(adapter.optionsFactory).toBe(optionsFactory);

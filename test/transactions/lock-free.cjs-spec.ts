@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Propagation } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { EventEmitter } from 'node:events';
 import { afterTest } from '../support/after-test.js';
@@ -24,7 +24,7 @@ const opened = async (isLockAware: boolean) => {
     }).initialize();
     const adapter = new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource });
     return {
-      adapter: isLockAware ? lockAware(adapter) : adapter,
+      adapter: isLockAware ? lockAwareAdapter(adapter) : adapter,
       connection: dataSource,
       isolated: () => ({}),
       runs: (tx: Runs) => tx,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Lock } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { DataSource, EntitySubscriberInterface } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -97,7 +97,7 @@ describe('a lock that its own work releases too early', () => {
     'is kept until the transaction has ended, and nothing waits: %s',
     async (name) => {
       const { hook, run, left } = ways[name] as Way;
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+      const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url);
       const answers: unknown[] = [];
       let release: Release = () => Promise.reject(new Error('no lock'));
@@ -118,7 +118,7 @@ describe('a lock that its own work releases too early', () => {
   );
 
   it('is free when the release is answered, if the transaction has ended before', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url);
     await locks.withLock(stock.key, async (lock) => {
       await selling(dataSource);

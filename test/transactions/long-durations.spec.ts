@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockOptions, TransactionTimeouts } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
@@ -27,7 +27,7 @@ const CASES: [string, LockOptions, TransactionTimeouts | false][] = [
 
 describe('a duration that is longer than a time-out of PostgreSQL can be', () => {
   it.each(CASES)('is taken, also by the later transactions: %s', async (_, options, timeouts) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true, transactionTimeouts: timeouts });
     const sell = (): Promise<void> =>
       locks.withLock(stock.key, options, () =>
@@ -39,7 +39,7 @@ describe('a duration that is longer than a time-out of PostgreSQL can be', () =>
   });
 
   it('is taken by the gate, where a rollback has undone what was armed', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, {
       insideTransaction: 'join',
       transactionTimeouts: { idleMs: LONG_MS },

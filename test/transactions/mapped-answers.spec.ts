@@ -3,7 +3,7 @@ import knexOf, { type Knex } from 'knex';
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely';
 import { createPool } from 'mysql2/promise';
 import { LockConfigError, LockFencedError, type RedisLockModuleOptions } from 'nestjs-locked';
-import { pruneFenceTable } from 'nestjs-locked/fence';
+import { pruneFenceTable } from 'nestjs-locked/transactions';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
 import pg from 'pg';
 import pgPromise from 'pg-promise';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntityManager, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { useMariaDb } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -50,7 +50,7 @@ describeWithMariaDb('a statement before the COMMIT that the database does not un
   const start = async (hook: (runner: QueryRunner) => Promise<unknown>, multiple = false) => {
     const extra = multiple ? { multipleStatements: true } : {};
     const opened = await openDataSource('mysql', mariaDb.settings, 1, { extra });
-    const dataSource = lockAware(opened);
+    const dataSource = lockAwareDataSource(opened);
     const { locks } = await startLocks(redis.url, { fence: true });
     let calls = 0;
     const subscriber: EntitySubscriberInterface = {

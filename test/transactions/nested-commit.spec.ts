@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -14,7 +14,7 @@ const stock = useStock(postgres);
 
 /** A query runner on whose first nested commit the hook after it throws. */
 async function start() {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   let calls = 0;
   dataSource.subscribers.push({
@@ -59,7 +59,7 @@ describe('a nested transaction by hand whose commit is done, but not its hook', 
 });
 
 it('several nested transactions by hand may follow each other under a lock', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   const runner = dataSource.createQueryRunner();
   await locks.withLock(stock.key, async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { openDataSource } from './data-source.js';
@@ -14,7 +14,7 @@ const stock = useStock(postgres);
 /** TypeORM counts a nested transaction when its savepoint is there, and asks its subscribers before that. */
 describe('a nested transaction that is still being opened when its transaction ends', () => {
   it.each([true, false])('forbids the commit (fence: %s)', async (fence) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence });
     let goOn = (): void => {};
     const delay = new Promise<void>((resolve) => (goOn = resolve));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -17,7 +17,7 @@ const WHERE: readonly Where[] = ['under a lock', 'without one'];
 
 /** A pool of one connection. */
 async function start(subscriber: EntitySubscriberInterface = {}) {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   dataSource.subscribers.push(subscriber);
   const { locks } = await startLocks(redis.url, { fence: true });
   const run = <T>(where: Where, work: () => Promise<T>): Promise<T> =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -61,7 +61,7 @@ describe.each(
     hook: 'beforeTransactionStart' | 'afterTransactionStart',
     end: End,
   ): Promise<void> {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     let calls = 0;
     dataSource.subscribers.push({
@@ -105,7 +105,9 @@ describe.each(['under a lock', 'without one'])(
   'a second try of a nested transaction, %s',
   (where) => {
     it('is nested again after a hook has failed before the savepoint was sent', async () => {
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 1),
+      );
       const { locks } = await startLocks(redis.url, { fence: true });
       let calls = 0;
       dataSource.subscribers.push({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Propagation } from '@nestjs-cls/transactional';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntityManager } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -35,7 +35,7 @@ const onDataSource = (manager: EntityManager): Opened => ({
 
 const SHOPS: Record<string, (fence: boolean) => Promise<Shop>> = {
   'a data source': async (fence) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, fence ? { fence: true } : {});
     return {
       withLock: (work) => locks.withLock(stock.key, work),
@@ -180,7 +180,7 @@ describe.each(
 
 describe('a nested transaction that ends while its transaction is rolled back', () => {
   it.each(['under a lock', 'without one'])('does not commit it (%s)', async (where) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url);
     let late: ReturnType<typeof audit> | undefined;
     let calls = 0;
@@ -209,7 +209,7 @@ describe('a nested transaction that ends while its transaction is rolled back', 
 
 describe('a nested transaction of a subscriber, before the COMMIT', () => {
   it('is a part of what is committed', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     let calls = 0;
     dataSource.subscribers.push({
@@ -229,7 +229,7 @@ describe('a nested transaction of a subscriber, before the COMMIT', () => {
 
 describe('a query runner that is driven by hand', () => {
   it('is told that its nested transaction is open, and rolls back wholly', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const runner = dataSource.createQueryRunner();
     let late: ReturnType<typeof audit> | undefined;
@@ -253,7 +253,7 @@ describe('a query runner that is driven by hand', () => {
   });
 
   it('commits when its nested transactions have ended', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const runner = dataSource.createQueryRunner();
     await locks.withLock(stock.key, async () => {
@@ -272,7 +272,7 @@ describe('a query runner that is driven by hand', () => {
 
 describe('a restart', () => {
   it('leaves nothing of the run before it, in which a nested transaction is still open', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', fence: true });
     let late: ReturnType<typeof audit> | undefined;
     let runs = 0;

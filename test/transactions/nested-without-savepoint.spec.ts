@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -61,7 +61,7 @@ function nestedWithoutSavepoint(
   );
 
   const start = async () => {
-    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     return { dataSource, locks };
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
@@ -63,7 +63,7 @@ describe('an adapter for a pool of node-postgres', () => {
       getFallbackInstance: () => pool,
     });
     return {
-      adapter: lockAware({ connection, optionsFactory }, { dialect: 'postgres' }),
+      adapter: lockAwareAdapter({ connection, optionsFactory }, { dialect: 'postgres' }),
       isolated: () => ({}),
       runs: (tx: pg.PoolClient) => ({
         query: async (sql, params) => (await tx.query<pg.QueryResultRow>(sql, params)).rows,

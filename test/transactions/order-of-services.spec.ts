@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { LockObserver } from '../support/lock-observer.js';
 import { startNest } from '../support/nest-app.js';
@@ -27,7 +27,7 @@ it.each([
   ['the one without a prefix first', {}],
   ['by their prefixes', { keyPrefix: 'app:' }],
 ])('a restart takes the keys of two services in one order: %s', async (_, prefix) => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   const restarting = { connection: redis.url, insideTransaction: 'restart' } as const;
   const { first, last } = (
     await startNest({

@@ -13,7 +13,7 @@ export interface OrmUnderTest<Opened = OpenedOrm> {
   readonly name: string;
   /** @param url of a PostgreSQL */
   readonly open: (url: string) => Promise<Opened>;
-  /** As it is told to `lockAware`. @default true */
+  /** As it is told to `lockAwareAdapter`. @default true */
   readonly survivesDisconnect?: boolean;
   /** Whether its driver can give up a statement that the server still runs: `query_timeout`. @default true */
   readonly timesOut?: boolean;

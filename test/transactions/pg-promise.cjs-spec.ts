@@ -1,4 +1,4 @@
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import pgPromise from 'pg-promise';
 import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
@@ -38,7 +38,7 @@ const PG_PROMISE = clsOrm('pg-promise', (url) => {
     serializable: isolationLevel.serializable,
   };
   return {
-    adapter: lockAware({ connection, optionsFactory }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }),
     isolated: (isolation) => ({ mode: new TransactionMode({ tiLevel: levels[isolation] }) }),
     runs: (tx: Tx) => ({ query: (text, params) => tx.query(text, params) }),
     close: () => connection.$pool.end(),

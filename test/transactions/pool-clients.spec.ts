@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockLostError } from 'nestjs-locked';
-import { unfenced } from 'nestjs-locked/fence';
+import { unfenced } from 'nestjs-locked/transactions';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -191,7 +191,7 @@ describe('the clients of a pool of node-postgres', () => {
   });
 
   it('are those of TypeORM as well, although a subscriber has connected another one', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url);
     const { master } = dataSource.driver as unknown as { master: pg.Pool };
     let other: pg.PoolClient | undefined;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { TransactionalAdapterPrisma } from '@nestjs-cls/transactional-adapter-prisma';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -35,7 +35,7 @@ const prisma = (url: string, options: object = {}): ClsParts => {
   const adapter = new PrismaPg(pool, { disposeExternalPool: true });
   const client = new generated.PrismaClient({ adapter, ...options });
   return {
-    adapter: lockAware(
+    adapter: lockAwareAdapter(
       new TransactionalAdapterPrisma<PrismaClient>({
         prismaInjectionToken: 'prisma',
         sqlFlavor: 'postgresql',

@@ -5,7 +5,7 @@ import {
   TransactionNotActiveError,
 } from '@nestjs-cls/transactional';
 import { LockInTransactionError, LockLostError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -238,9 +238,9 @@ describe('a lock that was taken inside a transaction', () => {
   });
 });
 
-describe('lockAware on the adapter and on the data source', () => {
+describe('lockAwareDataSource on the adapter and on the data source', () => {
   it('is harmless', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 12));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 12));
     const app = await start({ dataSource, insideTransaction: 'restart', fence: {} });
     await Promise.all([
       ...Array.from({ length: 10 }, () =>

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-locked';
-import { fenceTableSql, pruneFenceTable } from 'nestjs-locked/fence';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { fenceTableSql, pruneFenceTable } from 'nestjs-locked/transactions';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, useMariaDb, useMySql, usePostgres } from '../support/databases.js';
@@ -88,7 +88,7 @@ function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase)
       ['fresh', daysAgo(0)],
       ['old', daysAgo(30)],
     ]);
-    lockAware(dataSource);
+    lockAwareDataSource(dataSource);
     const { locks } = await startLocks(redis.url, { fence: { table } });
     const warnings = spyOnWarnings();
     expect(await locks.withLock(uniqueKey('nightly'), () => prune())).toBe(1);

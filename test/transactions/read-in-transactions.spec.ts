@@ -11,14 +11,14 @@ import {
 } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
 import {
+  KeyParam,
   Locked,
   type LockError,
   LockInterceptor,
-  LockKey,
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import {
   defer,
   firstValueFrom,
@@ -66,12 +66,12 @@ async function takeOne(): Promise<string> {
 @Injectable()
 class StockService {
   @Locked('stock:<product>', { ...RESTART, returns: 'observable' })
-  watched(@LockKey('product') _product: string): Observable<string> {
+  watched(@KeyParam('product') _product: string): Observable<string> {
     return defer(() => takeOne());
   }
 
   @Locked('stock:<product>', RESTART)
-  async *listed(@LockKey('product') _product: string): AsyncGenerator<string> {
+  async *listed(@KeyParam('product') _product: string): AsyncGenerator<string> {
     yield await takeOne();
   }
 }
@@ -175,7 +175,7 @@ const CALLS: [what: string, call: (started: Started) => Promise<unknown>][] = [
 ];
 
 beforeEach(async () => {
-  dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+  dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
   runs = 0;
 });
 

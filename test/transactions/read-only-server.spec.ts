@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { findMariaDbPrograms, MariaDbServer } from 'dev-servers';
 import { createConnection } from 'mysql2/promise';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { afterTest } from '../support/after-test.js';
 import { describeIf } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -40,7 +40,7 @@ describeWithOwnMariaDb('a server that becomes read-only before the COMMIT', () =
     'has rolled back, so that nothing is in doubt: %s',
     async (_, open) => {
       const { admin, settings } = await startServer();
-      const dataSource = lockAware(await openDataSource('mysql', settings, 1));
+      const dataSource = lockAwareDataSource(await openDataSource('mysql', settings, 1));
       const { locks } = await startLocks(redis.url);
       const sale = locks.withLock('sales', () =>
         open(dataSource, async (runner) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -24,7 +24,7 @@ function describeHooks(type: Type, database: TestDatabase, stock: Stock): void {
   /** @returns what the sale is told */
   async function sell(how: How, open: OpensTransaction): Promise<[unknown, DataSource]> {
     const plain = await openDataSource(type, database.settings, 1);
-    const dataSource = how === 'with TypeORM alone' ? plain : lockAware(plain);
+    const dataSource = how === 'with TypeORM alone' ? plain : lockAwareDataSource(plain);
     const { locks } = await startLocks(
       redis.url,
       how === 'under a fenced lock' ? { fence: {} } : {},

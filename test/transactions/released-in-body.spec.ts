@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntityManager, EntitySubscriberInterface } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -54,7 +54,7 @@ function releasedTooEarly(type: 'postgres' | 'mysql', database: TestDatabase): v
 
   it.each(Object.keys(ways))('has no transaction open in the pool: %s', async (name) => {
     const { run, subscriber = {} } = ways[name] as Way;
-    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
     dataSource.subscribers.push(subscriber);
     const { locks } = await startLocks(redis.url);
     const sale = locks.withLock(stock.key, () =>

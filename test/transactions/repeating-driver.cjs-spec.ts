@@ -7,7 +7,7 @@ import {
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import type { DataSource, EntityManager } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
@@ -52,7 +52,7 @@ const start = async (
   options: Omit<RedisLockModuleOptions, 'connection'> = {},
 ): Promise<{ host: TransactionHost<never>; locks: LockService }> => {
   const connection = await openDataSource('postgres', postgres.settings);
-  const adapter = lockAware({ connection, optionsFactory: repeatingTransaction });
+  const adapter = lockAwareAdapter({ connection, optionsFactory: repeatingTransaction });
   const app = await startNest({
     imports: [
       ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] }),

@@ -10,7 +10,7 @@ import {
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -27,7 +27,7 @@ const postgres = usePostgres();
 const stock = useStock(postgres);
 
 const openAware = async (): Promise<DataSource> =>
-  lockAware(await openDataSource('postgres', postgres.settings));
+  lockAwareDataSource(await openDataSource('postgres', postgres.settings));
 
 const RESTART = { insideTransaction: 'restart' } as const;
 

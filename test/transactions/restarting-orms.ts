@@ -7,8 +7,8 @@ import knexOf, { type Knex } from 'knex';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
 import { ClsModule } from 'nestjs-cls';
 import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { DataSource, EntityManager } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -101,14 +101,14 @@ const TYPEORM_CLS = throughCls('TypeORM', async (postgres) => {
   const connection: DataSource = await openDataSource('postgres', postgres.settings, POOL_SIZE);
   return {
     connection,
-    adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: 'db' })),
+    adapter: lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: 'db' })),
     runs: (tx: EntityManager) => tx,
   };
 });
 
 const DRIZZLE = throughCls('Drizzle', (postgres) => ({
   connection: drizzle(openPool(postgres)),
-  adapter: lockAware(
+  adapter: lockAwareAdapter(
     new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'db' }),
   ),
   runs: drizzleRuns,
@@ -126,7 +126,7 @@ const KNEX = throughCls('Knex', (postgres) => {
     getFallbackInstance: () => knex,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }),
     runs: (tx: Knex) => ({
       query: async (text, params: (string | number)[]) =>
         (await tx.raw<{ rows: unknown[] }>(text.replace(/\$\d/g, '?'), params)).rows,
@@ -150,7 +150,7 @@ const KYSELY = throughCls('Kysely', (postgres) => {
     getFallbackInstance: () => kysely,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }),
     runs: (tx: Kysely<unknown>) => ({
       query: async (text, params) => (await tx.executeQuery(CompiledQuery.raw(text, params))).rows,
     }),
@@ -182,7 +182,7 @@ const PG = throughCls('pg', (postgres) => {
     getFallbackInstance: () => pool,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }, { dialect: 'postgres' }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }, { dialect: 'postgres' }),
     runs: (tx: pg.PoolClient) => ({
       query: async (text, params) => (await tx.query<pg.QueryResultRow>(text, params)).rows,
     }),

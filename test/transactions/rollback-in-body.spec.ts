@@ -3,7 +3,7 @@ import { MikroORM } from '@mikro-orm/postgresql';
 import knexOf, { type Knex } from 'knex';
 import { LockInTransactionError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { Client } from 'pg';
 import { Sequelize } from 'sequelize';
 import { afterTest } from '../support/after-test.js';
@@ -159,7 +159,9 @@ describe('a query runner of TypeORM that is driven by hand, after a ROLLBACK of 
   it.each(['commitTransaction', 'release'] as const)(
     'takes nothing on its connection, and gives it back in order by %s()',
     async (end) => {
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 1),
+      );
       const { locks } = await startLocks(redis.url, { fence: true });
       const runner = dataSource.createQueryRunner();
       const client = (await runner.connect()) as Client;

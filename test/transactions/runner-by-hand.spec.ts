@@ -7,7 +7,7 @@ import {
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
 import { afterTest } from '../support/after-test.js';
@@ -30,7 +30,7 @@ type Locks = Awaited<ReturnType<typeof startLocks>>['locks'];
 async function start(
   subscriber: EntitySubscriberInterface = {},
 ): Promise<{ dataSource: DataSource; locks: Locks; runner: QueryRunner }> {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   dataSource.subscribers.push(subscriber);
   return { dataSource, locks, runner: dataSource.createQueryRunner() };
@@ -297,7 +297,7 @@ describe('a query runner that is used for a second transaction', () => {
 });
 
 it('a query runner under a lock without the fence is active as soon as it is asked for', async () => {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url);
   const runner = dataSource.createQueryRunner();
   /** As TypeORM does it: whoever finds none active begins and commits. */
@@ -384,7 +384,7 @@ it.each<[string, (dataSource: DataSource) => Promise<unknown>]>([
 ])(
   'a second transaction in the body of one that is driven by hand is refused in the end, and the first one goes on: %s',
   async (_, sellToo) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { fence: true, transactionTimeouts: false });
     const runner = dataSource.createQueryRunner();
     const second = await locks.withLock(stock.key, { leaseMs: 1_000, waitMs: 0 }, async () => {
@@ -402,7 +402,7 @@ it.each<[string, (dataSource: DataSource) => Promise<unknown>]>([
 
 it('a transaction that is left open keeps its lock, and the log says why', async () => {
   const logger = new RecordingLogger();
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const root = RedisLockModule.forRoot({ connection: redis.url });
   const app = await NestFactory.createApplicationContext(root, { logger });
   afterTest(() => app.close());

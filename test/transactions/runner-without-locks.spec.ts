@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { EntitySchema, type QueryRunner } from 'typeorm';
 import type { EventEmitter } from 'node:events';
 import { usePostgres } from '../support/databases.js';
@@ -139,7 +139,9 @@ describe('a query runner that is driven by hand without locks behaves as without
       const dataSource = await openDataSource('postgres', postgres.settings, 1, {
         entities: [LINE],
       });
-      const runner = (isLockAware ? lockAware(dataSource) : dataSource).createQueryRunner();
+      const runner = (
+        isLockAware ? lockAwareDataSource(dataSource) : dataSource
+      ).createQueryRunner();
       const told = await program(runner).catch((error: Error) => `${error.name}: ${error.message}`);
       await runner.release();
       const lines = await postgres.query<{ line: string }>('SELECT line FROM lines ORDER BY line');

@@ -3,7 +3,7 @@ import { Propagation } from '@nestjs-cls/transactional';
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { AsyncResource } from 'node:async_hooks';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -21,7 +21,7 @@ const stock = useStock(postgres);
 const DRIZZLE = clsOrm('Drizzle', (url) => {
   const pool = openPool(url);
   return {
-    adapter: lockAware(
+    adapter: lockAwareAdapter(
       new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
     ),
     connection: drizzle(pool),

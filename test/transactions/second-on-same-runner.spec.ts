@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
@@ -20,7 +20,7 @@ type Hook = (event: { readonly queryRunner: QueryRunner }) => Promise<unknown>;
 
 /** Calls the hook after the first transaction. */
 async function start(name: (typeof HOOKS)[number], hook: Hook) {
-  const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+  const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url, { fence: true });
   let calls = 0;
   const subscriber: EntitySubscriberInterface = {

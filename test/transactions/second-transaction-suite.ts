@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError, type LockService } from 'nestjs-locked';
-import { unfenced } from 'nestjs-locked/fence';
+import { unfenced } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import type { TestDatabase } from '../support/databases.js';

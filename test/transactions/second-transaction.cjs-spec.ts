@@ -3,8 +3,8 @@ import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapte
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { type DataSource, type EntityManager } from 'typeorm';
 import {
@@ -54,7 +54,7 @@ const onCls = (
 });
 
 const typeOrm = async (database: TestDatabase, poolSize: number): Promise<ClsParts> => ({
-  adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' })),
+  adapter: lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' })),
   connection: await openDataSource('postgres', database.settings, poolSize),
   isolated: () => ({}),
   runs: (manager: EntityManager) => manager,
@@ -64,7 +64,7 @@ const typeOrm = async (database: TestDatabase, poolSize: number): Promise<ClsPar
 const onDrizzle = (database: TestDatabase, poolSize: number): ClsParts => {
   const pool = openPool(database, poolSize);
   return {
-    adapter: lockAware(
+    adapter: lockAwareAdapter(
       new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
     ),
     connection: drizzle(pool),
@@ -88,7 +88,7 @@ const kysely = (database: TestDatabase, poolSize: number): ClsParts => {
     getFallbackInstance: () => kysely,
   });
   return {
-    adapter: lockAware({ connection, optionsFactory }),
+    adapter: lockAwareAdapter({ connection, optionsFactory }),
     isolated: () => ({}),
     runs: (tx: Kysely<unknown>) => ({
       query: async (text, params) => (await tx.executeQuery(CompiledQuery.raw(text, params))).rows,

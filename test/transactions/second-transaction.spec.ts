@@ -2,7 +2,7 @@ import { MikroORM } from '@mikro-orm/postgresql';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
 import { createPool } from 'mysql2/promise';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import postgres from 'postgres';
 import { Sequelize, type Transaction } from 'sequelize';
@@ -27,7 +27,7 @@ const onDataSource =
     ) => Promise<void>,
   ): SecondTransactions['open'] =>
   async ({ settings }, poolSize) => {
-    const dataSource = lockAware(await openDataSource(type, settings, poolSize));
+    const dataSource = lockAwareDataSource(await openDataSource(type, settings, poolSize));
     return {
       transaction: (body) =>
         transaction(dataSource, (manager) =>

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach } from '@jest/globals';
-import { type FenceTableOptions, fenceTableSql } from 'nestjs-locked/fence';
+import { type FenceTableOptions, fenceTableSql } from 'nestjs-locked/transactions';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestDatabase } from '../support/databases.js';
 import { uniqueKey } from '../support/unique-key.js';

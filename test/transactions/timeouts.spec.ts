@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { RedisLockModuleOptions, TransactionTimeouts } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
@@ -39,7 +39,7 @@ async function settingsUnder(
   options: Omit<RedisLockModuleOptions, 'connection'>,
 ): Promise<number[]> {
   const extra = { options: session };
-  const dataSource = lockAware(
+  const dataSource = lockAwareDataSource(
     await openDataSource('postgres', postgres.settings, 2, { extra: extra as never }),
   );
   const { locks } = await startLocks(redis.url, options);
@@ -57,7 +57,9 @@ describe('several locks around one transaction', () => {
     'limit it by the one with the least time left, also if the %s one has more',
     async (...row) => {
       const [, outerMs, innerMs] = row;
-      const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 2));
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 2),
+      );
       const { locks } = await startLocks(redis.url, { fence: {} });
       const [idle, statement, lock] = await locks.withLock(stock.key, { leaseMs: outerMs }, () =>
         locks.withLock(uniqueKey(), { leaseMs: innerMs }, () => dataSource.transaction(settings)),
@@ -102,7 +104,7 @@ describe('limits that a role or session has by itself', () => {
 
 describe('limits of a session that change', () => {
   it('stay if they are stricter, transaction by transaction', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: {} });
     const seen = (): Promise<number[]> =>
       locks.withLock(stock.key, () => dataSource.transaction(settings));
@@ -117,7 +119,7 @@ describe('limits of a session that change', () => {
   });
 
   it('are back after the transaction', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: {} });
     for (let n = 0; n < 2; n++) {
       await locks.withLock(stock.key, () => dataSource.transaction(settings));
@@ -128,7 +130,7 @@ describe('limits of a session that change', () => {
 
 describe('savepoints', () => {
   it('that are rolled back leave the limits as they are', async () => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: {} });
     for (let n = 0; n < 2; n++) {
       await locks.withLock(stock.key, () =>
@@ -169,7 +171,7 @@ describe('the limit for the COMMIT itself', () => {
     ['-c idle_in_transaction_session_timeout=0', '8s'],
   ])('is not wider than that of the session: %s', async (session, seen) => {
     await postgres.query('TRUNCATE seen');
-    const dataSource = lockAware(
+    const dataSource = lockAwareDataSource(
       await openDataSource('postgres', postgres.settings, 2, {
         extra: { options: session } as never,
       }),

@@ -15,7 +15,7 @@ import {
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, usePostgres } from '../support/databases.js';
@@ -66,7 +66,7 @@ async function pluginFor(
   return new ClsPluginTransactional({
     connectionName,
     imports: [DatabaseModule],
-    adapter: lockAware(adapter, { connectionName }),
+    adapter: lockAwareAdapter(adapter, { connectionName }),
   });
 }
 

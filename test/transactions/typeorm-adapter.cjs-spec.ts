@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Propagation } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -21,7 +21,7 @@ const typeOrm = async (url: string): Promise<ClsParts> => {
     poolSize: POOL_SIZE,
   }).initialize();
   return {
-    adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+    adapter: lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
     connection: dataSource,
     isolated: (isolation) => ({ isolationLevel: isolation.toUpperCase() }),
     runs: (tx: Runs) => tx,

@@ -1,5 +1,5 @@
 import type { Propagation } from '@nestjs-cls/transactional';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
 import {
   addTransactionalDataSource,
@@ -22,7 +22,7 @@ describeLockContract(
   {
     name: 'TypeORM, its data source wrapped',
     open: async (url) => {
-      const dataSource = lockAware(await openDatabase(url));
+      const dataSource = lockAwareDataSource(await openDatabase(url));
       return {
         transaction: (body, isolation) =>
           isolation === undefined
@@ -40,7 +40,7 @@ describePropagation(
     name: 'typeorm-transactional',
     open: async (url) => {
       initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
-      const dataSource = lockAware(await openDatabase(url), { runInTransaction });
+      const dataSource = lockAwareDataSource(await openDatabase(url), { runInTransaction });
       addTransactionalDataSource(dataSource);
       return {
         run: (propagation: Propagation, work) =>

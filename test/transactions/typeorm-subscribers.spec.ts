@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -20,7 +20,9 @@ function useShop(type: 'postgres' | 'mysql', database: TestDatabase) {
     state: async () => [await isHeld(redis.url, stock.key), await stock.quantity()],
     /** Opens it, with a subscriber of the application. */
     open: async (subscriber: EntitySubscriberInterface, poolSize?: number) => {
-      const dataSource = lockAware(await openDataSource(type, database.settings, poolSize));
+      const dataSource = lockAwareDataSource(
+        await openDataSource(type, database.settings, poolSize),
+      );
       dataSource.subscribers.push(subscriber);
       const { locks } = await startLocks(redis.url, { fence: {} });
       return {
@@ -259,7 +261,7 @@ describe('without a lock, a subscriber that throws before the rollback', () => {
     'leaves the transaction open with TypeORM alone, and does not with the library: %s',
     async (_, sell) => {
       const alone = await openDataSource('postgres', postgres.settings, 1);
-      const wrapped = lockAware(await openDataSource('postgres', postgres.settings, 1));
+      const wrapped = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
       expect([await leftBy(alone, sell), await leftBy(wrapped, sell)]).toEqual([-1, 0]);
     },
   );

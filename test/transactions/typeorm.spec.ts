@@ -8,7 +8,7 @@ import {
   type LockService,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
@@ -38,7 +38,7 @@ interface StartOptions extends Omit<RedisLockModuleOptions, 'connection'> {
 }
 
 const start = async ({ poolSize, ...options }: StartOptions = {}): Promise<Started> => ({
-  dataSource: lockAware(await openDataSource('postgres', postgres.settings, poolSize)),
+  dataSource: lockAwareDataSource(await openDataSource('postgres', postgres.settings, poolSize)),
   locks: (await startLocks(redis.url, options)).locks,
 });
 
@@ -397,7 +397,7 @@ describe('a query runner that is driven by hand', () => {
       host: '127.0.0.1',
       port: Number(new URL(proxy.url).port),
     };
-    const dataSource = lockAware(await openDataSource('postgres', settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', settings, 1));
     const { locks } = await startLocks(redis.url, { fence: {} });
     const sell = async (): Promise<void> => {
       const runner = dataSource.createQueryRunner();
@@ -577,10 +577,10 @@ describe('a query runner that is driven by hand', () => {
   });
 });
 
-describe('lockAware', () => {
+describe('lockAwareDataSource', () => {
   it('takes a data source', () => {
-    expect(() => lockAware({} as never)).toThrow(LockConfigError);
-    expect(() => lockAware(undefined as never)).toThrow(LockConfigError);
+    expect(() => lockAwareDataSource({} as never)).toThrow(LockConfigError);
+    expect(() => lockAwareDataSource(undefined as never)).toThrow(LockConfigError);
   });
 
   it.each<[unknown, string]>([
@@ -591,7 +591,7 @@ describe('lockAware', () => {
   ])('refuses %j as options, and leaves the data source as it is', (options, message) => {
     const dataSource = new DataSource({ type: 'postgres' });
     const before = Object.getOwnPropertyNames(dataSource);
-    const call = (): unknown => lockAware(dataSource, options as never);
+    const call = (): unknown => lockAwareDataSource(dataSource, options as never);
     expect(call).toThrow(LockConfigError);
     expect(call).toThrow(message);
     expect(Object.getOwnPropertyNames(dataSource)).toEqual(before);
@@ -604,12 +604,13 @@ describe('lockAware', () => {
       driver: { openDatabaseAsync() {} },
     } as never);
     expect(dataSource.createQueryRunner()).toBe(dataSource.createQueryRunner());
-    expect(() => lockAware(dataSource)).toThrow(LockConfigError);
+    expect(() => lockAwareDataSource(dataSource)).toThrow(LockConfigError);
   });
 
   it('may not be called twice with different names', async () => {
     const { dataSource } = await start();
-    const again = (connectionName: string) => () => lockAware(dataSource, { connectionName });
+    const again = (connectionName: string) => () =>
+      lockAwareDataSource(dataSource, { connectionName });
     expect(again('orders')).toThrow(LockConfigError);
     expect(again('orders')).toThrow(
       "given the name 'orders' for a data source that it knows as 'default'",
@@ -620,20 +621,20 @@ describe('lockAware', () => {
   it('may not be given runInTransaction by a later call alone', async () => {
     const runInTransaction = (work: () => Promise<unknown>): Promise<unknown> => work();
     const plain = new DataSource({ type: 'postgres' });
-    lockAware(plain);
-    const later = (): unknown => lockAware(plain, { runInTransaction });
+    lockAwareDataSource(plain);
+    const later = (): unknown => lockAwareDataSource(plain, { runInTransaction });
     expect(later).toThrow(LockConfigError);
     expect(later).toThrow('given runInTransaction for a data source that it knows without it');
 
-    const decided = lockAware(new DataSource({ type: 'postgres' }), { runInTransaction });
-    expect(lockAware(decided, { runInTransaction })).toBe(decided);
+    const decided = lockAwareDataSource(new DataSource({ type: 'postgres' }), { runInTransaction });
+    expect(lockAwareDataSource(decided, { runInTransaction })).toBe(decided);
     // Where connecting is tried again, each attempt brings a function of its own.
-    expect(lockAware(decided, { runInTransaction: (work) => work() })).toBe(decided);
+    expect(lockAwareDataSource(decided, { runInTransaction: (work) => work() })).toBe(decided);
   });
 
   it('may be called twice', async () => {
     const { dataSource, locks } = await start({ fence: {}, insideTransaction: 'restart' });
-    expect(lockAware(lockAware(dataSource))).toBe(dataSource);
+    expect(lockAwareDataSource(lockAwareDataSource(dataSource))).toBe(dataSource);
     const other = uniqueKey();
     let runs = 0;
     await dataSource.transaction('REPEATABLE READ', async (manager) => {

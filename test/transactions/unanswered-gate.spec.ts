@@ -3,7 +3,7 @@ import knexOf, { type Knex } from 'knex';
 import { createPool } from 'mysql2/promise';
 import { LockCommitUnknownError, LockLostError } from 'nestjs-locked';
 import { lockAwareTransactions } from 'nestjs-locked/transactions';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
@@ -65,7 +65,7 @@ describe('a gate whose question PostgreSQL does not answer, because a stream is 
     });
 
   it.each(FORMS)('fails with the lease, and its connection is closed: %s', async (_, opened) => {
-    const dataSource = lockAware(await openDataSource('postgres', postgres.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, LEASE);
     const sale = locks.withLock(stock.key, () =>
       opened(dataSource, async (runner) => {
@@ -214,7 +214,7 @@ describeWithMariaDb('a gate whose question MariaDB does not answer', () => {
 
   it.each(FORMS)('fails with the lease if its connection is dead: %s', async (_, opened) => {
     const { proxy, settings, locks } = await start();
-    const dataSource = lockAware(await openDataSource('mysql', settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource('mysql', settings, 1));
     const sale = locks.withLock(stock.key, () =>
       opened(dataSource, async (runner) => {
         await stock.takeOne(runner);

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource, type Logger } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { useMariaDb } from '../support/databases.js';
@@ -41,7 +41,7 @@ describeWithMariaDb('a connection to MariaDB whose ROLLBACK was not answered', (
     }).initialize();
     afterTest(() => dataSource.destroy());
     const { locks } = await startLocks(redis.url);
-    return { proxy, dataSource: lockAware(dataSource), locks };
+    return { proxy, dataSource: lockAwareDataSource(dataSource), locks };
   };
   const connectionOf = async (manager: { query(sql: string): Promise<unknown> }) => {
     const [{ id }] = (await manager.query('SELECT connection_id() AS id')) as [{ id: unknown }];

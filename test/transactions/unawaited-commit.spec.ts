@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { QueryRunner } from 'typeorm';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -17,7 +17,7 @@ function unawaitedCommit(type: 'postgres' | 'mysql', database: TestDatabase): vo
   const stock = useStock(database, type);
 
   it('does not stall', async () => {
-    const dataSource = lockAware(await openDataSource(type, database.settings, 1));
+    const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
     let isFirst = true;
     const commitsAsWell = async (runner: QueryRunner): Promise<void> => {
       if (!isFirst) return;

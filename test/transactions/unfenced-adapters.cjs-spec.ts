@@ -6,8 +6,8 @@ import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-t
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { ClsModule } from 'nestjs-cls';
 import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
@@ -64,10 +64,10 @@ it.each([
   'an adapter that is not lock-aware is warned of, beside one that is: named %j',
   async (name, said) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
-    const shop = lockAware(drizzleOrm(), { connectionName: 'shop' });
+    const shop = lockAwareAdapter(drizzleOrm(), { connectionName: 'shop' });
     const adapters = { shop, [name]: drizzleOrm() };
     expect(await warningsAtStart(adapters, dataSource)).toEqual([
-      `An adapter of @nestjs-cls/transactional (connection '${said}') is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAware of nestjs-locked/nestjs-cls, or name the connections that have a fence table in fence.connections`,
+      `An adapter of @nestjs-cls/transactional (connection '${said}') is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAwareAdapter of nestjs-locked/nestjs-cls, or name the connections that have a fence table in fence.connections`,
     ]);
   },
 );

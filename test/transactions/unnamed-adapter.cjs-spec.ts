@@ -1,6 +1,6 @@
 /** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
 import { expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { startClsApp } from './cls-app.js';
@@ -13,7 +13,7 @@ const stock = useStock(postgres);
 
 it('goes by the name of its data source: a fence for another one is refused', async () => {
   const dataSource = await openDataSource('postgres', postgres.settings);
-  lockAware(dataSource, { connectionName: 'named' });
+  lockAwareDataSource(dataSource, { connectionName: 'named' });
   const { host, locks } = await startClsApp({
     redisUrl: redis.url,
     type: 'postgres',

@@ -6,8 +6,8 @@ import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapte
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { ClsModule } from 'nestjs-cls';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
@@ -33,7 +33,9 @@ it('is known from the start: a transaction that the fence leaves out is not refu
 
   const plugin = new ClsPluginTransactional({
     imports: [DatabaseModule],
-    adapter: lockAware(new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' })),
+    adapter: lockAwareAdapter(
+      new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' }),
+    ),
   });
   const app = await startNest({
     imports: [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockCommitUnknownError, LockInTransactionError, LockLostError } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource, EntitySubscriberInterface, QueryRunner } from 'typeorm';
 import type { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,7 +23,7 @@ async function start(
   database: TestDatabase = postgres,
   poolSize?: number,
 ) {
-  const dataSource = lockAware(await openDataSource(type, database.settings, poolSize));
+  const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, poolSize));
   const { locks } = await startLocks(redis.url, { fence: true });
   dataSource.subscribers.push(subscriber);
   return { dataSource, locks };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockAware } from 'nestjs-locked/typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { DataSource } from 'typeorm';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
@@ -43,7 +43,9 @@ function wrongNesting(type: 'postgres' | 'mysql', useDatabase: () => TestDatabas
     ['READ COMMITTED', { fence: {} }],
     ['REPEATABLE READ', { fence: {} }],
   ] as const)('at %s, %j: all succeed, and the pool stays usable', async (isolation, options) => {
-    const dataSource = lockAware(await openDataSource(type, database.settings, POOL_SIZE));
+    const dataSource = lockAwareDataSource(
+      await openDataSource(type, database.settings, POOL_SIZE),
+    );
     const { locks } = await startLocks(redis.url, {
       ...{ insideTransaction: 'restart', waitMs: WAIT_MS },
       ...options,

@@ -11,7 +11,7 @@
  * `SELECT … FOR UPDATE` is what guards a single row of a single database without any of this.
  */
 import { cleanUpAtExit, providePostgres, provideRedis } from 'dev-servers';
-import { createFenceTable } from 'nestjs-locked/fence';
+import { createFenceTable } from 'nestjs-locked/transactions';
 import { DataSource } from 'typeorm';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -94,12 +94,12 @@ export const cells = [
   },
   ...['names', 'lockkey'].map((keys) => ({
     name: `bundled-${keys}`,
-    title: `bundled and minified by esbuild, ${keys === 'names' ? 'keys by name: refused at load' : 'keys by @LockKey'}`,
+    title: `bundled and minified by esbuild, ${keys === 'names' ? 'keys by name: refused at load' : 'keys by @KeyParam'}`,
     async run(app) {
       await app.install({ ...nest11, ...common, ioredis: '^6', esbuild: '^0.25' });
       writeApp(app, { suffix: '' });
       if (keys === 'lockkey') {
-        const named = stockService().replace('take(id: string', `take(@LockKey('id') id: string`);
+        const named = stockService().replace('take(id: string', `take(@KeyParam('id') id: string`);
         app.write('src/stock.service.ts', named);
       }
       await app.run('tsc', ['-p', 'tsconfig.json']);

@@ -3,7 +3,7 @@
 /** A service with locks in every form, whose `busiest` says whether there were ever two inside. */
 export const stockService = (extension = '') => `
 import { Injectable } from '@nestjs/common';
-import { Locked, LockKey, lockKey, LockService } from 'nestjs-locked';
+import { Locked, KeyParam, lockKey, LockService } from 'nestjs-locked';
 
 @Injectable()
 export class StockService {
@@ -19,7 +19,7 @@ export class StockService {
   }
 
   @Locked('stock:<id>')
-  async pack(@LockKey('id') sku: string): Promise<void> {
+  async pack(@KeyParam('id') sku: string): Promise<void> {
     await this.work();
   }
 
@@ -158,7 +158,7 @@ export const consumer = `
 import { Injectable, Module } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import {
-  Locked, LockError, LockExceptionFilter, LockInterceptor, LockKey, lockKey, LockService, RedisLockModule,
+  Locked, LockError, LockExceptionFilter, LockInterceptor, KeyParam, lockKey, LockService, RedisLockModule,
   type Lock, type LockErrorCode,
 } from 'nestjs-locked';
 import { LockTestingModule, withTestLocks } from 'nestjs-locked/testing';
@@ -173,7 +173,7 @@ export class StockService {
   }
 
   @Locked((id: string) => lockKey\`stock:\${id}\`)
-  async put(@LockKey('id') id: string): Promise<void> {}
+  async put(@KeyParam('id') id: string): Promise<void> {}
 
   // @ts-expect-error the call becomes asynchronous
   @Locked('stock:<id>')

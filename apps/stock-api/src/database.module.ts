@@ -1,6 +1,6 @@
 import { Module, type OnModuleInit } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { createFenceTable } from 'nestjs-locked/fence';
+import { createFenceTable } from 'nestjs-locked/transactions';
 import { DataSource } from 'typeorm';
 import { Order } from './orders/order.entity.js';
 import { Settings } from './settings.js';

@@ -2,18 +2,20 @@ import { Module } from '@nestjs/common';
 import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { DatabaseModule } from './database.module.js';
 
-/** `@Transactional`, with transactions that the locks know about. `lockAware` is all it takes. */
+/** `@Transactional`, with transactions that the locks know about. `lockAwareAdapter` is all it takes. */
 @Module({
   imports: [
     ClsModule.forRoot({
       plugins: [
         new ClsPluginTransactional({
           imports: [DatabaseModule],
-          adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+          adapter: lockAwareAdapter(
+            new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource }),
+          ),
         }),
       ],
     }),

@@ -9,7 +9,7 @@ export type { LockHolder, LockInfo } from './core/lock-info.js';
 export type {
   BusyContext,
   GivenWhenBusy,
-  Keys,
+  LockKeys,
   LockOptions,
   LockServiceOptions,
   OnBusy,
@@ -42,14 +42,13 @@ export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RequestKey } from './nest/requests/request-key.js';
 export { Locked } from './nest/decorator/locked.decorator.js';
 export type {
-  AnyMethod,
   FittingOnBusy,
   LockedMethod,
   LockedMethodOf,
 } from './nest/decorator/locked-method.types.js';
 export type { LockedOptions } from './nest/decorator/locked.options.js';
 export type { ResultKind } from './nest/result/result-kind.js';
-export { LockKey } from './nest/decorator/lock-key.decorator.js';
+export { KeyParam } from './nest/decorator/key-param.decorator.js';
 export { LockService } from './nest/lock.service.js';
 export { InjectLockService } from './nest/decorator/lock-service.token.js';
 export { RedisLockModule } from './nest/module/redis-lock.module.js';
@@ -66,4 +65,3 @@ export type {
 export type { RedisCluster } from './redis/connection/redis-cluster.js';
 export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
 export type { WaitReplicas } from './redis/connection/required-replicas.js';
-export type { ScriptClient } from './redis/scripts/redis-script.js';

@@ -8,8 +8,8 @@ import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transaction
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { lockAware as lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { DataSource } from 'typeorm';
 
 import 'reflect-metadata';

@@ -4,8 +4,8 @@ import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import { RedisLockModule } from 'nestjs-locked';
-import { createFenceTable } from 'nestjs-locked/fence';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { createFenceTable } from 'nestjs-locked/transactions';
 import { DataSource } from 'typeorm';
 import type { TrapOrder } from './trap-order.js';
 import { TrapOrdersService } from './trap-orders.service.js';
@@ -90,7 +90,7 @@ function moduleOf(
         plugins: [
           new ClsPluginTransactional({
             imports: [TrapDatabaseModule],
-            adapter: insideTransaction === undefined ? adapter : lockAware(adapter),
+            adapter: insideTransaction === undefined ? adapter : lockAwareAdapter(adapter),
           }),
         ],
       }),

@@ -26,7 +26,7 @@ export function trapTable(trials: readonly Trial[]): string {
 /** What the words in the table mean. */
 export function trapLegend(): string {
   return [
-    'wrong nesting: @Transactional outside, @Locked inside. plain adapter: not wrapped by lockAware.',
+    'wrong nesting: @Transactional outside, @Locked inside. plain adapter: not wrapped by lockAwareAdapter.',
     'no connection: the pool had none within its time-out.',
     'unrelated query: one that needs neither the lock nor the product, on the same pool.',
     'the truth: the stock at the start, minus the pieces answered as sold.',

@@ -21,7 +21,7 @@ export class LocksController {
 
   @Get()
   async show(@Param() { id }: StockParams): Promise<LockState> {
-    const key = this.locks.key('stock:<id>', { id });
+    const key = this.locks.keyFor('stock:<id>', { id });
     const [lock, fence] = await Promise.all([this.locks.inspect(key), this.#fence(key)]);
     return { key, lock, fence };
   }

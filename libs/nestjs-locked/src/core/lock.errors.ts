@@ -95,8 +95,8 @@ export class LockLostError extends LockError {
      * the store says that the key is no longer ours, because it was deleted, overwritten or taken over, or because the
      * message of a forced release was lost · `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the
      * application closed · `transaction-ended`: the transaction that kept the lock is over, and its body still runs ·
-     * `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`, `ensure` and
-     * `run`, never on the signal.
+     * `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`, `ensureRemaining`
+     * and `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,

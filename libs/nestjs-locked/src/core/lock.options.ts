@@ -2,7 +2,7 @@ import type { LockHolder } from './lock-info.js';
 import type { InsideTransaction, TransactionOptions } from './transaction.options.js';
 
 /** One key, or several that are taken together. */
-export type Keys = string | readonly string[];
+export type LockKeys = string | readonly string[];
 
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {
@@ -23,8 +23,8 @@ export interface LockOptions {
    */
   readonly maxHoldMs?: number;
   /**
-   * false: a fixed lease. It ends `leaseMs` after it was asked for, however long the work takes, unless `ensure`
-   * prolongs it; it is shared with no other call. @default true
+   * false: a fixed lease. It ends `leaseMs` after it was asked for, however long the work takes, unless
+   * `ensureRemaining` prolongs it; it is shared with no other call. @default true
    */
   readonly renew?: boolean;
   /**

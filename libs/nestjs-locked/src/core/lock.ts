@@ -29,14 +29,15 @@ export interface Lock extends AsyncDisposable {
   /**
    * Returns only if the lease is certainly ours; reads the clock, no round trip.
    * @throws LockLostError if it is no longer ours · LockStoreError if nobody knows: the machine may have been
-   * suspended, or its clock was set, and Redis has not confirmed the lease since then. `await ensure(0)` waits for that
+   * suspended, or its clock was set, and Redis has not confirmed the lease since then. `await
+   * ensureRemaining(0)` waits for that
    */
   assertHeld(): void;
   /**
    * Returns when the lease is certainly ours for at least `ms` more milliseconds, prolonging it if needed.
    * @throws LockLostError if it is no longer ours · LockStoreError if Redis does not answer and too little is left
    */
-  ensure(ms: number): Promise<void>;
+  ensureRemaining(ms: number): Promise<void>;
   /**
    * Runs the work with this lock as the current one of its async context: calls in it that ask for the same key join
    * the hold instead of waiting for it, and `LockService.current()` finds the lock. `withLock` does this on its own.

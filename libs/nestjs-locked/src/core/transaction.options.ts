@@ -44,7 +44,7 @@ export interface TransactionOptions {
   /** What a call does that asks for a lock inside an open transaction. @default 'reject' */
   readonly insideTransaction?: InsideTransaction;
   /**
-   * `true`, or options, turn the fence on. The table must exist: `nestjs-locked/fence` makes it. @default off
+   * `true`, or options, turn the fence on. The table must exist: `nestjs-locked/transactions` makes it. @default off
    */
   readonly fence?: boolean | FenceOptions;
   /**

@@ -7,7 +7,7 @@ import type { Lock } from '../core/lock.js';
 import type {
   BusyContext,
   GivenWhenBusy,
-  Keys,
+  LockKeys,
   LockOptions,
   WithLockOptions,
 } from '../core/lock.options.js';
@@ -54,19 +54,19 @@ export class LockService implements HasLockRunner {
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
-  withLock<T>(key: Keys, work: Work<T>): Promise<T>;
+  withLock<T>(key: LockKeys, work: Work<T>): Promise<T>;
   withLock<T, const Busy extends 'throw' | 'skip' = 'throw'>(
-    key: Keys,
+    key: LockKeys,
     options: WithLockOptions<Busy>,
     work: Work<T>,
   ): Promise<T | GivenWhenBusy<Busy>>;
   withLock<T, Instead>(
-    key: Keys,
+    key: LockKeys,
     options: WithLockOptions<(busy: BusyContext) => Instead>,
     work: Work<T>,
   ): Promise<T | Awaited<Instead>>;
-  withLock(key: Keys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
-  withLock<T>(key: Keys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
+  withLock(key: LockKeys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
+  withLock<T>(key: LockKeys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
     if (typeof optionsOrWork !== 'function') {
       // The types refuse it, but not without strictNullChecks.
       const options = optionsOrWork === undefined ? {} : optionsOrWork;
@@ -84,7 +84,7 @@ export class LockService implements HasLockRunner {
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
-  acquire(key: Keys, options?: LockOptions): Promise<Lock> {
+  acquire(key: LockKeys, options?: LockOptions): Promise<Lock> {
     return this.#engine.acquire(key, options);
   }
 
@@ -92,7 +92,7 @@ export class LockService implements HasLockRunner {
    * Takes the lock if it is free now (or within `waitMs`, which is 0 here unless given).
    * @returns null if somebody else has it. If Redis does not answer, the call still rejects
    */
-  tryAcquire(key: Keys, options?: LockOptions): Promise<Lock | null> {
+  tryAcquire(key: LockKeys, options?: LockOptions): Promise<Lock | null> {
     return this.#engine.tryAcquire(key, options);
   }
 
@@ -107,11 +107,11 @@ export class LockService implements HasLockRunner {
   /**
    * The key that `@Locked` would use, for `inspect` and `forceRelease`.
    *
-   * @example locks.key('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
+   * @example locks.keyFor('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
    * @throws LockConfigError if it is not a template, or gives several keys · LockKeyError if a value is missing or
    * unfit
    */
-  key(template: string, values: object): string {
+  keyFor(template: string, values: object): string {
     const compiled = new KeyTemplate(template);
     if (compiled.placeholders.some(({ each }) => each !== undefined)) {
       throw new LockConfigError(`Cannot build one key from '${template}': it goes through a list`);
@@ -164,6 +164,6 @@ export class LockService implements HasLockRunner {
   }
 }
 
-function misused(key: Keys, problem: string): Promise<never> {
+function misused(key: LockKeys, problem: string): Promise<never> {
   return Promise.reject(new LockConfigError(`Cannot lock ${shownValue(key)}: ${problem}`));
 }

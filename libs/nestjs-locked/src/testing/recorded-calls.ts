@@ -1,6 +1,6 @@
 import { LockError, type LockErrorCode, LockLostError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
-import type { Keys } from '../core/lock.options.js';
+import type { LockKeys } from '../core/lock.options.js';
 import { systemClock } from '../core/time/clock.js';
 import { settled } from './settled.js';
 
@@ -51,7 +51,7 @@ export class RecordedCall {
   #unlocked: LockOutcome | undefined;
   #isBusy = false;
 
-  constructor(by: string, keys: Keys, service: string | undefined, answered: () => void) {
+  constructor(by: string, keys: LockKeys, service: string | undefined, answered: () => void) {
     this.#by = by;
     this.#keys = [keys].flat();
     this.#service = service;
@@ -126,7 +126,7 @@ export class RecordedCalls {
     this.#onWaiting = onWaiting;
   }
 
-  asked(by: string, keys: Keys, service: string | undefined): RecordedCall {
+  asked(by: string, keys: LockKeys, service: string | undefined): RecordedCall {
     const answered = (): void => {
       this.#waiting.delete(call);
       this.#changed();

@@ -1,7 +1,7 @@
 import type { HeldLock } from '../core/calls/held-lock.js';
 import type { LockEngine, LockEngineOptions } from '../core/engine/lock-engine.js';
 import type { Lock } from '../core/lock.js';
-import type { Keys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type { LockKeys, LockOptions, WithLockOptions } from '../core/lock.options.js';
 import type { RecordedCall, RecordedCalls } from './recorded-calls.js';
 
 /**
@@ -14,11 +14,11 @@ export function recordedEngine(
   options: LockEngineOptions,
   calls: RecordedCalls,
 ): LockEngine {
-  const asked = (by: string, keys: Keys): RecordedCall => calls.asked(by, keys, options.name);
+  const asked = (by: string, keys: LockKeys): RecordedCall => calls.asked(by, keys, options.name);
 
   class RecordedEngine extends Engine {
     override withLock<T>(
-      keys: Keys,
+      keys: LockKeys,
       given: WithLockOptions,
       work: (lock: Lock) => T | Promise<T>,
       callSite?: string,
@@ -31,12 +31,12 @@ export function recordedEngine(
       return call.until(super.withLock(keys, tellingBusy(call, given), recorded, callSite));
     }
 
-    override acquire(keys: Keys, given?: LockOptions): Promise<HeldLock> {
+    override acquire(keys: LockKeys, given?: LockOptions): Promise<HeldLock> {
       const call = asked('acquire', keys);
       return call.until(lockedBy(call, super.acquire(keys, given)));
     }
 
-    override tryAcquire(keys: Keys, given?: LockOptions): Promise<HeldLock | null> {
+    override tryAcquire(keys: LockKeys, given?: LockOptions): Promise<HeldLock | null> {
       const call = asked('tryAcquire', keys);
       return call.until(lockedBy(call, super.tryAcquire(keys, given)));
     }

@@ -1,8 +1,12 @@
 /**
- * For transactions that no adapter opens: makes them known to the locks.
+ * For transactions that no adapter opens: makes them known to the locks. And the table in which a database keeps
+ * fencing numbers.
  *
  * @module nestjs-locked/transactions
  */
+export { createFenceTable, type FenceTableOptions, fenceTableSql } from './fence/fence-table.js';
+export { pruneFenceTable, type PruneFenceTableOptions } from './fence/prune-fence-table.js';
+export { unfenced } from './fence/unfenced.js';
 export {
   lockAwareTransactions,
   type RunTransaction,
@@ -10,4 +14,4 @@ export {
   type TransactionsOptions,
   type WrapBody,
 } from './orm/lock-aware-transactions.js';
-export type { SqlDialect } from './sql/database-session.js';
+export type { SqlDialect, TransactionQuery } from './sql/database-session.js';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import { Locked, RedisLockModule } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import type { Outcome, Scenario } from '../scenario.js';
 import { startApplication } from '../stage/application.js';
 import { nestRedlock, nestRedlockModule } from '../stage/peer-modules.js';
@@ -112,7 +112,7 @@ export const scenario: Scenario = {
       const app = await startApplication({
         imports: [
           RedisLockModule.forRoot({ connection: url }),
-          transactions(lockAware(new SlowDatabaseAdapter(database))),
+          transactions(lockAwareAdapter(new SlowDatabaseAdapter(database))),
         ],
         providers: [StockService],
       });

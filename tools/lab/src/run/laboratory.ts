@@ -1,6 +1,6 @@
 import { PostgresServer, type RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
-import { createFenceTable } from 'nestjs-locked/fence';
+import { createFenceTable } from 'nestjs-locked/transactions';
 import pg from 'pg';
 import { TABLES } from '../work/shop.js';
 import { ProcessPool } from './process-pool.js';

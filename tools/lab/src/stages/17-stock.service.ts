@@ -5,7 +5,7 @@ import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { LEASE_MS } from '../scale.js';
 import { monotonicMs } from '../work/events.js';
@@ -53,7 +53,7 @@ class StockService {
   /** This is only for the report. An application that can stop early would listen to the signal as well. */
   #observe(id: string, purchase: Purchase): void {
     purchase.holds();
-    const lock = this.locks.current(this.locks.key('stock:<id>', { id }));
+    const lock = this.locks.current(this.locks.keyFor('stock:<id>', { id }));
     if (lock === undefined) throw new Error('@Locked ran a method without a lock');
     lock.signal.addEventListener('abort', () => purchase.note('told', reasonOf(lock.signal)));
     purchase.asksLock = () => ({ until: monotonicMs() + lock.remainingMs() });
@@ -93,7 +93,9 @@ function shopModule({ setup, redis }: StageTools): new () => object {
         plugins: [
           new ClsPluginTransactional({
             imports: [TypeOrmModule],
-            adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource })),
+            adapter: lockAwareAdapter(
+              new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource }),
+            ),
           }),
         ],
       }),

@@ -7,7 +7,7 @@ export interface Call extends Omit<Asked, 'kind' | 'at' | 'call'> {
   held?: Held;
   /** The last local deadline that its process knew. */
   validUntil: number;
-  /** The longest time that `ensure` asked for. */
+  /** The longest time that `ensureRemaining` asked for. */
   ensuredMs: number;
   lost?: { readonly at: number; readonly key: string; readonly reason: string };
   endedAt?: number;

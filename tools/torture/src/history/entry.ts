@@ -63,7 +63,7 @@ export interface Valid extends OfCall {
   readonly until: number;
 }
 
-/** `ensure` was called, so from here on the lease may be longer than was asked for. */
+/** `ensureRemaining` was called, so from here on the lease may be longer than was asked for. */
 export interface Ensured extends OfCall {
   readonly kind: 'ensured';
   readonly ms: number;

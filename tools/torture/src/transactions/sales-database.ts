@@ -1,4 +1,4 @@
-import { fenceTableSql } from 'nestjs-locked/fence';
+import { fenceTableSql } from 'nestjs-locked/transactions';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Books } from './book-checker.js';

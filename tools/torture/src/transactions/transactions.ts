@@ -1,8 +1,8 @@
 import { type DynamicModule, type INestApplicationContext, Module } from '@nestjs/common';
 import { ClsPluginTransactional, Propagation, TransactionHost } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
-import { lockAware } from 'nestjs-locked/nestjs-cls';
-import { lockAware as lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -123,7 +123,7 @@ async function throughCls({
   const plugin = new ClsPluginTransactional({
     adapter: (broken.includes('unknown')
       ? adapter
-      : lockAware(adapter, { dialect: 'postgres' })) as never,
+      : lockAwareAdapter(adapter, { dialect: 'postgres' })) as never,
   });
 
   @Module({})

@@ -228,17 +228,17 @@ export class Caller {
     call.ensured(ms);
     const before = monotonicMs();
     try {
-      await lock.ensure(ms);
+      await lock.ensureRemaining(ms);
       call.noteDeadline();
     } catch (error) {
       if (error instanceof LockLostError || error instanceof LockStoreError) return;
-      this.recorder.wrong(`ensure(${ms}) of ${call.id} threw ${String(error)}`);
+      this.recorder.wrong(`ensureRemaining(${ms}) of ${call.id} threw ${String(error)}`);
       return;
     }
     const leftMs = lock.remainingMs() + (monotonicMs() - before);
     if (leftMs < ms - 1) {
       this.recorder.wrong(
-        `ensure(${ms}) of ${call.id} came back with ${leftMs.toFixed(0)} ms left`,
+        `ensureRemaining(${ms}) of ${call.id} came back with ${leftMs.toFixed(0)} ms left`,
       );
     }
   }

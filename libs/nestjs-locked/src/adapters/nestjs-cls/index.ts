@@ -3,6 +3,6 @@
  *
  * @module nestjs-locked/nestjs-cls
  */
-export { lockAware, type LockAwareOptions } from './lock-aware.js';
+export { lockAwareAdapter, type LockAwareAdapterOptions } from './lock-aware-adapter.js';
 export type { ErrorSource } from '../../transactions/orm/pg-clients.js';
 export type { SqlDialect } from '../../transactions/sql/database-session.js';

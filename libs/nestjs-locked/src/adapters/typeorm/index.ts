@@ -3,5 +3,5 @@
  *
  * @module nestjs-locked/typeorm
  */
-export { lockAware } from './lock-aware.js';
-export type { LockAwareOptions } from './lock-aware.options.js';
+export { lockAwareDataSource } from './lock-aware-data-source.js';
+export type { LockAwareDataSourceOptions } from './lock-aware-data-source.options.js';

@@ -1,6 +1,6 @@
 import type { DataSource } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
-import type { LockAwareOptions } from './lock-aware.options.js';
+import type { LockAwareDataSourceOptions } from './lock-aware-data-source.options.js';
 
 /** Marks data sources that are lock-aware already, with what decided how, and what lock-aware adapters make. */
 export const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
@@ -8,18 +8,18 @@ export const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 /** What a data source was made lock-aware with. */
 interface Decided {
   readonly connectionName: string;
-  readonly given: LockAwareOptions;
+  readonly given: LockAwareDataSourceOptions;
 }
 
 /** @throws LockConfigError if it is, and was made so with other options */
-export function isLockAware(dataSource: DataSource, given: LockAwareOptions): boolean {
+export function isLockAware(dataSource: DataSource, given: LockAwareDataSourceOptions): boolean {
   if (!(LOCK_AWARE in dataSource)) return false;
   assertSameOptions(dataSource[LOCK_AWARE] as Decided, given);
   return true;
 }
 
 /** @returns the name of its connection, from now on */
-export function markLockAware(dataSource: DataSource, given: LockAwareOptions): string {
+export function markLockAware(dataSource: DataSource, given: LockAwareDataSourceOptions): string {
   const { connectionName = 'default' } = given;
   const decided: Decided = { connectionName, given };
   Object.defineProperty(dataSource, LOCK_AWARE, { value: decided });
@@ -38,17 +38,17 @@ export function connectionNameOf(dataSource: DataSource): string {
  */
 function assertSameOptions(
   { connectionName, given: first }: Decided,
-  given: LockAwareOptions,
+  given: LockAwareDataSourceOptions,
 ): void {
   const { connectionName: name = connectionName } = given;
   if (name !== connectionName) {
     throw new LockConfigError(
-      `lockAware was given the name '${name}' for a data source that it knows as '${connectionName}': the first call decides; give connectionName: '${name}' there, or leave it out here`,
+      `lockAwareDataSource was given the name '${name}' for a data source that it knows as '${connectionName}': the first call decides; give connectionName: '${name}' there, or leave it out here`,
     );
   }
   // Where connecting is tried again, each attempt may bring a function of its own, which does the same.
   if (given.runInTransaction === undefined || first.runInTransaction !== undefined) return;
   throw new LockConfigError(
-    `lockAware was given runInTransaction for a data source that it knows without it: the first call decides; give it there, or leave it out here`,
+    `lockAwareDataSource was given runInTransaction for a data source that it knows without it: the first call decides; give it there, or leave it out here`,
   );
 }

@@ -109,7 +109,7 @@ export class HeldLock implements Lock {
     if (this.#released !== undefined) throw lostError(this.key, 'released');
   }
 
-  async ensure(ms: number): Promise<void> {
+  async ensureRemaining(ms: number): Promise<void> {
     if (!Number.isSafeInteger(ms) || ms < 0) {
       throw new LockConfigError(
         `Cannot ensure lock '${this.key}' for ${shownValue(ms)} ms: it must be a whole number of milliseconds from 0`,
@@ -119,7 +119,7 @@ export class HeldLock implements Lock {
     for (;;) {
       try {
         if (this.#released !== undefined) throw lostError(this.key, 'released');
-        await Promise.all(this.#sections.map(({ hold }) => hold.ensure(ms)));
+        await Promise.all(this.#sections.map(({ hold }) => hold.ensureRemaining(ms)));
       } catch (error) {
         await this.#loopTurn.pause();
         throw error;

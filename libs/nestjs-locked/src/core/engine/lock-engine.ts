@@ -11,7 +11,7 @@ import { QueuesByKey } from '../lease/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../lease/waiting-call.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
-import type { Keys, LockOptions, WithLockOptions } from '../lock.options.js';
+import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockInfo } from '../lock-info.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../resolved.options.js';
 import { systemClock } from '../time/clock.js';
@@ -98,7 +98,7 @@ export class LockEngine implements LockRunner {
   // ---- locking ----------------------------------------------------------------------------------------------
 
   /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
-  async acquire(keys: Keys, options?: LockOptions): Promise<HeldLock> {
+  async acquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock> {
     assertOptionsOf('acquire', options);
     const resolved = this.#resolved(options);
     const place = this.#newPlace(resolved);
@@ -113,7 +113,7 @@ export class LockEngine implements LockRunner {
   }
 
   /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
-  async tryAcquire(keys: Keys, options?: LockOptions): Promise<HeldLock | null> {
+  async tryAcquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock | null> {
     assertOptionsOf('tryAcquire', options);
     const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
     const place = this.#newPlace(resolved);
@@ -135,7 +135,7 @@ export class LockEngine implements LockRunner {
   }
 
   async withLock<T>(
-    keys: Keys,
+    keys: LockKeys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
     callSite?: string,
@@ -154,7 +154,7 @@ export class LockEngine implements LockRunner {
 
   /** @returns one section for each key, all of them held */
   #sectionsOf(
-    asked: Keys,
+    asked: LockKeys,
     options: ResolvedLockOptions,
     callSite: string,
   ): Promise<readonly Section[]> {

@@ -1,5 +1,5 @@
 import type { Lock } from '../lock.js';
-import type { Keys, WithLockOptions } from '../lock.options.js';
+import type { LockKeys, WithLockOptions } from '../lock.options.js';
 
 /**
  * The property under which a lock service carries its runner. `@Locked` talks to the runner only, so that an object
@@ -11,7 +11,7 @@ export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 export interface LockRunner {
   /** @param callSite who asks, for messages: `StockService.take` */
   withLock<T>(
-    keys: Keys,
+    keys: LockKeys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
     callSite?: string,

@@ -1,5 +1,5 @@
 import { LockKeyError } from '../lock.errors.js';
-import type { Keys } from '../lock.options.js';
+import type { LockKeys } from '../lock.options.js';
 import { shownValue } from '../runtime/shown-value.js';
 import { assertLockKey } from './lock-key.js';
 
@@ -13,7 +13,7 @@ export const MAX_KEYS = 500;
  * The keys, each once, sorted by their bytes: the same order in every process, whatever its language.
  * @throws LockKeyError if there is no key, if one of them is not a valid key, or if there are more than `MAX_KEYS`
  */
-export function inOrder(asked: Keys): string[] {
+export function inOrder(asked: LockKeys): string[] {
   const list = typeof asked === 'string' ? [asked] : (asked as string[]);
   if (!Array.isArray(list) || list.length === 0) {
     throw new LockKeyError(

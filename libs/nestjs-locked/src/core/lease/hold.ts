@@ -149,9 +149,8 @@ export class Hold {
    * or because the application closes leaves its lease in the store.
    */
   leaseLeftMs(): number {
-    const reason = this.#lost?.reason;
-    const isGone = this.#users === 0 || reason === 'revoked' || reason === 'deleted';
-    return isGone ? 0 : this.#lease.leaseLeftMs();
+    const isGone = ['revoked', 'deleted'].includes(this.#lost?.reason ?? '');
+    return this.#users === 0 || isGone ? 0 : this.#lease.leaseLeftMs();
   }
 
   /** How long it may last, whatever becomes of the lease. */
@@ -176,13 +175,13 @@ export class Hold {
   }
 
   /** @throws LockLostError · LockStoreError */
-  async ensure(ms: number): Promise<void> {
+  async ensureRemaining(ms: number): Promise<void> {
     this.#assertMayLast(ms);
     await this.#prolong(() => ms);
     this.#assertMayLast(ms);
   }
 
-  /** Like `ensure`, but no longer than the hold may last. @throws LockLostError · LockStoreError */
+  /** Like `ensureRemaining`, but no longer than the hold may last. @throws LockLostError · LockStoreError */
   async refresh(ms: number): Promise<void> {
     await this.#prolong(() => Math.min(ms, this.holdLeftMs()));
   }

@@ -396,7 +396,7 @@ export class Lease implements Scheduled, Renewable, TokenOwner, HoldKeeper {
     this.#numbers.reserved(blockEnd);
     this.#renewalFailed = false;
     this.#writeLabel();
-    // Renewed as early as ever, however far `ensure` has prolonged it: a renewal also notices that the key is gone.
+    // As early as ever, however far `ensureRemaining` has prolonged it: a renewal also notices that the key is gone.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.#leaseMs));
     this.#renewAt = this.#endsByItself ? Infinity : dueAt;
     // It was sent before the machine may have slept: the next one tells.

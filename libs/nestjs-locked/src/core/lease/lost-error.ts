@@ -25,7 +25,7 @@ export function lostError(
 /** The error for a hold of which nobody knows at present whether it has ended. */
 export function suspectError(key: string, options?: ErrorOptions): LockStoreError {
   return new LockStoreError(
-    `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensure(0)' to wait for that`,
+    `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensureRemaining(0)' to wait for that`,
     key,
     options,
   );

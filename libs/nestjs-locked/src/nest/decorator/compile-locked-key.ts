@@ -1,10 +1,10 @@
 import { KeyTemplate } from '../../core/keys/key-template.js';
 import { assertLockKey } from '../../core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
-import type { Keys } from '../../core/lock.options.js';
+import type { LockKeys } from '../../core/lock.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import type { DecoratedMethod } from './decorated-method.js';
-import { lockKeyBindings } from './lock-key.decorator.js';
+import { lockKeyBindings } from './key-param.decorator.js';
 import { parametersInClass, readParameters } from './parameter-names.js';
 
 /** Builds the key or keys from the arguments of a call. */
@@ -21,9 +21,9 @@ type ReadArgument = (args: Arguments) => unknown;
  * throws LockKeyError
  */
 export function compileLockedKey(
-  key: Keys | KeyFunction,
+  key: LockKeys | KeyFunction,
   method: DecoratedMethod,
-): (args: Arguments) => Keys {
+): (args: Arguments) => LockKeys {
   if (typeof key === 'function') return compileFunction(key, method);
   if (typeof key === 'string') return compileTemplate(key, method);
   if (!Array.isArray(key) || key.length === 0) {
@@ -36,7 +36,7 @@ export function compileLockedKey(
 }
 
 function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
-  return (args: Arguments): Keys => {
+  return (args: Arguments): LockKeys => {
     try {
       const result = key(...args);
       const keys: unknown[] = Array.isArray(result) ? result : [result];
@@ -72,7 +72,7 @@ function readArgument(root: string, template: KeyTemplate, method: DecoratedMeth
   if (bound !== undefined) return (args) => args[bound];
 
   const shown = `${quoted(template.text)} of ${method.label}`;
-  const waysOut = `its position such as <0>, @LockKey('${root}') on the parameter, or a function`;
+  const waysOut = `its position such as <0>, @KeyParam('${root}') on the parameter, or a function`;
   if (root === 'this') {
     throw new LockConfigError(
       `Cannot bind <this> in ${shown}: a key is built from the arguments of the call; pass the value as one, or use withLock of LockService inside the method`,

@@ -1,4 +1,4 @@
-import type { Keys, WithLockOptions } from '../../core/lock.options.js';
+import type { LockKeys, WithLockOptions } from '../../core/lock.options.js';
 import { withSignal } from '../../core/resolved.options.js';
 import type { LockedCall } from '../result/locked-call.js';
 import { LOCKED_RESULT } from '../result/locked-result.js';
@@ -12,7 +12,7 @@ import { keepMethodIdentity } from './keep-method-identity.js';
 export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
   /** @throws LockKeyError */
-  readonly keysOf: (args: readonly unknown[]) => Keys;
+  readonly keysOf: (args: readonly unknown[]) => LockKeys;
   readonly kind: MethodKind;
   readonly service: string | undefined;
   /** Already checked. */

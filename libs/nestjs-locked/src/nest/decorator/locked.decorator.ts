@@ -1,6 +1,6 @@
 import { isObject } from '../../core/known-options.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import type { GivenWhenBusy, Keys, OnBusy } from '../../core/lock.options.js';
+import type { GivenWhenBusy, LockKeys, OnBusy } from '../../core/lock.options.js';
 import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
 import { decoratedMethod } from './decorated-method.js';
 import { requestLockService } from './hidden-lock-service.js';
@@ -36,7 +36,7 @@ import { methodKind } from './method-kind.js';
  * is never run without the lock
  */
 export function Locked<A extends unknown[], const Busy extends OnBusy = 'throw'>(
-  key: Keys | ((...args: A) => Keys),
+  key: LockKeys | ((...args: A) => LockKeys),
   options?: LockedOptions<Busy>,
 ): LockedMethod<A, GivenWhenBusy<Busy>>;
 /**
@@ -45,10 +45,10 @@ export function Locked<A extends unknown[], const Busy extends OnBusy = 'throw'>
  * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
  */
 export function Locked<M extends AnyMethod>(
-  key: Keys | ((...args: Parameters<M>) => Keys),
+  key: LockKeys | ((...args: Parameters<M>) => LockKeys),
   options?: LockedOptions<FittingOnBusy<M>>,
 ): LockedMethodOf<M>;
-export function Locked(key: Keys | KeyFunction, options: LockedOptions = {}) {
+export function Locked(key: LockKeys | KeyFunction, options: LockedOptions = {}) {
   assertCalledWithKey(key, options);
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);

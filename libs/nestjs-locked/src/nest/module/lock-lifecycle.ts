@@ -50,7 +50,7 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
     ];
     if (asked.length === 0 || seesTransactions()) return;
     throw new LockConfigError(
-      `Option ${asked.join(', ')} of RedisLockModule would do nothing: no transaction is seen; wrap the transactional adapter (lockAware of nestjs-locked/nestjs-cls) or the DataSource (lockAware of nestjs-locked/typeorm), open transactions through nestjs-locked/transactions, or leave the option out`,
+      `Option ${asked.join(', ')} of RedisLockModule would do nothing: no transaction is seen; wrap the transactional adapter (lockAwareAdapter of nestjs-locked/nestjs-cls) or the DataSource (lockAwareDataSource of nestjs-locked/typeorm), open transactions through nestjs-locked/transactions, or leave the option out`,
     );
   }
 

@@ -46,12 +46,12 @@ export class LockLog {
         return;
       case 'unguarded-clients':
         this.#logger.warn(
-          `Nothing is known to listen to the clients of connection '${event.connection}': when a time-out of the database ends a transaction there (transactionTimeouts, which come with the fence), node-postgres emits 'error' and the process ends. Write lockAware(adapter, { pool }) with the pool of pg that you made, or { pool: false } if there is none`,
+          `Nothing is known to listen to the clients of connection '${event.connection}': when a time-out of the database ends a transaction there (transactionTimeouts, which come with the fence), node-postgres emits 'error' and the process ends. Write lockAwareAdapter(adapter, { pool }) with the pool of pg that you made, or { pool: false } if there is none`,
         );
         return;
       case 'unfenced-statement':
         this.#logger.warn(
-          `A statement under lock '${event.key}' is sent outside of a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock was lost; write inside a transaction, or say that it needs no fence: unfenced(() => …) of nestjs-locked/fence. This is said once`,
+          `A statement under lock '${event.key}' is sent outside of a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock was lost; write inside a transaction, or say that it needs no fence: unfenced(() => …) of nestjs-locked/transactions. This is said once`,
         );
         return;
       case 'unfenced-lock':

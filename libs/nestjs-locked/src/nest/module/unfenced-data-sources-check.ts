@@ -4,7 +4,7 @@ import { types } from 'node:util';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** Set by `lockAware`, of data sources and of what an adapter of `@nestjs-cls/transactional` makes. */
+/** Set by `lockAwareDataSource`, and by `lockAwareAdapter` on what the adapter makes. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
 /** Applications that were examined, so that several lock modules in one application warn only once. */
@@ -30,9 +30,9 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
     });
     if (!isOnEverywhere || checked.has(this.#modules)) return;
     checked.add(this.#modules);
-    for (const { what, entryPoint } of this.#unfenced().values()) {
+    for (const { what, remedy } of this.#unfenced().values()) {
       new Logger(LOG_CONTEXT).warn(
-        `${what} is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAware of ${entryPoint}, or name the connections that have a fence table in fence.connections`,
+        `${what} is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with ${remedy}, or name the connections that have a fence table in fence.connections`,
       );
     }
   }
@@ -60,8 +60,8 @@ interface Transactional {
   readonly isDataSource: boolean;
   readonly isLockAware: boolean;
   readonly what: string;
-  /** Where the `lockAware` for it is. */
-  readonly entryPoint: string;
+  /** The function that makes it lock-aware, and where it is. */
+  readonly remedy: string;
 }
 
 interface DataSource {
@@ -86,7 +86,7 @@ function recognized(instance: unknown): Transactional | undefined {
         isDataSource: true,
         isLockAware,
         what: describeDataSource(instance),
-        entryPoint: 'nestjs-locked/typeorm',
+        remedy: 'lockAwareDataSource of nestjs-locked/typeorm',
       };
     }
     if (isAdapter(instance)) {
@@ -95,7 +95,7 @@ function recognized(instance: unknown): Transactional | undefined {
         isDataSource: false,
         isLockAware,
         what: `An adapter of @nestjs-cls/transactional (connection '${instance.connectionName ?? 'default'}')`,
-        entryPoint: 'nestjs-locked/nestjs-cls',
+        remedy: 'lockAwareAdapter of nestjs-locked/nestjs-cls',
       };
     }
     return undefined;

@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { KeyTemplate } from '../../core/keys/key-template.js';
 import { assertLockKey } from '../../core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
-import type { Keys } from '../../core/lock.options.js';
+import type { LockKeys } from '../../core/lock.options.js';
 import { describeValue } from '../../core/runtime/shown-value.js';
 import {
   ALL_ROOTS,
@@ -17,7 +17,7 @@ import {
  * Builds the key from anything that a request has. The first argument is the request over HTTP, the request in the
  * context of GraphQL (undefined if it has none), the payload of a microservice, or the client of a gateway.
  */
-export type RequestKey = (request: never, context: ExecutionContext) => Keys;
+export type RequestKey = (request: never, context: ExecutionContext) => LockKeys;
 
 /** How an interceptor gets the key of a request. */
 export interface KeyOfRequest {
@@ -27,7 +27,7 @@ export interface KeyOfRequest {
    * @param route names the handler in messages: `StockController.take`
    * @throws LockKeyError if a value is missing or unfit · LockConfigError as `assertFits`
    */
-  keysOf(context: ExecutionContext, route: string): Keys;
+  keysOf(context: ExecutionContext, route: string): LockKeys;
 }
 
 /** @throws LockConfigError for a wrong template, or one that begins with something else than a part of a request */
@@ -68,7 +68,7 @@ class RequestKeyTemplate implements KeyOfRequest {
     );
   }
 
-  keysOf(context: ExecutionContext, route: string): Keys {
+  keysOf(context: ExecutionContext, route: string): LockKeys {
     const kind = context.getType<string>();
     if (!isRequestKind(kind)) {
       throw new LockConfigError(
@@ -104,11 +104,11 @@ class RequestKeyFunction implements KeyOfRequest {
   }
 
   /** What the function throws itself, such as a BadRequestException, is for the client and is left as it is. */
-  keysOf(context: ExecutionContext, route: string): Keys {
+  keysOf(context: ExecutionContext, route: string): LockKeys {
     try {
       const keys: unknown = this.#key(requestIn(context) as never, context);
       for (const key of Array.isArray(keys) ? (keys as unknown[]) : [keys]) assertLockKey(key);
-      return keys as Keys;
+      return keys as LockKeys;
     } catch (cause) {
       if (!(cause instanceof LockKeyError)) throw cause;
       throw new LockKeyError(

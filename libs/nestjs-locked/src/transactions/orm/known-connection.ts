@@ -43,6 +43,6 @@ export function transactionDefaults(connection: object): TransactionDefaults {
 export function assertAsynchronous(connection: object): void {
   if ((connection as MaybeKnown).resultKind !== 'sync') return;
   throw new LockConfigError(
-    'lockAware cannot guard transactions of a synchronous Drizzle driver (better-sqlite3, sql.js, bun:sqlite, expo-sqlite): they are committed before an asynchronous body has run; use an asynchronous driver such as libsql, or lock around the transaction without lockAware, with a body that awaits nothing',
+    'lockAwareAdapter cannot guard transactions of a synchronous Drizzle driver (better-sqlite3, sql.js, bun:sqlite, expo-sqlite): they are committed before an asynchronous body has run; use an asynchronous driver such as libsql, or lock around the transaction without lockAwareAdapter, with a body that awaits nothing',
   );
 }

@@ -84,6 +84,6 @@ export function assertNamesAreKnown(
   if (unknown === undefined) return;
   const list = [...known].map((name) => `'${name}'`).join(', ');
   throw new LockConfigError(
-    `A transaction on connection '${connection}' is not opened without the fence: fence.connections names '${unknown}', but lockAware knows ${list} only; correct the name, give it as connectionName to lockAware, or make that connection lock-aware before`,
+    `A transaction on connection '${connection}' is not opened without the fence: fence.connections names '${unknown}', but the lock-aware connections are ${list}; correct the name, give it as connectionName where the connection is made lock-aware, or make that connection lock-aware before`,
   );
 }

@@ -142,7 +142,7 @@ export class TransactionGuard {
 
   #noSession(): never {
     throw new LockConfigError(
-      `Cannot claim the fence on connection '${this.#connection}': how its transactions run statements is not known; pass { dialect, query } to lockAware`,
+      `Cannot claim the fence on connection '${this.#connection}': how its transactions run statements is not known; pass { dialect, query } to lockAwareAdapter or lockAwareTransactions`,
     );
   }
 
@@ -242,7 +242,7 @@ function servicesOf(holds: readonly GuardingHold[]): TransactionalLocks[] {
 
 async function assertLasts(hold: Hold): Promise<void> {
   try {
-    await hold.ensure(Math.ceil(hold.options.leaseMs * COMMIT_SHARE));
+    await hold.ensureRemaining(Math.ceil(hold.options.leaseMs * COMMIT_SHARE));
   } catch (cause) {
     // While the lease is suspect, nobody knows whether it is held: that is what the error says.
     if (!(cause instanceof LockStoreError) || !hold.isHeld) throw cause;

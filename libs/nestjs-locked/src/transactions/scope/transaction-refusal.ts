@@ -62,7 +62,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'by-hand':
       return `It was opened by hand, so it cannot be restarted; ${WAYS_OUT}'join', or open it with a callback`;
     case 'hooks':
-      return `typeorm-transactional has opened it, and would run the commit hooks of the run that is rolled back, too; pass { runInTransaction } of typeorm-transactional to lockAware, or put @Locked above @Transactional`;
+      return `typeorm-transactional has opened it, and would run the commit hooks of the run that is rolled back, too; pass { runInTransaction } of typeorm-transactional to lockAwareDataSource, or put @Locked above @Transactional`;
     case 'outlived':
       return `It cannot be restarted, because the transaction around it has ended already; await it inside of that one`;
     case 'opened-twice':
@@ -86,7 +86,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'endless-branch':
       return 'It has failed, or was to be restarted, while a locked call in another branch ran, which has not ended in 5000 ms; end the branches of a transaction together (Promise.allSettled), or lock outside the transaction';
     case 'own-claim':
-      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED, or NESTED where that is a savepoint, which it is not with typeorm-transactional; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/fence, for what does not need the lock, such as an audit row';
+      return 'The transaction around it has claimed the same key in the same database, and each would wait for the other; use the transaction that is open (REQUIRED, or NESTED where that is a savepoint, which it is not with typeorm-transactional; with TypeORM its own manager, because a plain repository.save() opens another one), open the second one when the first has ended, or let it do without the fence: unfenced(() => …) of nestjs-locked/transactions, for what does not need the lock, such as an audit row';
     case 'begun-inside':
       return 'Its connection was in the middle of another transaction, which its former user has neither committed nor rolled back, so that both would be committed together, or none. That connection is closed, and what was left open is rolled back; await every nested transaction (a savepoint) in the body of the transaction, and give no connection back before COMMIT or ROLLBACK was answered';
     case 'left-uncommitted':

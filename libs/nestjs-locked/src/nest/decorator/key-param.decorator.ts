@@ -11,15 +11,15 @@ const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
  *
  * @example
  * @Locked('stock:<id>')
- * async take(@LockKey('id') id: string) {}
+ * async take(@KeyParam('id') id: string) {}
  * @throws LockConfigError if it is not on a parameter of an instance method, or if two parameters share a name
  */
-export function LockKey(name: string): ParameterDecorator {
+export function KeyParam(name: string): ParameterDecorator {
   return (target, method, index) => {
     const owner = typeof target === 'function' ? target.name : target.constructor.name;
     const refuse = (problem: string): never => {
       throw new LockConfigError(
-        `Cannot apply @LockKey(${quoted(String(name))}) in ${owner}: ${problem}`,
+        `Cannot apply @KeyParam(${quoted(String(name))}) in ${owner}: ${problem}`,
       );
     };
     if (typeof method === 'object' || typeof target === 'function' || method === undefined) {
@@ -38,7 +38,7 @@ export function LockKey(name: string): ParameterDecorator {
   };
 }
 
-/** The positions of a method's parameters that have a `@LockKey`, by its name. */
+/** The positions of a method's parameters that have a `@KeyParam`, by its name. */
 export function lockKeyBindings(
   target: object,
   method: string | symbol,

@@ -31,7 +31,7 @@ import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/d
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { isLockAware, markLockAware } from './known-data-source.js';
-import { CHECKS, type LockAwareOptions } from './lock-aware.options.js';
+import { CHECKS, type LockAwareDataSourceOptions } from './lock-aware-data-source.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -55,20 +55,26 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
  * for inside them are seen. The transaction of a query runner that is driven by hand (`startTransaction`) is guarded
  * and followed to its end as well, but locks that are asked for inside it are not seen.
  *
- * @example TypeOrmModule.forRootAsync({ …, dataSourceFactory: async (options) => lockAware(new DataSource(options)) })
+ * @example
+ * const dataSourceFactory = async (options) => lockAwareDataSource(new DataSource(options));
+ * TypeOrmModule.forRootAsync({ …, dataSourceFactory })
+ *
  * @returns the same data source
  * @throws LockConfigError if it is not a data source, one whose driver has a single query runner, or one that it
  * knows by another name, or if an option is wrong
  */
-export function lockAware<D extends DataSource>(dataSource: D, options: LockAwareOptions = {}): D {
+export function lockAwareDataSource<D extends DataSource>(
+  dataSource: D,
+  options: LockAwareDataSourceOptions = {},
+): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
-    throw new LockConfigError('lockAware takes a TypeORM DataSource');
+    throw new LockConfigError('lockAwareDataSource takes a TypeORM DataSource');
   }
   assertChecked(CHECKS, options);
   const type = dataSource.options?.type;
   if (SHARES_ITS_RUNNER.has(type)) {
     throw new LockConfigError(
-      `lockAware cannot guard transactions of TypeORM's driver ${type}: all of them share one query runner, so that one may end inside another; leave lockAware out`,
+      `lockAwareDataSource cannot guard transactions of TypeORM's driver ${type}: all of them share one query runner, so that one may end inside another; leave lockAwareDataSource out`,
     );
   }
   if (isLockAware(dataSource, options)) return dataSource;
@@ -79,13 +85,13 @@ export function lockAware<D extends DataSource>(dataSource: D, options: LockAwar
 class LockAwareDataSource {
   readonly #dataSource: DataSource;
   readonly #connection: string;
-  readonly #runInTransaction: LockAwareOptions['runInTransaction'];
+  readonly #runInTransaction: LockAwareDataSourceOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
   readonly #database = new KnownDatabase();
   /** While a query runner is created and started for a transaction that is already seen. */
   #opensWithCallback: { runner: QueryRunner | undefined } | undefined;
 
-  constructor(dataSource: DataSource, connection: string, options: LockAwareOptions) {
+  constructor(dataSource: DataSource, connection: string, options: LockAwareDataSourceOptions) {
     this.#dataSource = dataSource;
     this.#connection = connection;
     this.#runInTransaction = options.runInTransaction?.bind(options);

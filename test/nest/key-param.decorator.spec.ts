@@ -1,17 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { LockKey } from '../../libs/nestjs-locked/src/nest/decorator/lock-key.decorator.js';
+import { KeyParam } from '../../libs/nestjs-locked/src/nest/decorator/key-param.decorator.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLocks } from './recording-locks.js';
 
-describe('@LockKey', () => {
+describe('@KeyParam', () => {
   it('names parameters, whatever the source calls them', async () => {
     class Stock {
       @Locked('stock:<id>:<order.sku>:<q>')
       async take(
-        @LockKey('order') { sku }: { sku: string },
-        @LockKey('id') t: string,
-        @LockKey('q') quantity: number,
+        @KeyParam('order') { sku }: { sku: string },
+        @KeyParam('id') t: string,
+        @KeyParam('q') quantity: number,
       ) {
         return Promise.resolve([sku, t, quantity]);
       }
@@ -24,7 +24,7 @@ describe('@LockKey', () => {
   it('comes before the name in the source', async () => {
     class Stock {
       @Locked('stock:<id>')
-      async take(id: string, @LockKey('id') other: string) {
+      async take(id: string, @KeyParam('id') other: string) {
         return Promise.resolve([id, other]);
       }
     }
@@ -36,7 +36,7 @@ describe('@LockKey', () => {
   it('belongs to one class: an override has its own', () => {
     class Base {
       @Locked('stock:<key>')
-      async take(@LockKey('key') id: string) {
+      async take(@KeyParam('key') id: string) {
         return Promise.resolve(id);
       }
     }
@@ -53,16 +53,16 @@ describe('@LockKey', () => {
 
   it('is refused where it means nothing', () => {
     const wrongPlace =
-      "Cannot apply @LockKey('id') in Stock: it can only be used on the parameters";
+      "Cannot apply @KeyParam('id') in Stock: it can only be used on the parameters";
     expect(() => {
       class Stock {
-        constructor(@LockKey('id') readonly id: string) {}
+        constructor(@KeyParam('id') readonly id: string) {}
       }
       return Stock;
     }).toThrow(wrongPlace);
     expect(() => {
       class Stock {
-        static async take(@LockKey('id') id: string) {
+        static async take(@KeyParam('id') id: string) {
           return Promise.resolve(id);
         }
       }
@@ -70,7 +70,7 @@ describe('@LockKey', () => {
     }).toThrow(wrongPlace);
     expect(() => {
       class Stock {
-        async move(@LockKey('id') from: string, @LockKey('id') to: string) {
+        async move(@KeyParam('id') from: string, @KeyParam('id') to: string) {
           return Promise.resolve([from, to]);
         }
       }
@@ -78,7 +78,7 @@ describe('@LockKey', () => {
     }).toThrow('two parameters of move have this name');
     expect(() => {
       class Stock {
-        async take(@LockKey('order.sku') order: object) {
+        async take(@KeyParam('order.sku') order: object) {
           return Promise.resolve(order);
         }
       }

@@ -1,7 +1,12 @@
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseToken, newProcessId } from '../core/store/lease-token.js';
-import type { Granted, InboxMessage, LockStore, Queued } from '../core/store/lock-store.js';
+import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import type {
+  Granted,
+  InboxMessage,
+  LockStore,
+  Queued,
+} from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 
 /** Two processes on one store, both opened. The suite gives every case keys of its own. */
 export interface ContractStores {

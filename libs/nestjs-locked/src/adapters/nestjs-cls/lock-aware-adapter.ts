@@ -26,11 +26,11 @@ import { ambientCoordinator } from '../../transactions/scope/ambient-coordinator
 import type { SqlDialect } from '../../transactions/sql/database-session.js';
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { connectionNameOf, LOCK_AWARE } from '../typeorm/known-data-source.js';
-import { lockAware as lockAwareDataSource } from '../typeorm/lock-aware.js';
+import { lockAwareDataSource } from '../typeorm/lock-aware-data-source.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
-/** What `lockAware` cannot always find out on its own. */
-export interface LockAwareOptions<Tx = unknown> {
+/** What `lockAwareAdapter` cannot always find out on its own. */
+export interface LockAwareAdapterOptions<Tx = unknown> {
   /** The `connectionName` of the plug-in, if there are several. It is used in messages and for `fence.connections`. */
   readonly connectionName?: string;
   /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
@@ -55,23 +55,28 @@ export interface LockAwareOptions<Tx = unknown> {
   readonly survivesDisconnect?: boolean;
 }
 
-const CHECKS: OptionChecks<LockAwareOptions<never>> = { ...ADAPTER_CHECKS, pool: poolOrFalse };
+const CHECKS: OptionChecks<LockAwareAdapterOptions<never>> = {
+  ...ADAPTER_CHECKS,
+  pool: poolOrFalse,
+};
 
 /**
  * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is. Locks then
  * last until the transactions have ended, and guard their commit.
  *
- * @example new ClsPluginTransactional({ adapter: lockAware(new TransactionalAdapterTypeOrm({ dataSourceToken })) })
+ * @example
+ * const adapter = lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource }));
+ * ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] })
  * @returns the same adapter
  * @throws LockConfigError if it is no adapter, or if an option is wrong
  */
-export function lockAware<A extends TransactionalAdapter>(
+export function lockAwareAdapter<A extends TransactionalAdapter>(
   adapter: A,
-  options: LockAwareOptions<never> = {},
+  options: LockAwareAdapterOptions<never> = {},
 ): A {
   if (typeof adapter?.optionsFactory !== 'function') {
     throw new LockConfigError(
-      'lockAware takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
+      'lockAwareAdapter takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
     );
   }
   assertChecked(CHECKS, options);
@@ -137,7 +142,7 @@ type DataSource = Parameters<typeof lockAwareDataSource>[0];
 function lockAwareMethods(
   methods: AdapterMethods,
   connection: object,
-  options: LockAwareOptions<never> & {
+  options: LockAwareAdapterOptions<never> & {
     readonly survivesDisconnect: boolean;
     /** Statements outside of transactions are seen where they are sent. */
     readonly isCovered: boolean;

@@ -1,8 +1,8 @@
 import { callable, type OptionChecks } from '../../core/option.js';
 import { ADAPTER_CHECKS } from '../../transactions/orm/adapter-checks.js';
 
-/** What `lockAware` may be told about a data source. */
-export interface LockAwareOptions {
+/** What `lockAwareDataSource` may be told about a data source. */
+export interface LockAwareDataSourceOptions {
   /** Tells several data sources apart, in messages and for `fence.connections`. @default 'default' */
   readonly connectionName?: string;
   /**
@@ -13,7 +13,7 @@ export interface LockAwareOptions {
   runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
 }
 
-export const CHECKS: OptionChecks<LockAwareOptions> = {
+export const CHECKS: OptionChecks<LockAwareDataSourceOptions> = {
   connectionName: ADAPTER_CHECKS.connectionName,
   runInTransaction: callable,
 };
