@@ -41,11 +41,7 @@ export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js
 export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RequestKey } from './nest/requests/request-key.js';
 export { Locked } from './nest/decorator/locked.decorator.js';
-export type {
-  FittingOnBusy,
-  LockedMethod,
-  LockedMethodOf,
-} from './nest/decorator/locked-method.types.js';
+export type { LockedMethod, LockedMethodOf } from './nest/decorator/locked-method.types.js';
 export type { LockedOptions } from './nest/decorator/locked.options.js';
 export type { ResultKind } from './nest/result/result-kind.js';
 export { KeyParam } from './nest/decorator/key-param.decorator.js';
