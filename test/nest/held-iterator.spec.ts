@@ -38,7 +38,7 @@ describe('an iteration whose source has only a part of the methods', () => {
     expect(locks.events).toEqual(['lock k', 'unlock k']);
   });
 
-  it('goes on after return() if it has none, and counts as a reader until it ends', async () => {
+  it('continues after return() if it has none, and counts as a reader until it ends', async () => {
     const cursor = await reports.make({
       [Symbol.asyncIterator]: () => {
         let n = 0;
@@ -62,7 +62,7 @@ describe('an iteration whose source has only a part of the methods', () => {
   });
 });
 
-it('an iteration that goes on after return() counts as a reader between its values, too', async () => {
+it('an iteration that continues after return() counts as a reader between its values, too', async () => {
   const locks = new RecordingLocks();
   const source = { next: async () => Promise.resolve({ value: 1, done: false }) };
   const cursor = await locks.give(new Reports()).make({ [Symbol.asyncIterator]: () => source });

@@ -1,4 +1,4 @@
-/** Results that go on, when somebody leaves them, one of several readers fails, or only their reading ends. */
+/** Results that continue, when somebody leaves them, one of several readers fails, or only their reading ends. */
 import { expect, it } from '@jest/globals';
 import { EMPTY, NEVER, Observable, Subject, takeUntil, throwError } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';

@@ -66,7 +66,7 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   ],
   [
     { type: 'connection-replaced', cause },
-    /^warn the reason; it was made anew, and works\. .* seems to forget idle connections: /,
+    /^warn the reason; it was replaced, and works\. .* seems to forget idle connections: /,
   ],
   [
     { type: 'eviction', policy: 'allkeys-lru' },

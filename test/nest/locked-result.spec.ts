@@ -311,7 +311,7 @@ describe('a locked async generator', () => {
   });
 });
 
-describe('a Promise of something that goes on', () => {
+describe('a Promise of something that continues', () => {
   class Reports {
     @Locked('k')
     async make<T>(result: T): Promise<T> {
@@ -569,7 +569,7 @@ describe('a Promise of something that goes on', () => {
     expect(() => cursor[Symbol.asyncIterator]()).toThrow('its lock was released');
   });
 
-  it('reads no more for a reader that goes on after the lock was released', async () => {
+  it('reads no more for a reader that continues after the lock was released', async () => {
     let reads = 0;
     const cursor = await reports.make({
       next: async () => Promise.resolve({ value: (reads += 1), done: false }),

@@ -1,4 +1,4 @@
-/** Results that go on, made by locked methods inside of others with the same key. */
+/** Results that continue, made by locked methods inside of others with the same key. */
 import { beforeEach, expect, it } from '@jest/globals';
 import { Injectable, StreamableFile } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';

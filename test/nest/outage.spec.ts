@@ -163,7 +163,7 @@ describe('failFastAfterMs', () => {
     await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
   });
 
-  it('lets calls that wait already go on, and serves them when Redis is back', async () => {
+  it('lets calls that wait already continue, and serves them when Redis is back', async () => {
     const { locks } = await start({ failFastAfterMs: 0 });
     const held = await locks.acquire('k', { leaseMs: 500, renew: false });
     const waiting = locks.withLock('k', { waitMs: 20_000 }, () => 'served');

@@ -56,7 +56,7 @@ export class RecordingLocks implements HasLockRunner {
     return open;
   }
 
-  /** What was asked for, call by call. */
+  /** What was requested, call by call. */
   get keys(): string[] {
     return this.calls.map(({ keys }) => keys.join(' '));
   }

@@ -88,7 +88,7 @@ describe('an application that closes', () => {
     await work;
   });
 
-  it('closes its connections even when nobody ever asked for a lock', async () => {
+  it('closes its connections even when nobody ever requested a lock', async () => {
     const before = await connections();
     @Injectable()
     class Idle {}
@@ -109,7 +109,7 @@ describe('an application that closes before it has started', () => {
     return NestFactory.create(root, { logger: false, abortOnError: false });
   }
 
-  it('ends the start, and whoever asks for a lock meanwhile, without waiting for Redis [D44]', async () => {
+  it('ends the start, and whoever requests a lock meanwhile, without waiting for Redis [D44]', async () => {
     server.pause();
     afterTest(() => server.resume());
     const app = await notStarted();

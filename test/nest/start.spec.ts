@@ -119,7 +119,7 @@ describe('startWithoutRedis', () => {
     await isServed(app);
   });
 
-  it('goes on looking while a right is missing, and says so', async () => {
+  it('keeps looking while a right is missing, and says so', async () => {
     const withoutChannels = ['--user', 'default', 'on', 'nopass', '~*', 'resetchannels', '+@all'];
     const { redis, app } = await startWithout({}, ...withoutChannels);
     await redis.restart();

@@ -63,7 +63,7 @@ function takeDown(locks: TestLocks): void {
   afterTest(() => locks.reset());
 }
 
-/** Work that goes on until its lock is lost. */
+/** Work that continues until its lock is lost. */
 function untilLost(locks: TestLocks, key: string, service?: string): Promise<unknown> {
   return locks
     .service(service)
@@ -260,7 +260,7 @@ describe('TestLocks', () => {
   });
 
   describe('.calls', () => {
-    it('tell who asked for which keys, in order, and with what outcome', async () => {
+    it('tell who requested which keys, in order, and with what outcome', async () => {
       const locks = new TestLocks({ waitMs: 0 });
       const service = locks.service();
       locks.hold('busy');
@@ -526,7 +526,7 @@ describe('TestLocks', () => {
       expect(seen).toEqual([undefined]);
     });
 
-    it('is not needed: time goes on by itself', async () => {
+    it('is not needed: time advances by itself', async () => {
       const locks = new TestLocks({ waitMs: 30 });
       locks.hold('a');
       await expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
@@ -536,7 +536,7 @@ describe('TestLocks', () => {
       await expect(stock.take('a')).rejects.toThrow(LockNotAcquiredError);
     });
 
-    it('leaves what is due later to the time that goes on by itself', async () => {
+    it('leaves what is due later to the time that advances by itself', async () => {
       const locks = new TestLocks({ waitMs: 20_000 });
       locks.hold('a');
       const call = expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
@@ -622,7 +622,7 @@ describe('what the calls of a test become', () => {
     expect(locks.calls).toEqual([{ by: 'Jobs.refusing', keys: ['job'], outcome: 'busy' }]);
   });
 
-  it('is known after reset() while it goes on, so that its lock can be lost', async () => {
+  it('is known after reset() while it continues, so that its lock can be lost', async () => {
     const locks = new TestLocks();
     const jobs = withTestLocks(new Jobs(), locks);
     let end!: () => void;

@@ -201,7 +201,7 @@ describe('a command that was sent to the wrong node', () => {
   });
 });
 
-describe('a script that stopped half-way, because the slot is on its way', () => {
+describe('a script that stopped half-way, because the slot is moving', () => {
   const stopped = failed(
     'ERR Script attempted to access a non local key in a cluster node script: 1, on @user_script:2.',
     false,

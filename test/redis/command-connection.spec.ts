@@ -310,7 +310,7 @@ describe('a connection that breaks', () => {
     await eventually(async () => expect(await admin.zcard('lock:{x}:queue')).toBeLessThan(28_000));
     const next = peer.acquire('x');
 
-    expect(await admin.zcard('lock:{x}:queue')).toBeGreaterThan(0); // it was asked for in between
+    expect(await admin.zcard('lock:{x}:queue')).toBeGreaterThan(0); // it was requested in between
     expect(await released).toEqual({ kind: 'released' });
     expect(await next).toMatchObject({ kind: 'granted' });
   });

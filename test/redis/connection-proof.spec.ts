@@ -29,13 +29,13 @@ function start() {
     isReady: true,
     connections: 1,
     proved: () => {},
-    reconnect: () => void told.push('commands made anew'),
+    reconnect: () => void told.push('commands replaced'),
   };
   const inbox = {
     ready: true,
     connections: 1,
     proved: () => {},
-    reconnect: () => void told.push('inbox made anew'),
+    reconnect: () => void told.push('inbox replaced'),
     answers: () => answersOfInbox(),
   };
   const inboxProof = {
@@ -161,10 +161,10 @@ describe('the proof of what the Redis user may do', () => {
     answer({ kind: 'missing' });
     proof.prove(commands);
     await settled();
-    expect(told).toEqual(['commands made anew']);
+    expect(told).toEqual(['commands replaced']);
   });
 
-  it('replaces nothing if no message has arrived because the inbox was made anew', async () => {
+  it('replaces nothing if no message has arrived because the inbox was replaced', async () => {
     const { proof, told, answer, commands, inbox, duringProofs } = start();
     duringProofs(() => void inbox.connections++);
     answer({ kind: 'missing' });
@@ -193,7 +193,7 @@ describe('the proof of what the Redis user may do', () => {
     askedForLife(async () => false);
     proof.prove(commands);
     await settled();
-    expect(told).toEqual(['inbox made anew']);
+    expect(told).toEqual(['inbox replaced']);
   });
 
   it('is made for a refusal again after it was closed while something was refused', async () => {

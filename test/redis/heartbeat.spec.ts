@@ -29,7 +29,7 @@ describe('the first answer on a connection that was idle', () => {
     expect(await patience(tookMs)).toBe(ms);
   });
 
-  it('may take longer while a WAIT is on its way', async () => {
+  it('may take longer while a WAIT is in flight', async () => {
     expect(await patience(10, true)).toBeUndefined();
   });
 });
@@ -56,7 +56,7 @@ describe('a sign of life that is not answered', () => {
     expect(await deadAfter(false)).toBe(4_000);
   });
 
-  it('shows nothing while a WAIT is on its way', async () => {
+  it('shows nothing while a WAIT is in flight', async () => {
     expect(await deadAfter(true)).toBeUndefined();
   });
 });

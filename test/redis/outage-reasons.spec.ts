@@ -62,7 +62,7 @@ describe('the reason of an outage', () => {
     await eventually(() => engine.ping());
   });
 
-  it('is told again when it is another one, but not that a silent server goes on being silent', async () => {
+  it('is told again when it is another one, but not that a silent server is still silent', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });
     server.pause();

@@ -20,7 +20,7 @@ afterAll(() => LockProcess.endAll());
 const server = useRedisServer();
 const observer = new LockObserver(server);
 
-/** Waits until what was asked for in this turn is written, and reads no answer. */
+/** Waits until what was requested in this turn is written, and reads no answer. */
 async function sent(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise<void>((resolve) => process.nextTick(resolve));
 }
@@ -191,7 +191,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
 });
 
 describe('an event loop that is blocked after a single try on a connection that has died', () => {
-  /** A single try has a second, in which a connection is made anew. A busy machine may need more. */
+  /** A single try has a second, in which a connection is replaced. A busy machine may need more. */
   const SLOWER = 2;
 
   it.each([

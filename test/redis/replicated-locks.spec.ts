@@ -23,7 +23,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('when a call has a lock, the replica has it', () => {
-  it('granted at once, handed over by message, and asked for again, in two processes [R61]', async () => {
+  it('granted at once, handed over by message, and requested again, in two processes [R61]', async () => {
     const { master, onMaster, onReplica, engine, store } = await open({ localHandovers: 1 });
     const other = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS, localHandovers: 1 });
     const key = uniqueKey();
@@ -165,7 +165,7 @@ describe('while the replica stands still', () => {
     await eventually(() =>
       expect(closing.events.map(({ type }) => type)).toContain('renewal-unknown'),
     );
-    // Nothing is on its way now; the next renewal would be sent a tenth of a second later.
+    // Nothing is in flight now; the next renewal would be sent a tenth of a second later.
     await closing.engine.close(5_000);
     expect(await next).toBeInstanceOf(LockAbortedError);
     expect(await onMaster.exists(`lock:{${key}}`)).toBe(0);

@@ -133,7 +133,7 @@ describe('a user who loses a right', () => {
     await sleep(PROOF_MS);
     expect(told(impaired)).toEqual([]);
     await eventually(async () => {
-      await server.admin.script('FLUSH'); // again, because a connection that is made anew loads them
+      await server.admin.script('FLUSH'); // again, because a new connection loads them
       expect(told(impaired)).toEqual(['rights-lost']);
     });
     await setUser('+eval');
@@ -207,7 +207,7 @@ describe('a user who may not use the channels any more', () => {
       const { setUser, openImpaired } = await createUser();
       const impaired = await openImpaired();
       await setUser('resetkeys', 'resetchannels', '~other:*', '&other:*');
-      // No lock is asked for, so only a check can find it, although the inbox does not come back.
+      // No lock is requested, so only a check can find it, although the inbox does not come back.
       await eventually(() => expect(told(impaired)).toContain('rights-lost'));
       await eventually(() => expect(told(impaired)).toContain('inbox-lost'));
       await expect(impaired.engine.ping()).rejects.toThrow(/refused what the locks need/);
@@ -249,7 +249,7 @@ describe('a user who may not use the channels any more', () => {
 });
 
 describe('a user who is deleted', () => {
-  it('is told, harms nobody, and its process goes on when the user is back', async () => {
+  it('is told, harms nobody, and its process continues when the user is back', async () => {
     const { user, setUser, openImpaired } = await createUser();
     const [impaired, healthy] = [await openImpaired(), await openHealthy()];
     const key = uniqueKey();

@@ -45,7 +45,7 @@ async function allow(admin: Redis, name: string, rights: readonly string[]): Pro
   await admin.call('ACL', 'SETUSER', name, 'reset', 'on', '>secret', ...rights);
 }
 
-/** What this user was refused. ioredis introduces itself, and goes on if that is refused. */
+/** What this user was refused. ioredis introduces itself, and continues if that is refused. */
 async function refused(admin: Redis, name: string): Promise<string[]> {
   const entries = (await admin.call('ACL', 'LOG', '10000')) as unknown[][];
   const field = (entry: unknown[], of: string): string => String(entry[entry.indexOf(of) + 1]);

@@ -93,7 +93,7 @@ describe('the inbox', () => {
     expect(asked).toEqual([toMaster, toMaster]); // for commands, and for the inbox
   });
 
-  it('is subscribed before the first lock is asked for, also without a start [R35]', async () => {
+  it('is subscribed before the first lock is requested, also without a start [R35]', async () => {
     const monitor = await RedisMonitor.start(server.port);
     const { engine, store } = newLocks();
     const key = uniqueKey();

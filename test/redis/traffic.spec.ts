@@ -274,7 +274,7 @@ describe('traffic', () => {
     expect([...a.events, ...b.events]).toEqual([]);
   });
 
-  it('close leaves no lock behind, even if it was just asked for', async () => {
+  it('close leaves no lock behind, even if it was just requested', async () => {
     const { engine } = await startProcess();
     const key = uniqueKey();
 

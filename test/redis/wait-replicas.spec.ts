@@ -211,7 +211,7 @@ describe('what is answered', () => {
     expect(await Promise.all(store.renew(renewals))).toMatchObject([unknown, { kind: 'lost' }]);
   });
 
-  it('a lease that was handed back and asked for again has been handed back', async () => {
+  it('a lease that was handed back and requested again has been handed back', async () => {
     const { master, replica } = await startMasterAndReplica();
     const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
     const own = token();
@@ -292,7 +292,7 @@ it('A WAIT that overtakes what waits to be sent does not prolong the time of tho
   const standingStill = new StandingStill();
   const dueAt = performance.now() + LEASE_MS / 3;
   const late = acquire('late').then(() => performance.now() - dueAt);
-  await sleep(450); // until the next WAIT was asked for, and the master has it
+  await sleep(450); // until the next WAIT was requested, and the master has it
   master.pause();
   const overMs = await late;
   const stoodStillMs = standingStill.end();

@@ -19,7 +19,7 @@ it('who waits behind one that was refused waits all the same, and is not refused
   expect(looks).toBe(2);
 });
 
-it('who waits goes on waiting behind what others have sent meanwhile', async () => {
+it('who waits keeps waiting behind what others have sent meanwhile', async () => {
   const connection = { readyForQuery: false };
   const answers: (() => void)[] = [];
   const send = (args: unknown[]): unknown => answers.push(args[1] as () => void);

@@ -74,7 +74,7 @@ describe('the claim of a lock that was acquired before its transaction', () => {
     await lock.release();
   });
 
-  it('is made again before COMMIT if its work goes on beside the rollback', async () => {
+  it('is made again before COMMIT if its work continues beside the rollback', async () => {
     const { dataSource, lock } = await start('reject');
     const [claimed, undone] = [makeGate(), makeGate()];
     await dataSource.transaction(async (manager) => {

@@ -56,7 +56,7 @@ describe('a clock that is set while a transaction is open', () => {
   const somebodyElseEnters = async (): Promise<void> =>
     void (await openAdmin(redis.url).set(`lock:{${stock.key}}`, 'somebody else', 'PX', 5_000));
 
-  it.each([false, true])('costs nothing where the lease goes on (fence: %s)', async (fence) => {
+  it.each([false, true])('costs nothing where the lease continues (fence: %s)', async (fence) => {
     const { sell, events, wasSuspect } = await start(fence);
     await sell('body');
     expect([wasSuspect(), await stock.quantity()]).toEqual([true, 99]);

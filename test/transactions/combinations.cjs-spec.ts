@@ -91,7 +91,7 @@ describe.each([TYPEORM!, PG!].map((orm) => [orm.name, orm] as const))(
       expect([await stock.quantity(), await sales()]).toEqual([99, 2]);
     });
 
-    it('one branch that waits under join is aborted, the other one goes on', async () => {
+    it('one branch that waits under join is aborted, the other one continues', async () => {
       const { locks, transaction } = await start({ insideTransaction: 'join' });
       const busy = await locks.acquire(stock.key);
       const signal = soonAborted();

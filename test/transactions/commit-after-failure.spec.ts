@@ -13,7 +13,7 @@ const redis = useRedis();
 const postgres = usePostgres();
 const stock = useStock(postgres);
 
-/** What the code that opens the transaction does: it goes on after the failure, and commits. */
+/** What the code that opens the transaction does: it continues after the failure, and commits. */
 async function openAll() {
   const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
   afterTest(() => pool.end());

@@ -53,7 +53,7 @@ function lockLostInTheHook(type: 'postgres' | 'mysql', use: typeof usePostgres):
       (dataSource) => dataSource.transaction((manager) => manager.transaction(takeOne)),
     ],
     [
-      'a query runner that is driven by hand',
+      'a query runner driven manually',
       async (dataSource) => {
         const runner = dataSource.createQueryRunner();
         try {
@@ -221,7 +221,7 @@ describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
     ],
   ];
 
-  describe.each(hooks)('in the commit hook of a query runner driven by hand, %s', (_, act) => {
+  describe.each(hooks)('in the commit hook of a query runner driven manually, %s', (_, act) => {
     const endings: [string, (runner: QueryRunner) => Promise<void>][] = [
       ['rolls back', (runner) => runner.rollbackTransaction()],
       ['only releases it', () => Promise.resolve()],

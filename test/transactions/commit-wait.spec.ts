@@ -73,19 +73,22 @@ describe('a COMMIT under a lock that is lost meanwhile', () => {
     ['because its maxHoldMs is over', { maxHoldMs: 1_000 }, () => undefined],
   ];
 
-  it.each(losses)('%s may go on as long as the lease lasts in Redis', async (_, options, lose) => {
-    const { mine, sellSlowly, sellElsewhere } = await start(300);
-    const { sale, isLost } = sellSlowly(options);
-    await isCommitting();
-    const next = sellElsewhere();
-    await lose(mine);
-    await eventually(() => expect(isLost()).toBe(true));
-    expect(await leftOf(stock.key)).toBeGreaterThan(0);
-    await isCommitting(); // still
-    await sale;
-    expect(await next).toBe(99);
-    expect(await stock.quantity()).toBe(98);
-  });
+  it.each(losses)(
+    '%s may continue as long as the lease lasts in Redis',
+    async (_, options, lose) => {
+      const { mine, sellSlowly, sellElsewhere } = await start(300);
+      const { sale, isLost } = sellSlowly(options);
+      await isCommitting();
+      const next = sellElsewhere();
+      await lose(mine);
+      await eventually(() => expect(isLost()).toBe(true));
+      expect(await leftOf(stock.key)).toBeGreaterThan(0);
+      await isCommitting(); // still
+      await sale;
+      expect(await next).toBe(99);
+      expect(await stock.quantity()).toBe(98);
+    },
+  );
 
   it('and is then in doubt is logged with the time that the lease lasts in Redis', async () => {
     const logged = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => {});

@@ -42,7 +42,7 @@ it.each([
   ['join', 'a hook that fails'],
   ['join', 'a hook'],
 ] as const)(
-  'Code that asks for a lock behind the COMMIT repeats nothing, nor does it free the key (%s, %s)',
+  'Code that requests a lock behind the COMMIT repeats nothing, nor does it free the key (%s, %s)',
   async (insideTransaction, hook) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
@@ -77,7 +77,7 @@ it.each([
 );
 
 it.each(['restart', 'join'] as const)(
-  'Code that asks for a lock behind the ROLLBACK repeats nothing, and the caller is told what has failed (%s)',
+  'Code that requests a lock behind the ROLLBACK repeats nothing, and the caller is told what has failed (%s)',
   async (insideTransaction) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
@@ -138,7 +138,7 @@ it('Code that has outlived no more than a second transaction has the first one r
 });
 
 it.each(['COMMIT', 'ROLLBACK'])(
-  'Code that asks for a lock at the %s repeats nothing, although a second transaction between has ended',
+  'Code that requests a lock at the %s repeats nothing, although a second transaction between has ended',
   async (end) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });

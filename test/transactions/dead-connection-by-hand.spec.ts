@@ -118,7 +118,7 @@ const BY_FENCE = [
   ['without the fence', false],
 ] as const;
 
-describe('a connection that dies in a transaction that is driven by hand', () => {
+describe('a connection that dies in a transaction driven manually', () => {
   it.each(BY_FENCE)('ends its lock, %s', async (_, fence) => {
     const { dataSource, locks } = await start(fence);
     const sale = locks.withLock(stock.key, () => transact(dataSource, dyingOnce(kill, sell)));
@@ -218,7 +218,7 @@ describe('a connection that dies in a transaction that is driven by hand', () =>
     expect(await state()).toEqual([false, 99]);
   });
 
-  it('leaves a COMMIT in doubt that is on its way', async () => {
+  it('leaves a COMMIT in doubt that is in flight', async () => {
     await createSlowCommitTable(postgres);
     const { dataSource, locks } = await start();
     const sale = locks.withLock(stock.key, () =>
@@ -395,7 +395,7 @@ describeWithMariaDb('on MariaDB, where TypeORM leaves the query runner to its co
     expect(await state(shop)).toEqual([false, 100]);
   });
 
-  it('goes on behind another error', async () => {
+  it('continues behind another error', async () => {
     const { dataSource, locks } = await startThere();
     await locks.withLock(shop.key, () =>
       transact(dataSource, async (runner) => {

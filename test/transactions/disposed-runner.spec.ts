@@ -29,7 +29,7 @@ async function start() {
   return { locks, sell, sent };
 }
 
-describe('a query runner that is driven by hand and disposed of', () => {
+describe('a query runner driven manually and disposed of', () => {
   it.each([false, true])('sends only the COMMIT without a lock, nested: %s', async (isNested) => {
     const { sell, sent } = await start();
     await sell(isNested);

@@ -247,7 +247,7 @@ async function transactWithDrizzle(
 function describeDrizzle(open: () => Parameters<typeof transactWithDrizzle>[0]): void {
   it.each([
     ['and returns', ['ROLLBACK']],
-    ['and goes on', ['ROLLBACK', 'SELECT 1']],
+    ['and continues', ['ROLLBACK', 'SELECT 1']],
   ])('fails with the reason, not with that of a query: %s', async (_, texts) => {
     const done = transactWithDrizzle(open(), async (execute) => {
       for (const text of texts) await execute(text);

@@ -66,7 +66,7 @@ async function start(
   return { locks, dataSource, runner: dataSource.createQueryRunner() };
 }
 
-describe('a query runner that is driven by hand, whose COMMIT was not sent', () => {
+describe('a query runner driven manually, whose COMMIT was not sent', () => {
   const { database, stock } = describeFailedCommits('postgres', usePostgres);
   const add = (runner: QueryRunner): Promise<unknown> =>
     runner.query(`UPDATE stock SET quantity = quantity + 1000 WHERE id = '${stock.product}'`);
@@ -151,7 +151,7 @@ describe('a query runner that is driven by hand, whose COMMIT was not sent', () 
     await runner.release();
   });
 
-  it('loses its connection if it is released while its COMMIT is on its way', async () => {
+  it('loses its connection if it is released while its COMMIT is in flight', async () => {
     await createSlowCommitTable(database);
     const { runner, locks, dataSource } = await start('postgres', database, {});
     const pid = async (): Promise<unknown> => {

@@ -86,7 +86,7 @@ describe.each(['restart', 'join'] as const)(
   },
 );
 
-it('A key stays taken for an ordinary lock whose transaction has failed, inside of one that goes on', async () => {
+it('A key stays taken for an ordinary lock whose transaction has failed, inside of one that continues', async () => {
   const { dataSource, locks } = await startShop();
   const { locks: others } = await startLocks(redis.url);
   const first = uniqueKey('first');

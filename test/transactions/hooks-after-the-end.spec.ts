@@ -169,7 +169,7 @@ describe.each(HOOKS)('%s', (hook) => {
     ]);
   });
 
-  it.each(HOW)('begins one that goes on after it, with a nested one: %s', async (how) => {
+  it.each(HOW)('begins one that continues after it, with a nested one: %s', async (how) => {
     const { dataSource, call } = await start(how, 1);
     actOnce(dataSource, hook, (runner) => runner.startTransaction());
     const runner = dataSource.createQueryRunner();
@@ -190,7 +190,7 @@ describe.each(HOOKS)('%s', (hook) => {
 
 describe('afterTransactionCommit', () => {
   it.each(Object.keys(FIRST))(
-    'may commit the next one behind a statement that is not answered, and go on for longer than a lease: %s',
+    'may commit the next one behind a statement that is not answered, and continue for longer than a lease: %s',
     async (name) => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 2),

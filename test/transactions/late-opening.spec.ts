@@ -80,7 +80,7 @@ describe.each([true, false])(
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('begins in a call around the one that has asked for it only if that has the key', async () => {
+    it('begins in a call around the one that has requested it only if that has the key', async () => {
       const { dataSource, locks, freeConnection } = await start(fence);
       const saleOf = (key: string): Promise<unknown> => {
         let sale: Promise<unknown> | undefined;

@@ -27,7 +27,7 @@ interface Tx {
 
 type Transaction = (work: (tx: Tx) => Promise<unknown>) => Promise<unknown>;
 
-/** What a branch is told about its own rollback; empty if it has not asked for one. */
+/** What a branch is told about its own rollback; empty if it has not requested one. */
 type Refusals = unknown[];
 
 /** Opens transactions on a pool of one connection. */

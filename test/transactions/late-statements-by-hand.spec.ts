@@ -26,7 +26,7 @@ function describeBranches(
   /**
    * A transaction that takes one piece, has a branch that nobody awaits, and is ended.
    *
-   * @param hook of TypeORM, in which the branch goes on
+   * @param hook of TypeORM, in which the branch continues
    * @param act what the hook itself does
    * @returns what the branch is told
    */
@@ -92,7 +92,7 @@ function describeBranches(
   });
 }
 
-describe('a branch that nobody awaits, of a query runner that is driven by hand, on PostgreSQL', () =>
+describe('a branch that nobody awaits, of a query runner driven manually, on PostgreSQL', () =>
   describeBranches('postgres', usePostgres));
 
 describeWithMariaDb('the same on MariaDB', () => describeBranches('mysql', useMariaDb));

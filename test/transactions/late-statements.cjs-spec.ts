@@ -90,7 +90,7 @@ describe.each(ORMS)(
   (_, orm) => {
     const refused = orm.name.startsWith('Knex') ? 'failed' : 'refused'; // Knex does it by itself
 
-    it('is refused while the COMMIT is on its way', async () => {
+    it('is refused while the COMMIT is in flight', async () => {
       const { locks, transaction } = await orm.start(redis.url, postgres, { fence: {} });
       const committing = makeGate();
       let late: Promise<Told> | undefined;
@@ -139,7 +139,7 @@ describe.each(ORMS)(
   },
 );
 
-/** A part of the body that is not awaited: it goes on when it is let. */
+/** A part of the body that is not awaited: it continues when it is let. */
 function makeBranch() {
   const { opened, open } = makeGate();
   let answer: Promise<Told> | undefined;

@@ -103,7 +103,7 @@ const SHOPS: Record<string, () => Promise<Shop>> = {
       transaction: (body) => dataSource.transaction((manager) => body(manager)),
     };
   },
-  'a query runner driven by hand': async () => {
+  'a query runner driven manually': async () => {
     const dataSource = await openLockAware();
     return {
       leaveOpen: () => dataSource.transaction(outlived),
@@ -173,7 +173,7 @@ describe.each(Object.entries(SHOPS))(
   },
 );
 
-describe('a lock that is asked for in a transaction that has begun in another one', () => {
+describe('a lock requested in a transaction that has begun in another one', () => {
   it.each(['a data source', 'node-postgres'])('is refused: %s', async (name) => {
     const shop = await (SHOPS[name] as () => Promise<Shop>)();
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
@@ -236,7 +236,7 @@ describe('a query runner that was left so, and released', () => {
 });
 
 describe('a BEGIN in the body', () => {
-  it('does no harm: the server warns of it, and goes on', async () => {
+  it('does no harm: the server warns of it, and continues', async () => {
     const shop = await onNodePostgres(sleep, 'SELECT 1')();
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
     await shop.leaveOpen(); // no transaction, but a statement whose answer is still to come

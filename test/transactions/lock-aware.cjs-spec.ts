@@ -125,7 +125,7 @@ describe('a lock around the transaction', () => {
   });
 });
 
-describe('a lock asked for inside a transaction', () => {
+describe('a lock requested inside a transaction', () => {
   @Injectable()
   class Stock {
     constructor(readonly host: TransactionHost) {}
@@ -171,7 +171,7 @@ describe('a lock asked for inside a transaction', () => {
       .catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockInTransactionError);
     expect((failure as Error).message).toMatch(
-      /^Stock\.take: lock 'stock:.*' was asked for inside an open database transaction \(started \d+ ms ago\)/,
+      /^Stock\.take: lock 'stock:.*' was requested inside an open database transaction \(started \d+ ms ago\)/,
     );
     expect((failure as Error).message).toMatch(/@Locked above @Transactional.*'restart'/);
     expect(await isHeld(stock.key)).toBe(false);
@@ -224,7 +224,7 @@ describe('a lock asked for inside a transaction', () => {
     expect(await isHeld(stock.key)).toBe(false);
   });
 
-  it('leaves no transaction to the work that still goes on in a run that was given up', async () => {
+  it('leaves no transaction to the work that still continues in a run that was given up', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const ended = makeGate();
     const found: Promise<boolean>[] = [];
@@ -260,7 +260,7 @@ describe('a lock asked for inside a transaction', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it('answers a busy key where it was asked for, if somebody there wants to know', async () => {
+  it('answers a busy key where it was requested, if somebody there wants to know', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     await using other = await locks.acquire(stock.key);
     void other;
@@ -425,7 +425,7 @@ describe('the fence', () => {
     expect(ran).toBe(false);
   });
 
-  it('goes on from the number in the database if Redis has lost its own [R55]', async () => {
+  it('continues from the number in the database if Redis has lost its own [R55]', async () => {
     const { host, locks } = await start({ fence: {} });
     const key = stock.key;
     const ahead = Date.now() * 1_000 + 3_600_000_000;
@@ -561,7 +561,7 @@ describe('time-outs in the database', () => {
     expect(after?.idle).toBe('0');
   });
 
-  it('are off without a fence, unless asked for, and can be given', async () => {
+  it('are off without a fence, unless requested, and can be given', async () => {
     const off = await start();
     await off.locks.withLock(stock.key, () =>
       off.host.withTransaction(async () =>

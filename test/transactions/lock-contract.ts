@@ -365,7 +365,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
     }
   });
 
-  describe('a lock asked for inside a transaction', () => {
+  describe('a lock requested inside a transaction', () => {
     it('is refused by default', async () => {
       const { locks } = await start();
       const sale = transaction(() => locks.withLock(stock.key, async () => {}));
@@ -615,7 +615,7 @@ function laterTransactions(
   });
 
   it.each(['read committed', 'repeatable read', 'serializable'] as const)(
-    'has the isolation level that was asked for: %s',
+    'has the isolation level that was requested: %s',
     async (isolation) => {
       const { orm, locks } = await start();
       await locks.withLock(stock.key, () =>

@@ -103,7 +103,7 @@ const PROGRAMS: Record<string, (shop: Shop) => Promise<unknown>> = {
     await sale.catch(() => {});
     return audit.then(() => 'written');
   },
-  'a branch goes on after its transaction has failed': async (shop) => {
+  'a branch continues after its transaction has failed': async (shop) => {
     let branch: Promise<unknown> = Promise.resolve();
     const sale = shop.in(P('REQUIRED'), async () => {
       branch = new Promise((resolve) => setTimeout(resolve, 200))

@@ -167,7 +167,7 @@ describe('The answers of PostgreSQL, mapped by the application', () => {
           expect(await stock.fence()).toBe(lock.fencingTokenOf(stock.key));
         });
       }
-      // The numbers of Redis are behind: the newest one is asked for, and they go on from there.
+      // The numbers of Redis are behind: the newest one is requested, and they continue from there.
       const ahead = Date.now() * 1_000 + 3_600_000_000;
       await raise(ahead);
       await locks.withLock(stock.key, async (lock) => {
@@ -196,7 +196,7 @@ describe('The answers of PostgreSQL, mapped by the application', () => {
   });
 
   it.each(Object.entries(ON_POSTGRES))(
-    'are understood without the fence, where the level is asked for: %s',
+    'are understood without the fence, where the level is requested: %s',
     async (_name, open) => {
       const sell = open(database.url);
       const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });

@@ -147,7 +147,7 @@ describe('em.commit() of MikroORM in the body under a lock', () => {
 
   it.each<[string, (em: EntityManager) => Promise<unknown>]>([
     ['fails', (em) => em.commit()],
-    ['goes on', (em) => tried(em.commit()).then(() => takeOne(em))],
+    ['continues', (em) => tried(em.commit()).then(() => takeOne(em))],
     ['swallows all errors', (em) => tried(em.commit()).then(() => tried(takeOne(em)))],
     ['rolls back', (em) => tried(em.commit()).then(() => em.rollback())],
     ['commits again', (em) => tried(em.commit()).then(() => tried(em.commit()))],

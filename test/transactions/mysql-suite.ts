@@ -217,7 +217,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(ran).toBe(false);
   });
 
-  it('goes on from the number in the database if Redis has lost its own', async () => {
+  it('continues from the number in the database if Redis has lost its own', async () => {
     const app = await start({ fence: {} });
     const ahead = Date.now() * 1_000 + 3_600_000_000;
     await stock.raiseFence(ahead);
@@ -229,7 +229,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('goes on from there for several keys in one call', async () => {
+  it('continues from there for several keys in one call', async () => {
     const { host, locks } = await start({ fence: {} });
     const ahead = Date.now() * 1_000 + 3_600_000_000;
     const keys = Array.from({ length: 10 }, (_, n) => uniqueKey(`behind-${n}`));

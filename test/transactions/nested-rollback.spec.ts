@@ -141,7 +141,7 @@ describe.each(NOT_ROLLED_BACK.filter(([, where]) => where === 'under a lock'))(
 );
 
 describe('without a lock, a nested transaction whose rollback has failed', () => {
-  it('may be rolled back once more, and the transaction around it goes on', async () => {
+  it('may be rolled back once more, and the transaction around it continues', async () => {
     const { dataSource } = await start({ beforeTransactionRollback: throwsOnce() });
     const runner = dataSource.createQueryRunner();
     await runner.startTransaction();

@@ -35,14 +35,14 @@ const SALES: Record<string, (dataSource: DataSource, end: End) => Promise<unknow
       await sell(manager);
       await end();
     }),
-  'a query runner driven by hand, with a callback': (dataSource, end) =>
+  'a query runner driven manually, with a callback': (dataSource, end) =>
     openedByHand(dataSource, async (runner) => {
       await sell(runner.manager);
       await nestedWithCallback(runner.manager);
       await sell(runner.manager);
       await end();
     }),
-  'a query runner driven by hand, by hand': (dataSource, end) =>
+  'a query runner driven manually, by hand': (dataSource, end) =>
     openedByHand(dataSource, async (runner) => {
       await sell(runner.manager);
       await nestedByHand(runner);

@@ -227,7 +227,7 @@ describe('a nested transaction of a subscriber, before the COMMIT', () => {
   });
 });
 
-describe('a query runner that is driven by hand', () => {
+describe('a query runner driven manually', () => {
   it('is told that its nested transaction is open, and rolls back wholly', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });

@@ -104,7 +104,7 @@ function nestedWithoutSavepoint(
   });
 }
 
-describe('a nested transaction without a savepoint, on a query runner that is driven by hand', () =>
+describe('a nested transaction without a savepoint, on a query runner driven manually', () =>
   nestedWithoutSavepoint('postgres', usePostgres(), ON_POSTGRES));
 
 describeWithMariaDb('on MariaDB, a nested transaction without a savepoint', () =>

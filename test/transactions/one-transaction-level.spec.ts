@@ -61,7 +61,7 @@ describeWithMariaDb('A level that is set for one transaction of MariaDB', () => 
     expect(failures).toHaveLength(2);
   });
 
-  it('is known if it is named, and then join goes on, or is refused', async () => {
+  it('is known if it is named, and then join continues, or is refused', async () => {
     const fresh = byHand(() => locks, [], { isolation: 'READ COMMITTED' });
     const old = byHand(() => locks, [ONCE], { isolation: 'REPEATABLE READ' });
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join', fence: true });
@@ -108,7 +108,7 @@ describe('A level that the body sets for its transaction of PostgreSQL', () => {
   const database = usePostgres();
   const stock = useStock(database);
 
-  it('is asked for, whatever was named when the transaction was opened', async () => {
+  it('is requested, whatever was named when the transaction was opened', async () => {
     const pool = new pg.Pool({ connectionString: database.url });
     afterTest(() => pool.end());
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });

@@ -46,7 +46,7 @@ describe('an opener that tries again', () => {
     expect([runs(), await stock.quantity()]).toEqual([1, 99]);
   });
 
-  it('goes on after a body that has failed', async () => {
+  it('continues after a body that has failed', async () => {
     const { sql, run, locks, takeOne, runs } = await start();
     const failing = async (tx: TransactionSql): Promise<never> => {
       await takeOne(tx);
@@ -61,7 +61,7 @@ describe('an opener that tries again', () => {
     expect([runs(), await stock.quantity()]).toEqual([2, 99]);
   });
 
-  it('goes on under no lock, as without the library', async () => {
+  it('continues under no lock, as without the library', async () => {
     const { sql, run, takeOne, runs } = await start();
     await run(async (wrap) => {
       await sql.begin((tx) => wrap(tx, takeOne));

@@ -248,7 +248,7 @@ describe('the client of a transaction on node-postgres', () => {
     [['COMMIT AND CHAIN'], 98],
     [['ROLLBACK', 'BEGIN'], 99],
     [['ROLLBACK AND CHAIN'], 99],
-  ])('goes on if the body, without a lock so far, sends %j', async (between, left) => {
+  ])('continues if the body, without a lock so far, sends %j', async (between, left) => {
     const { pool, locks } = await open();
     const sell = transactionsOf(pool);
     const done = sell(async (tx) => {
@@ -262,7 +262,7 @@ describe('the client of a transaction on node-postgres', () => {
     expect(await isHeld(redis.url, stock.key)).toBe(false);
   });
 
-  it('belongs to its next user if it was rolled back and given back while the body goes on', async () => {
+  it('belongs to its next user if it was rolled back and given back while the body continues', async () => {
     const { pool, run, locks } = await open();
     const other = lockFree(pool);
     const over = makeGate();

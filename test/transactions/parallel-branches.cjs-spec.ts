@@ -208,7 +208,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
       await expect(failing).rejects.toThrow('over');
       over.open();
       expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);
-      await transaction((tx) => note(tx())); // whoever called it goes on
+      await transaction((tx) => note(tx())); // whoever called it continues
       expect(await sales()).toBe(1);
     });
 

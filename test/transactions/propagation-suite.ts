@@ -35,7 +35,7 @@ class Thrown extends Error {}
 
 /**
  * Transactions propagate under locks as they do without: the cases of the test suites of nestjs-cls and of
- * typeorm-transactional, each without a lock, with one around, and with one that is asked for inside.
+ * typeorm-transactional, each without a lock, with one around, and with one that is requested inside.
  */
 export function describePropagation(
   { name, open }: OrmUnderTest<Propagating>,

@@ -18,7 +18,7 @@ const write = (tx: Runs, quantity: number): Promise<unknown> =>
   tx.query('UPDATE stock SET quantity = $1 WHERE id = $2', [quantity, stock.product]);
 
 describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
-  'what was read at READ COMMITTED before a lock was asked for, with %s',
+  'what was read at READ COMMITTED before a lock was requested, with %s',
   (_, orm) => {
     it.each([{}, { fence: {} }])(
       'is read again under it, even if it is free: %j [R57, D66]',
@@ -31,7 +31,7 @@ describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
         await transaction(async (tx) => {
           const before = await read(tx());
           if (runs++ === 0) {
-            // Somebody sells one, and has given the lock back when it is asked for.
+            // Somebody sells one, and has given the lock back when it is requested.
             await postgres.query('UPDATE stock SET quantity = 99 WHERE id = $1', [stock.product]);
           }
           await locks.withLock(stock.key, () => write(tx(), before - 1));

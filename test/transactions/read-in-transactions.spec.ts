@@ -197,7 +197,7 @@ it.each(CALLS)('%s is run again in the transaction that is restarted for it', as
   expect(await app.get(LockService).inspect(stock.key)).toBeNull();
 });
 
-it('a call whose signal was aborted before is refused, and the transaction goes on', async () => {
+it('a call whose signal was aborted before is refused, and the transaction continues', async () => {
   const { locks } = await startLocks(redis.url);
   const signal = AbortSignal.abort();
   const code = await inTransaction(async () => {

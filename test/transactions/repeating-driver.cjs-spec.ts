@@ -79,7 +79,7 @@ describe('a driver that repeats the body by itself', () => {
     expect([runs, await held(), await stock.quantity()]).toEqual([10, false, 95]);
   });
 
-  it('takes a lock that was asked for inside again in each run', async () => {
+  it('takes a lock that was requested inside again in each run', async () => {
     const { host, locks } = await start({ fence: {}, insideTransaction: 'restart' });
     await Promise.all(
       Array.from({ length: 5 }, () =>

@@ -462,7 +462,7 @@ describe.each(['restart', 'join'] as const)('a lock that joins no other, with %s
 });
 
 describe('a restart for several keys', () => {
-  it('holds each of them as the call that asked for it wants it [R57, D69]', async () => {
+  it('holds each of them as the call that requested it wants it [R57, D69]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const [short, long] = [uniqueKey('short'), uniqueKey('long')];
@@ -477,7 +477,7 @@ describe('a restart for several keys', () => {
     expect(lengths[1]).toBeLessThan(701);
   });
 
-  it('waits for each as long as the call that asked for it [D69]', async () => {
+  it('waits for each as long as the call that requested it [D69]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const [patient, single] = [uniqueKey('patient'), uniqueKey('single')];
@@ -518,7 +518,7 @@ describe('a restart for several keys', () => {
     await lock.release();
   });
 
-  it('waits for each from the moment at which it was asked for', async () => {
+  it('waits for each from the moment at which it was requested', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     const [busy, busyNext] = [await others.acquire(first), await others.acquire(second)];
@@ -634,7 +634,7 @@ describe('acquire() around a transaction, with the fence on', () => {
     await tried?.release();
   });
 
-  it('is refused for a query runner that is driven by hand, too [D71]', async () => {
+  it('is refused for a query runner driven manually, too [D71]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, { fence: {} });
     await using lock = await locks.acquire(stock.key);

@@ -118,7 +118,7 @@ describe.each(Object.keys(LIBRARIES))('%s, if the body rolls back with a stateme
       await sendBeside(sell()).catch((error: unknown) => refused.push(error));
     });
     await sale.catch(() => {});
-    // An EntityManager goes on without its transaction, as if nothing had happened.
+    // An EntityManager continues without its transaction, as if nothing had happened.
     const isRefused = name === 'MikroORM';
     expect([refused.length, await stock.quantity()]).toEqual(isRefused ? [1, 100] : [0, 99]);
   });
@@ -155,7 +155,7 @@ function pidIn(answer: unknown): string | undefined {
   return /"pid":(\d+)/.exec(JSON.stringify(answer))?.[1];
 }
 
-describe('a query runner of TypeORM that is driven by hand, after a ROLLBACK of its body', () => {
+describe('a query runner of TypeORM driven manually, after a ROLLBACK of its body', () => {
   it.each(['commitTransaction', 'release'] as const)(
     'takes nothing on its connection, and gives it back in order by %s()',
     async (end) => {

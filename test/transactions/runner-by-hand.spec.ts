@@ -59,7 +59,7 @@ async function sellOn(runner: QueryRunner): Promise<void> {
   await runner.commitTransaction();
 }
 
-/** The hook after the first COMMIT lets a branch go on, and waits for it. */
+/** The hook after the first COMMIT lets a branch continue, and waits for it. */
 async function startWithBranch() {
   let branch: Promise<unknown> | undefined;
   const { opened: goesOn, open: goOn } = makeGate();
@@ -125,7 +125,7 @@ describe('a query runner that is released before its transaction has ended', () 
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('does not wait for a statement that goes on: its connection is closed', async () => {
+  it('does not wait for a statement that continues: its connection is closed', async () => {
     const { dataSource, runner } = await start();
     await runner.startTransaction();
     await stock.takeOne(runner.manager);
@@ -153,7 +153,7 @@ describe('a query runner whose start fails in the hook after it', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('may go on without one, as TypeORM lets it', async () => {
+  it('may continue without one, as TypeORM lets it', async () => {
     const { runner } = await startFailing();
     await expect(runner.startTransaction()).rejects.toThrow('not now');
     await stock.takeOne(runner.manager);
@@ -174,7 +174,7 @@ describe('a query runner whose start has failed in a hook', () => {
     ['after it', { afterTransactionStart: fail }],
   ];
 
-  it.each(hooks)('is warned of if its code goes on under a fenced lock: %s', async (_, hook) => {
+  it.each(hooks)('is warned of if its code continues under a fenced lock: %s', async (_, hook) => {
     const warnings = spyOnWarnings();
     const { locks, runner } = await start(hook);
     await locks.withLock(stock.key, async () => {
@@ -185,7 +185,7 @@ describe('a query runner whose start has failed in a hook', () => {
     await runner.release();
   });
 
-  it('may go on in the transaction around it without a warning', async () => {
+  it('may continue in the transaction around it without a warning', async () => {
     const warnings = spyOnWarnings();
     const { locks, runner } = await start({
       beforeTransactionStart: once(fail, 2),
@@ -296,7 +296,7 @@ describe('a query runner that is used for a second transaction', () => {
   );
 });
 
-it('a query runner under a lock without the fence is active as soon as it is asked for', async () => {
+it('a query runner under a lock without the fence is active as soon as it is requested', async () => {
   const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
   const { locks } = await startLocks(redis.url);
   const runner = dataSource.createQueryRunner();
@@ -382,7 +382,7 @@ it.each<[string, (dataSource: DataSource) => Promise<unknown>]>([
     },
   ],
 ])(
-  'a second transaction in the body of one that is driven by hand is refused in the end, and the first one goes on: %s',
+  'a second transaction in the body of one driven manually is refused in the end, and the first one continues: %s',
   async (_, sellToo) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { fence: true, transactionTimeouts: false });

@@ -27,7 +27,7 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
     const saved = await Promise.allSettled([save(runner, 'a'), save(runner, 'b')]);
     return [saved.map(({ status }) => status), runner.isTransactionActive];
   },
-  'a transaction is active as soon as it is asked for': async (runner) => {
+  'a transaction is active as soon as it is requested': async (runner) => {
     const started = runner.startTransaction();
     const { isTransactionActive } = runner;
     await started;
@@ -50,7 +50,7 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
     goOn();
     return later;
   },
-  'nested callbacks go on after one whose hook has failed': async (runner) => {
+  'nested callbacks continue after one whose hook has failed': async (runner) => {
     let starts = 0;
     runner.connection.subscribers.push({
       beforeTransactionStart: () => {
@@ -130,7 +130,7 @@ const PROGRAMS: Record<string, (runner: QueryRunner) => Promise<unknown>> = {
   },
 };
 
-describe('a query runner that is driven by hand without locks behaves as without the library', () => {
+describe('a query runner driven manually without locks behaves as without the library', () => {
   it.each(Object.entries(PROGRAMS))('%s', async (_, program) => {
     const outcomes = [];
     for (const isLockAware of [false, true]) {

@@ -96,7 +96,7 @@ describe('a second transaction that a hook after the end begins on the same quer
     ]);
   });
 
-  it.each(HOOKS)('by hand may go on after the hook: %s', async (hook) => {
+  it.each(HOOKS)('by hand may continue after the hook: %s', async (hook) => {
     const { dataSource, locks } = await start(hook, async ({ queryRunner }) => {
       await queryRunner.startTransaction();
       await stock.takeOne(queryRunner.manager);

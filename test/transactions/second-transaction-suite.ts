@@ -10,7 +10,7 @@ import { type Runs, useStock } from './stock.js';
 
 /** A transaction of the way under test. */
 export interface OpenedTransaction extends Runs {
-  /** Ways to go on in this very transaction: joined, or in a savepoint. They need no other connection. */
+  /** Ways to continue in this very transaction: joined, or in a savepoint. They need no other connection. */
   readonly again?: Readonly<Record<string, (body: () => Promise<void>) => Promise<void>>>;
 }
 
@@ -61,7 +61,7 @@ export function describeSecondTransactions(
       return { locks, transaction: (body) => opened.transaction(body) };
     };
 
-    it('is refused before it asks for a connection, and the first one goes on [R56]', async () => {
+    it('is refused before it asks for a connection, and the first one continues [R56]', async () => {
       const { locks, transaction } = await start(1);
       let ran = false;
       let refused: unknown;

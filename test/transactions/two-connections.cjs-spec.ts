@@ -133,7 +133,7 @@ describe.each(ORDERS)('%s', (_, hosts) => {
     expect((failure as Error).message).toContain(`(on connection '${name}', started`);
   });
 
-  it('restarts both for a lock asked for in the inner one, and loses no update', async () => {
+  it('restarts both for a lock requested in the inner one, and loses no update', async () => {
     const app = await start({ insideTransaction: 'restart', fence });
     const [outer, inner] = hosts(app);
     await Promise.all(

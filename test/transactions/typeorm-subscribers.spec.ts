@@ -205,7 +205,7 @@ describe('a subscriber that throws before the rollback', () => {
       },
     ],
     [
-      'a query runner that is driven by hand',
+      'a query runner driven manually',
       async (dataSource: DataSource) => {
         const runner = dataSource.createQueryRunner();
         await runner.startTransaction();
@@ -280,7 +280,7 @@ describe('a subscriber whose own statement fails in the middle of the COMMIT', (
   });
 });
 
-describe('a subscriber that throws at a query runner that is driven by hand', () => {
+describe('a subscriber that throws at a query runner driven manually', () => {
   it('before the COMMIT leaves the transaction open, and its lock held', async () => {
     let calls = 0;
     const { dataSource, sellByHand } = await open({

@@ -250,7 +250,7 @@ describe.each(['before', 'after'] as const)(
       expect(hooks).toEqual(['inner', 'inner', 'outer']);
     });
 
-    it('leaves nothing that goes on in a run that was given up a way into the database', async () => {
+    it('code of an abandoned run cannot reach the database', async () => {
       const { locks } = await start({ insideTransaction: 'restart' });
       const over = makeGate();
       let runs = 0;
@@ -275,7 +275,7 @@ describe.each(['before', 'after'] as const)(
       expect([runs, await stock.quantity()]).toEqual([2, 99]);
     });
 
-    it('leaves nothing that goes on in a transaction that has failed a way into the database [D65]', async () => {
+    it('code of a failed transaction cannot reach the database [D65]', async () => {
       const { locks } = await start();
       const over = makeGate();
       let late: Promise<unknown> | undefined;

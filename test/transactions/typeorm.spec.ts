@@ -219,7 +219,7 @@ describe('a lock around a transaction', () => {
   });
 });
 
-describe('a lock asked for inside a transaction', () => {
+describe('a lock requested inside a transaction', () => {
   it.each(OPENED_BY)('is refused in %s', async (_, open) => {
     const { dataSource, locks } = await start();
     const sale = open(dataSource, () => locks.withLock(stock.key, async () => {}));
@@ -293,7 +293,7 @@ describe('a lock asked for inside a transaction', () => {
     expect([await held(), await stock.quantity()]).toEqual([false, 100]);
   });
 
-  it('is claimed before the savepoint in which it was asked for', async () => {
+  it('is claimed before the savepoint in which it was requested', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'restart', fence: {} });
     let runs = 0;
     await dataSource.transaction(async (manager) => {
@@ -309,7 +309,7 @@ describe('a lock asked for inside a transaction', () => {
     await expect(joining).rejects.toThrow(/inside a savepoint/);
   });
 
-  it('may be asked for again without a limit, whatever else the transaction keeps', async () => {
+  it('may be requested again without a limit, whatever else the transaction keeps', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'join' });
     const [first, later] = [uniqueKey('a'), uniqueKey('b')];
     const done = dataSource.transaction(async () => {
@@ -389,7 +389,7 @@ describe('the BEGIN of a transaction under a lock', () => {
   });
 });
 
-describe('a query runner that is driven by hand', () => {
+describe('a query runner driven manually', () => {
   it('takes one round trip more under a lock', async () => {
     const proxy = await PostgresProxy.start(postgres.url);
     const settings = {

@@ -68,9 +68,9 @@ function wrongNesting(type: 'postgres' | 'mysql', useDatabase: () => TestDatabas
   });
 }
 
-describe('a lock asked for inside a transaction, under restart, on PostgreSQL', () =>
+describe('a lock requested inside a transaction, under restart, on PostgreSQL', () =>
   wrongNesting('postgres', usePostgres));
 
-describeWithMariaDb('a lock asked for inside a transaction, under restart, on MariaDB', () =>
+describeWithMariaDb('a lock requested inside a transaction, under restart, on MariaDB', () =>
   wrongNesting('mysql', useMariaDb),
 );

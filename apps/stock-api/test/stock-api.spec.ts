@@ -178,7 +178,7 @@ describe('stock-api', () => {
     const [rejects, restarts] = await Promise.all([rejecting.ready(), restarting.ready()]);
 
     expect(await order(rejects, [line('vase', 1)])).toMatchObject({ status: 500 });
-    const refusal = "StockService.take: lock 'stock:vase' was asked for inside an open database";
+    const refusal = "StockService.take: lock 'stock:vase' was requested inside an open database";
     await until(async () => rejecting.output.includes(refusal));
     expect(await database.books('vase')).toEqual({ left: 15, purchases: 0, pieces: 0 });
 

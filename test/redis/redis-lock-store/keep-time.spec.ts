@@ -82,7 +82,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
   });
 });
 
-it('the time goes on while Redis refuses to take several keys back in one command [R41]', async () => {
+it('time advances while Redis refuses to take several keys back in one command [R41]', async () => {
   const username = uniqueKey('user');
   await server.admin.acl('SETUSER', username, 'on', '>secret', '+@all', '~*', '&*');
   const proxy = await TcpProxy.start(server.port);

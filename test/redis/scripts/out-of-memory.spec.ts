@@ -29,7 +29,7 @@ describe('out of memory', () => {
     expect(await held.state()).toMatchObject({ lock: null, queue: [] });
   });
 
-  it('several keys asked for twice, of which one was lost in between, go to those who wait', async () => {
+  it('several keys requested twice, of which one was lost in between, go to those who wait', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [wanted, lost] = [new ScriptBench(full, 'a'), new ScriptBench(full, 'b')];
     const asked = [wanted, lost].map((bench) => ({ bench, token: bench.deadToken() }));

@@ -6,7 +6,7 @@ const { newBench, heldBench, contendedBench, connectAs } = useScripts();
 
 describe('a lock whose other keys were overwritten', () => {
   it.each(['queue', 'fence'] as const)(
-    'cannot be taken, nor asked for together (%s) [R6]',
+    'cannot be taken, nor requested together (%s) [R6]',
     async (which) => {
       const bench = newBench();
       await bench.redis.hset(bench[which], 'x', '1');

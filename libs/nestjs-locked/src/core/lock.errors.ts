@@ -134,7 +134,7 @@ export class LockCommitUnknownError extends LockError {
   readonly code = 'LOCK_COMMIT_UNKNOWN';
 }
 
-/** A lock was asked for inside an open database transaction, where that is not safe. The message has the ways out. */
+/** A lock was requested inside an open database transaction, where that is not safe. The message has the ways out. */
 export class LockInTransactionError extends LockError {
   override name = 'LockInTransactionError';
   readonly code = 'LOCK_IN_TRANSACTION';

@@ -34,7 +34,7 @@ export interface LockExceptionFilterOptions {
 }
 
 /**
- * Answers each client in the way of its transport when a lock stands behind the error: somebody else held it for the
+ * Answers each client in the format of its transport when a lock stands behind the error: somebody else held it for the
  * whole wait, Redis did not answer, or the application shuts down. The other errors of this library are mistakes of the
  * application. They are logged and answered as an internal error. No answer contains the key.
  *

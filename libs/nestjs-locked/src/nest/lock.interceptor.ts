@@ -146,7 +146,7 @@ export function LockInterceptor(
 
 /**
  * For handlers whose caller may be sent several values; the lock lasts until the last one. Nest makes an Observable of
- * a Promise, too, and its work goes on after the Observable was left.
+ * a Promise, too, and its work continues after the Observable was left.
  */
 function valuesUnderLock(call: LockedCall): Observable<unknown> {
   return LOCKED_RESULT.observable(call) as Observable<unknown>;
@@ -156,7 +156,7 @@ function valuesUnderLock(call: LockedCall): Observable<unknown> {
  * For handlers that have one result. Nest waits for the end of the Observable before it uses the result, so if that is
  * a stream, the Observable has to end before the stream is read, and the lock after it. Who leaves it, such as a
  * `timeout()` around it, ends the wait for the lock. Nest 12 leaves it for a client that has left, but only if the
- * handler has given its Observable before. Nothing is asked for before somebody subscribes: an interceptor around, such
+ * handler has given its Observable before. Nothing is requested before somebody subscribes: an interceptor around, such
  * as one that answers from a cache, may have left by then.
  */
 function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable<unknown> {

@@ -78,7 +78,7 @@ export const START_MS = 10_000;
 const KEYS_PER_SCRIPT = 100;
 
 /**
- * While a key is on its way to another node of a cluster, the whole of a release is tried for this long at most, and so
+ * While a key is moving to another node of a cluster, the whole of a release is tried for this long at most, and so
  * is a renewal that is to reserve fencing numbers. Then it is done without a hand-over, or without the numbers.
  */
 const WHOLE_FOR_MS = 1_000;
@@ -406,7 +406,7 @@ export class RedisLockStore implements LockStore {
     return Math.min(WHOLE_FOR_MS, this.commandTimeoutMs / 2);
   }
 
-  /** In a cluster, what to send for one key as long as its slot is on its way. */
+  /** In a cluster, what to send for one key as long as its slot is moving. */
   #whileMoving(
     afterMs: number,
     script: RedisScript,
@@ -457,7 +457,7 @@ function leftOr(error: string | undefined, key = ''): TakeBackReply {
   return lacksRights(new Error(error)) ? { ...unknown, isRefused: true } : unknown;
 }
 
-/** What a script is given besides its keys. What depends on the time is made anew whenever it is sent. */
+/** What a script is given besides its keys. What depends on the time is computed again whenever it is sent. */
 type Arguments = readonly (string | number)[];
 
 function ofNow(args: Arguments | (() => Arguments)): Arguments {

@@ -44,7 +44,7 @@ export class InMemoryLocks {
     return entry;
   }
 
-  /** Every key that was ever asked for. */
+  /** Every key that was ever requested. */
   keys(): string[] {
     return [...this.#entries.keys()];
   }

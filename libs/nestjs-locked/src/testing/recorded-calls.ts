@@ -5,7 +5,7 @@ import { systemClock } from '../core/time/clock.js';
 import { settled } from './settled.js';
 
 /**
- * What has become of a call that asked for a lock, so far.
+ * What has become of a call that requested a lock, so far.
  *
  * - `waiting`: it has no answer yet
  * - `held`: it has the lock now
@@ -14,17 +14,17 @@ import { settled } from './settled.js';
  * - `busy`: somebody else had the lock, whether the call threw, skipped, gave something instead, or null
  * - `aborted`: the wait was ended by the call's signal, or by the end of the application
  * - `store-failed`: the store did not answer
- * - `refused`: a key or an option is wrong, or the lock was asked for inside an open transaction; with
+ * - `refused`: a key or an option is wrong, or the lock was requested inside an open transaction; with
  *   `insideTransaction: 'restart'`, the call that follows has the lock
  */
 export type LockOutcome =
   'waiting' | 'held' | 'released' | 'lost' | 'busy' | 'aborted' | 'store-failed' | 'refused';
 
-/** One call that asked for a lock. A plain object, to be compared as a whole. */
+/** One call that requested a lock. A plain object, to be compared as a whole. */
 export interface LockCall {
   /** Who asked: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire` or `tryAcquire`. */
   readonly by: string;
-  /** What it asked for, in its own order. */
+  /** What it requested, in its own order. */
   readonly keys: readonly string[];
   /** What has become of it. */
   readonly outcome: LockOutcome;
@@ -41,7 +41,7 @@ const FAILURES: Partial<Record<LockErrorCode, LockOutcome>> = {
 /** How long a test waits for a call at most: less than the time limit of a test in Jest and Vitest. */
 const PATIENCE_MS = 4_000;
 
-/** A call that goes on, or has ended. */
+/** A call that continues, or has ended. */
 export class RecordedCall {
   readonly #by: string;
   readonly #keys: readonly string[];
@@ -138,7 +138,7 @@ export class RecordedCalls {
     return call;
   }
 
-  /** They are told no more. Those that go on are still found. */
+  /** They are told no more. Those that continue are still found. */
   forget(): void {
     this.#forgotten = [...this.#forgotten, ...this.#calls].filter((call) => call.goesOn);
     this.#calls = [];
@@ -159,7 +159,7 @@ export class RecordedCalls {
     const end = systemClock.now() + PATIENCE_MS;
     for (;;) {
       const change = this.#nextChange(end);
-      await settled(); // the answer to a call that has just asked may be on its way
+      await settled(); // the answer to a call that has just asked may be in flight
       if (this.find(outcome, key, service) !== undefined) return change.forget();
       if (systemClock.now() >= end) throw new Error(this.#nobody(outcome, key));
       await change.promise;
@@ -186,7 +186,7 @@ export class RecordedCalls {
 
   #nobody(outcome: LockOutcome, key: string): string {
     const calls = this.snapshot().map((it) => `${it.by} (${it.keys.join(', ')}): ${it.outcome}`);
-    const seen = calls.length === 0 ? 'no call has asked for a lock' : calls.join('; ');
+    const seen = calls.length === 0 ? 'no call has requested a lock' : calls.join('; ');
     return `No call for '${key}' was ${outcome} within ${PATIENCE_MS / 1_000} s: ${seen}`;
   }
 }

@@ -5,7 +5,7 @@ import { settled } from './settled.js';
 interface Timer {
   readonly at: number;
   readonly fire: () => void;
-  /** Of the system's clock: the time of the test goes on by itself, too. */
+  /** Of the system's clock: the time of the test advances by itself, too. */
   cancel: CancelTimer;
 }
 

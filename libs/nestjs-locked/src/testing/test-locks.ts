@@ -56,7 +56,7 @@ const OTHERS_LEASE_MS = 30_000;
 
 /**
  * The locks of a test: they are kept in memory and really exclude, by the rules of the real ones. It tells which calls
- * asked for which keys, and lets a test decide what the application meets: a key that somebody else holds, a lock that
+ * requested which keys, and lets a test decide what the application meets: a key that somebody else holds, a lock that
  * is lost, a store that is down, and time that passes.
  *
  * Services and applications that are given the same object exclude each other, like processes that share one Redis.
@@ -89,7 +89,7 @@ export class TestLocks {
   // ---- what the application has done ------------------------------------------------------------------------
 
   /**
-   * The calls that have asked for a lock, in order, as plain objects.
+   * The calls that have requested a lock, in order, as plain objects.
    *
    * @example
    * expect(locks.calls).toEqual([

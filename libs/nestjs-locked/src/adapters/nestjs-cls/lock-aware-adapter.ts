@@ -195,7 +195,7 @@ function lockAwareMethods(
         return inOwnContext(open, setTx);
       });
     },
-    // Work that goes on in a transaction that was given up or has failed must find no way into the database.
+    // Work of an abandoned or failed transaction must not reach the database.
     getFallbackInstance: () => {
       coordinator.assertNotFailed();
       if (!options.isCovered) coordinator.noteStatement(options.connectionName);
@@ -229,7 +229,7 @@ function lockAwareMethods(
 
 /**
  * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it. Work that
- * still goes on in an earlier run must not meet the transaction of a later one.
+ * still continues in an earlier run must not meet the transaction of a later one.
  */
 function inOwnContext<R>(open: () => Promise<R>, setTx: SetTx): Promise<R> {
   return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, () =>

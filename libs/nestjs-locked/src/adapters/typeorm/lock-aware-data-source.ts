@@ -52,8 +52,8 @@ const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
  * typeorm-transactional. Locks then last until the transactions have ended, and guard their commit.
  *
  * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and locks that are asked
- * for inside them are seen. The transaction of a query runner that is driven by hand (`startTransaction`) is guarded
- * and followed to its end as well, but locks that are asked for inside it are not seen.
+ * for inside them are seen. The transaction of a query runner driven manually (`startTransaction`) is guarded
+ * and followed to its end as well, but locks requested inside it are not seen.
  *
  * @example
  * const dataSourceFactory = async (options) => lockAwareDataSource(new DataSource(options));

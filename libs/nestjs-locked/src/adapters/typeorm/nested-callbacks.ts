@@ -1,12 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
-/** Opens a nested transaction, with a callback, in the one that is driven by hand. */
+/** Opens a nested transaction, with a callback, in the one driven manually. */
 export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
 
 const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
 
-/** The nested transactions that were opened with a callback in those of one query runner, which is driven by hand. */
+/** The nested transactions that were opened with a callback in those of one query runner, which is driven manually. */
 export class NestedCallbacks {
   #open = 0;
 

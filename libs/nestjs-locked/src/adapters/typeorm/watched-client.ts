@@ -7,7 +7,7 @@ import { isRolledBack } from '../../transactions/orm/sure-rollback.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 /**
- * Watches the client of a transaction that is driven by hand, until it has ended: only there can be seen that a COMMIT
+ * Watches the client of a transaction driven manually, until it has ended: only there can be seen that a COMMIT
  * was answered with ROLLBACK.
  */
 export function watchClient(manager: object, begun: TransactionScope): void {

@@ -49,7 +49,7 @@ export interface RunnerWatch {
 }
 
 /**
- * Follows the transactions of a query runner that is driven by hand. Savepoints use the same methods, and are passed
+ * Follows the transactions of a query runner driven manually. Savepoints use the same methods, and are passed
  * over.
  *
  * @returns what its nested transactions have to be opened through
@@ -65,7 +65,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   const callbacks = new NestedCallbacks();
-  /** What its code has asked for last has committed a nested one: it may believe that all is committed. */
+  /** What its code has requested last has committed a nested one: it may believe that all is committed. */
   let hasCommittedNested = false;
   /** It is being ended, as a late statement is told. */
   let ending: 'ended' | 'failing' | undefined;

@@ -30,7 +30,7 @@ type Registered = ReadonlyMap<string | symbol, readonly LockedMethodInfo[]>;
 
 /**
  * The locked methods of an instance that are wrapped by a decorator above `@Locked`. What that decorator does, for
- * instance opening a transaction, begins before the lock is asked for.
+ * instance opening a transaction, begins before the lock is requested.
  */
 export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
   return prototypesOf(instance).flatMap((prototype) =>

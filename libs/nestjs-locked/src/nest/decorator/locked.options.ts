@@ -21,7 +21,7 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends Omit<
    * What the method returns, if that cannot be seen while the class is being defined: an Observable or async iterable
    * without a type annotation, or code built by a compiler that emits no types. The caller gets the same kind.
    *
-   * With 'iterable', that is an async generator: the method runs when its first value is asked for, so a cursor has
+   * With 'iterable', that is an async generator: the method runs when its first value is requested, so a cursor has
    * none of its other members. A Promise of it keeps them.
    * @default 'iterable' for async generators, 'observable' for methods declared to return one, otherwise 'promise'
    */

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import type { LockEvent } from '../../core/lock-events.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** What goes on under a lock whose work has ended. */
+/** What continues under a lock whose work has ended. */
 const OUTLIVED_BY = {
   calls: 'calls inside of it, which joined its hold, were not awaited',
   transaction: 'a transaction that was opened under it has not ended',
@@ -117,7 +117,7 @@ export class LockLog {
 
   /** What forgets idle connections does so again and again, which is worth one warning. */
   #replaced(reason: string): void {
-    const message = `${reason}; it was made anew, and works. Something between this process and Redis seems to forget idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
+    const message = `${reason}; it was replaced, and works. Something between this process and Redis seems to forget idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
     if (this.#isReplaced) this.#logger.debug(message);
     else this.#logger.warn(message);
     this.#isReplaced = true;

@@ -41,7 +41,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   startWithoutRedis: {
     default: false,
     check: flag,
-    text: '`true`: the application starts without Redis, and goes on looking for it',
+    text: '`true`: the application starts without Redis, and keeps looking for it',
   },
   shutdownMs: {
     default: 10_000,

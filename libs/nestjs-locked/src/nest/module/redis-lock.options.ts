@@ -32,7 +32,7 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
    */
   readonly startMs?: number;
   /**
-   * true: the application starts even if Redis could not be reached in `startMs`, and goes on looking for it. Until it
+   * true: the application starts even if Redis could not be reached in `startMs`, and keeps looking for it. Until it
    * is found, calls fail at once with LockStoreError, and so does `LockService.ping`. @default false
    */
   readonly startWithoutRedis?: boolean;

@@ -43,7 +43,7 @@ export function heldIterator(
     hasBegun = true;
     isLeft = false;
     if (ended !== undefined) {
-      readers.begin(); // it was left, and goes on
+      readers.begin(); // it was left, and continues
       ended = undefined;
     }
     awaited += 1;

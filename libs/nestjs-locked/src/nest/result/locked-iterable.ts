@@ -9,7 +9,7 @@ type Iteration = AsyncGenerator<unknown, unknown, unknown>;
 type Result = IteratorResult<unknown, unknown>;
 
 /**
- * The lock is taken and the method is run when the first value is asked for. If `onBusy` gave a result instead, that is
+ * The lock is taken and the method is run when the first value is requested. If `onBusy` gave a result instead, that is
  * yielded: an async iterable as it is, undefined as nothing, and any other value as the only one.
  *
  * An async generator would not do: it answers `return()` only after the value that it works on, so a reader that leaves

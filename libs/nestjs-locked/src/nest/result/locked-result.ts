@@ -10,7 +10,7 @@ import { answersEveryName, isAsyncIterable, isStream, streamedResult } from './s
 /**
  * How each kind of method runs under its lock and gives its caller a result of the same kind. The kinds differ in when
  * the lock is taken: a Promise takes it at once, an Observable with each subscription, and an iterable when the first
- * value is asked for. An Observable or iterable that nobody reads takes none.
+ * value is requested. An Observable or iterable that nobody reads takes none.
  */
 export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = {
   promise: lockedPromise,

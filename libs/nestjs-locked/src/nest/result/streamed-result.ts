@@ -15,8 +15,8 @@ export type Carry = (hold: ManualHold) => unknown;
 const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
 
 /**
- * What to do with a result whose work goes on after the method has returned it: an Observable, an async iterable, or a
- * stream, even inside Nest's StreamableFile or a `Response` of the web. Undefined for every other result.
+ * What to do with a result whose work continues after the method has returned: an Observable, an async iterable, or a
+ * stream, also inside Nest's StreamableFile or a web `Response`. Undefined for every other result.
  *
  * If the caller never reads such a result, the lock stays held.
  */

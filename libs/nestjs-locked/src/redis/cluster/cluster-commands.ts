@@ -127,7 +127,7 @@ export class ClusterCommands implements CommandRunner {
     const reason =
       this.#nodes.ofSlot(slot) === undefined
         ? `no master of the cluster is known for slot ${slot}`
-        : 'an earlier command for its key was on its way for too long';
+        : 'an earlier command for its key was in flight for too long';
     let last = failure ?? notSent(command, reason);
     for (;;) {
       const next = await this.#next(detour, last);
@@ -215,7 +215,7 @@ export class ClusterCommands implements CommandRunner {
 
 const unchanged = (outcome: CommandOutcome): CommandOutcome => outcome;
 
-/** The node that a slot is on its way to carries a command out only if it is told that we know that. */
+/** A node importing a slot needs ASKING first. */
 function afterAsking(command: RedisCommand): RedisCommand {
   return {
     ...command,

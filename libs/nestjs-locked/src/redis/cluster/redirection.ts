@@ -4,9 +4,9 @@ import type { CommandFailure } from '../connection/redis-command.js';
 export type Redirection =
   /** The slot has another master. */
   | { readonly kind: 'moved'; readonly slot: number; readonly address: string }
-  /** The slot is on its way to another master, and these keys are there already, or would be created there. */
+  /** The slot is moving to another master, and these keys are there already, or would be created there. */
   | { readonly kind: 'ask'; readonly address: string }
-  /** The slot is on its way to another master, and so are some of these keys. A script may have run half-way. */
+  /** The slot is moving to another master, and so are some of these keys. A script may have run half-way. */
   | { readonly kind: 'again' }
   /** The cluster is not complete, or does not know it yet. */
   | {
@@ -15,7 +15,7 @@ export type Redirection =
       readonly isWhole: boolean;
     };
 
-/** A script has stopped half-way, because the slot is on its way to another master, and a key is not here any more. */
+/** A script has stopped half-way, because the slot is moving to another master, and a key is not here any more. */
 const STOPPED = /non local key/;
 
 /** @returns undefined if the command failed for a reason that has nothing to do with the cluster */

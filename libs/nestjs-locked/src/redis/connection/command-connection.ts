@@ -56,7 +56,7 @@ export interface CommandConnectionListener {
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
-  /** The connection was idle and dead, and the one that was made anew has answered a command in time. */
+  /** The connection was idle and dead, and its replacement has answered a command in time. */
   replaced(cause: LockStoreError): void;
 }
 
@@ -69,13 +69,13 @@ const MOST_WAITING = 1_000;
 /**
  * The connection for commands. While it is down or silent, nothing is sent: a command waits for it within its own time
  * limit, and is never sent after that. So a Redis that returns is not flooded with outdated commands, and an outage
- * takes no more memory than `MOST_WAITING` commands. A command that was on its way when its connection broke is sent
+ * takes no more memory than `MOST_WAITING` commands. A command that was in flight when its connection broke is sent
  * again on the next one. That does no harm, because the scripts are idempotent for each token.
  *
  * A new connection is admitted when its server has said that it is a master and knows our scripts. The server may
  * forget them later (SCRIPT FLUSH). It then refuses every command that names its script by the hash, while a command
  * that carries its script whole still runs. A forgotten command that was sent again at once could therefore run after
- * later commands for the same lock. So nothing new is sent until every command on its way has been answered; then the
+ * later commands for the same lock. So nothing new is sent until every command in flight has been answered; then the
  * forgotten ones are sent again whole, in their order. If a later command for the same lock has been answered in the
  * meantime, the order cannot be restored any more, and the forgotten command fails instead.
  *
@@ -88,7 +88,7 @@ const MOST_WAITING = 1_000;
  * Forgotten and repeating commands still count as unanswered. In every state, a command fails when its time is over.
  *
  * It is one file because the question whether a command may be sent now depends on all of this at once: on the
- * connection, and on every other command that waits, is on its way, or was forgotten.
+ * connection, and on every other command that waits, is in flight, or was forgotten.
  */
 export class CommandConnection {
   readonly #options: CommandConnectionOptions;
@@ -589,7 +589,7 @@ export class CommandConnection {
     });
   }
 
-  /** Once every command on its way has been answered, the forgotten ones are sent again whole, one after the other. */
+  /** Once every command in flight has been answered, the forgotten ones are sent again whole, one after the other. */
   #repeatForgotten(): void {
     if (this.#forgotten.size === 0 || this.#forgotten.size < this.#unanswered.size) return;
     const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);

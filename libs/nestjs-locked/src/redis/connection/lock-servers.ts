@@ -26,7 +26,7 @@ export interface LockServersListener {
   rightsLost(cause: LockStoreError, part: string): void;
   /** It refuses nothing any more, or nothing is needed from there. */
   rightsBack(part: string): void;
-  /** A connection was idle and dead, and is made anew. Nothing is lost unless that is told as well. */
+  /** A connection was idle and dead, and is replaced. Nothing is lost unless that is told as well. */
   replaced(cause: LockStoreError, part: string): void;
   /** Commands are not answered any more. */
   lost(cause: LockStoreError, part: string): void;

@@ -96,7 +96,7 @@ export class OwnConnection {
     attendToSentinels(this.redis, () => this.reconnect());
     this.redis.on('connect', () => this.#readRefusal());
     this.redis.on('ready', () => {
-      this.#said = ''; // it goes on to be used
+      this.#said = ''; // it stays in use
       if (!this.#closed) listener.ready();
     });
     this.redis.on('close', () => {
@@ -129,7 +129,7 @@ export class OwnConnection {
   /**
    * Joins the commands that are written in one turn of the event loop into few writes to the socket. Each write is a
    * system call, which costs more than all the rest of a command. The first one is written at once, and so is every
-   * sixteenth: the server should begin while we go on, and the turn may be long.
+   * sixteenth: the server should begin while we continue, and the turn may be long.
    */
   joinWrites(): void {
     const { stream } = this.redis;

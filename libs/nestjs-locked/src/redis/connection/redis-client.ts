@@ -69,7 +69,7 @@ export interface RedisConnection extends ScriptClient {
   subscribe(channel: string): Promise<unknown>;
   /** Which node of a Redis Cluster the connection has reached, or who serves what. */
   cluster(subcommand: 'MYID' | 'SLOTS'): Promise<unknown>;
-  /** The next command on this connection is about a slot that is on its way to this server. */
+  /** The next command on this connection is about a slot that is moving to this server. */
   asking(): Promise<unknown>;
   ping(): Promise<unknown>;
   on(event: 'connect' | 'ready' | 'close' | 'end', listener: () => void): unknown;

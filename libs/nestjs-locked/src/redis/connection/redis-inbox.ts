@@ -23,7 +23,7 @@ export interface RedisInboxListener {
   subscribed(): void;
   /** No message will arrive until `subscribed`. */
   lost(cause: LockStoreError): void;
-  /** The connection was idle and dead, and has been made anew. */
+  /** The connection was idle and dead, and has been replaced. */
   replaced(cause: LockStoreError): void;
   /** The connection broke, or it or the subscription was refused. It is tried again. */
   failed(error: unknown): void;

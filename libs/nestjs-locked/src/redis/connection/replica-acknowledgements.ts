@@ -23,7 +23,7 @@ type Send = (command: RedisCommand, end: (outcome: CommandOutcome) => void) => O
  * the command wrote. A failover to one of these replicas then loses nothing of it.
  *
  * One WAIT is in flight at most. It covers every command that was sent before it on the same connection, so its answer
- * ends all that were answered until then. As long as a command is held back, a WAIT is on its way: whoever waits until
+ * ends all that were answered until then. As long as a command is held back, a WAIT is in flight: whoever waits until
  * the connection has no more commands to answer waits for these, too.
  *
  * A WAIT proves nothing about another connection, so a connection that breaks ends all that it has answered with an
@@ -44,7 +44,7 @@ export class ReplicaAcknowledgements {
     this.#send = send;
   }
 
-  /** Whether a WAIT is on its way: Redis answers nothing behind it before it has ended. */
+  /** Whether a WAIT is in flight: Redis answers nothing behind it before it has ended. */
   get isAsking(): boolean {
     return this.#wait !== undefined;
   }

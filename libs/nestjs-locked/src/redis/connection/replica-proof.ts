@@ -31,7 +31,7 @@ export class ReplicaProof {
 
   /**
    * Resolves once they have acknowledged what was written last; asks them again and again until then, or until `close`.
-   * @param failed is told why it goes on
+   * @param failed is told why it continues
    */
   async run(failed: (error: unknown) => void): Promise<void> {
     const { clock } = this.#options;

@@ -40,7 +40,7 @@ export async function askServer(
   };
 }
 
-/** A reply that is an error is read like any other: it does not say what we asked for. */
+/** A reply that is an error is read like any other: it does not say what we requested. */
 function orRefusal(error: unknown): unknown {
   if (isReplyError(error)) return error;
   throw error;

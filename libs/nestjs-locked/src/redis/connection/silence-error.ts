@@ -6,7 +6,7 @@ export class SilenceError extends Error {
 }
 
 /**
- * Whether an error is worth telling after what is known of an outage. That the server goes on being silent is not.
+ * Whether an error is worth telling after what is known of an outage. That the server is still silent is not.
  * @param isSilent it is known that a command was not answered
  */
 export function saysMoreThan(error: unknown, known: unknown, isSilent: boolean): boolean {

@@ -23,7 +23,7 @@ import type { ScriptSettings } from './script-settings.js';
  *   for acceptMs, once. If the queue cannot be read, a holder still releases the lock, but never to itself.
  * - The lock never exists without an end: it is always written with PX.
  * - A script examines a bounded number of dead waiters when it looks for a live one. If there are more, it drops those
- *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been on its way
+ *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been in flight
  *   until then.
  */
 export const protocolLua = (settings: ScriptSettings): string => `
@@ -84,7 +84,7 @@ end
 -- A server that is out of memory accepts what follows a write that needs none, such as this one, which does nothing.
 local function writeDespiteLack() redis.pcall('ZREM', queue, '') end
 
--- 'old' leaves the queue last: it may be the only one there, and a key that is gone may not be asked for (see passOn).
+-- 'old' leaves the queue last: it may be the only one there, and a key that is gone must not be accessed (see passOn).
 local function join(token, score, old)
   if old then writeDespiteLack() end
   if not score then

@@ -79,7 +79,7 @@ export function isRefusal(error: unknown): boolean {
   );
 }
 
-/** A script of ours has stopped half-way: its slot is on its way to another node, and a key is not there any more. */
+/** A script of ours has stopped half-way: its slot is moving to another node, and a key is not there any more. */
 function hasStoppedInMovingSlot(error: Error): boolean {
   return error.message.includes('non local key');
 }

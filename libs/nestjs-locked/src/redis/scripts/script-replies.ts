@@ -16,7 +16,7 @@ import type {
 
 /**
  * A script that has found as many dead waiters as it may drop at once has done nothing else. Its command counts as
- * still on its way until it is sent again.
+ * still in flight until it is sent again.
  */
 export function isUnfinished(reply: unknown): boolean {
   return Array.isArray(reply) && reply[0] === 'again';
@@ -137,7 +137,7 @@ function firstMintedAt(fence = ''): number | undefined {
   return (Number(last) - (at === undefined ? 0 : FENCE_BLOCK)) / 1_000;
 }
 
-/** @param reply empty for a lock that was itself free, when several were asked for together */
+/** @param reply empty for a lock that was itself free, when several were requested together */
 function busy([pttl, foreign]: unknown[]): Busy {
   if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
   return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };

@@ -1,7 +1,7 @@
 import { RedisScript } from './redis-script.js';
 
 /**
- * Gives a lease up with its lock key alone, when its slot is on its way to another node of a cluster (see
+ * Gives a lease up with its lock key alone, when its slot is moving to another node of a cluster (see
  * `shortRenewScript`). The lock is handed to nobody: those who wait look for themselves.
  */
 export const shortReleaseScript = new RedisScript(

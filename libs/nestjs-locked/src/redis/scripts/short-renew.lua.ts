@@ -1,7 +1,7 @@
 import { RedisScript } from './redis-script.js';
 
 /**
- * Prolongs one lease with its lock key alone. While a slot is on its way from one node of a cluster to another, a
+ * Prolongs one lease with its lock key alone. While a slot is moving between nodes of a cluster, a
  * script is refused if some of its keys are missing, and most leases have no queue; but each has its lock. No fencing
  * numbers are reserved, and waiters are not counted.
  */

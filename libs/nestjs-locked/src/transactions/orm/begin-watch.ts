@@ -7,12 +7,12 @@ interface WarnedClient {
   removeListener(event: 'notice', listener: (notice: never) => void): unknown;
 }
 
-/** `active_sql_transaction`: there is already a transaction in progress. PostgreSQL warns of it, and goes on. */
+/** `active_sql_transaction`: there is already a transaction in progress. PostgreSQL warns of it, and continues. */
 const BEGUN_TWICE = '25001';
 
 /**
  * Knows whether a transaction begins on a connection that is still in the transaction of its former user: a pool hands
- * it out like any other, and BEGIN does nothing there. Nothing is asked for it: node-postgres knows what the server has
+ * it out like any other, and BEGIN does nothing there. This sends no query: node-postgres knows what the server has
  * said last, and where answers are still to come, the server warns of the BEGIN.
  */
 export class BeginWatch {

@@ -85,7 +85,7 @@ export async function closeConnectionOf(tx: object): Promise<void> {
   const { queryRunner, session } = tx as MaybeKnown;
   for (const connection of [queryRunner?.databaseConnection, session?.client, tx])
     destroy(connection);
-  // Knex takes it back only when the statement on its way has failed.
+  // Knex takes it back only when the statement in flight has failed.
   ofKnex.get(tx)?.stream?.destroy(new Error('It was closed, because it has not answered'));
 }
 

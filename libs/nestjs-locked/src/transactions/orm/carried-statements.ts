@@ -1,6 +1,6 @@
 import type { PgClient } from './pg-client.js';
 
-/** One statement on its way to the server, as node-postgres has it. */
+/** One statement in flight to the server, as node-postgres has it. */
 interface PgQuery {
   submit: (connection: PgConnection) => unknown;
   handleCommandComplete: (message: unknown, connection: PgConnection) => void;

@@ -80,7 +80,7 @@ async function ofHook(
   return status.after(send);
 }
 
-/** A statement that ends the transaction, on its way. */
+/** A statement that ends the transaction, in flight. */
 interface Shown {
   readonly sql: string;
   readonly ends: Ending;

@@ -17,7 +17,7 @@ const ROLLBACK = /^\s*ROLLBACK\s*;?\s*$/i;
 
 /** A transaction that is being opened: it is shown the clients that are connected meanwhile. */
 export interface OpeningTransaction {
-  /** A client is about to be asked for. @throws LockInTransactionError if the transaction must not be opened */
+  /** A client is about to be requested. @throws LockInTransactionError if the transaction must not be opened */
   connecting(): void;
   on(client: unknown): void;
   /** The transaction is open on this client, whichever was connected first. */

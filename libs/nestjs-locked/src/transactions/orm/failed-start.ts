@@ -55,7 +55,7 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
   runner.release = () => {
     if (!isStarting || runner.isReleased === true) return release();
     if (depthOf(runner) > 0) return rollBackAndRelease(runner, query, release);
-    // TypeORM counts it only behind the hooks of the statement that begins it: that may be on its way, or done.
+    // TypeORM counts it only behind the hooks of the statement that begins it: that may be in flight, or done.
     isReleasedEarly = runner.isTransactionActive && isConnectedRunner(runner);
     if (!isReleasedEarly) return release();
     released.isReleased = true; // TypeORM refuses what others send meanwhile

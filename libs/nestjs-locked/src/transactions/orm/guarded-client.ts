@@ -98,7 +98,7 @@ function guard(client: object, ask: Ask): object {
       if (isLazy && name === 'prepare') {
         return (...args: unknown[]) => {
           ask(PREPARES); // which it sends in the place of the COMMIT
-          prepared.add(ask); // a lock may be asked for later
+          prepared.add(ask); // a lock may be requested later
           return call(args);
         };
       }

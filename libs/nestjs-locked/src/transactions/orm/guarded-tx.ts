@@ -27,7 +27,7 @@ interface MaybeKnown {
 }
 
 /**
- * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may go on
+ * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may continue
  * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma
  * and Sequelize refuse such statements on their own, and MikroORM does outside of nested transactions. Knex on MySQL
  * asks all the same, because its client is not watched.
@@ -113,7 +113,7 @@ function askingFor({ assertTakes, mayRollBack }: StatementGuard): Ask {
     }
     isRolledBack = true;
     try {
-      assertTakes(sql); // the body must not go on after a rollback of its own
+      assertTakes(sql); // the body must not continue after a rollback of its own
     } catch {
       // it has failed, and has to end
     }

@@ -37,7 +37,7 @@ export class OwnClient implements OpeningTransaction {
 
   /**
    * @param delayed what holds the first BEGIN back
-   * @param connecting called before a client is asked for
+   * @param connecting called before a client is requested
    * @param survivesDisconnect whether its driver survives it if its connection is closed
    */
   constructor(

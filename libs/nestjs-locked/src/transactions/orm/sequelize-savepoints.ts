@@ -12,7 +12,7 @@ interface SequelizeTransaction {
  * somebody else's transaction by then.
  *
  * @param tx what stands for a transaction; left alone if it is not one of Sequelize
- * @param isLocked whether locks were held, or asked for, in it: without, Sequelize is left as it is
+ * @param isLocked whether locks were held, or requested, in it: without, Sequelize is left as it is
  */
 export function endSavepointsWith(tx: object, isLocked: () => boolean): void {
   if (!isOfSequelize(tx)) return;

@@ -40,7 +40,7 @@ export async function rollBackForSure(
 ): Promise<void> {
   const depth = runner.transactionDepth ?? 1;
   const before = rollbacks.get(runner);
-  // The transaction around a savepoint goes on, or is rolled back next.
+  // The transaction around a savepoint continues, or is rolled back next.
   const goesOn = what === 'innermost' && (depth > 1 || isForgottenBy(runner));
   if (what === 'whole' && depth > 1) runner.transactionDepth = 1;
   try {

@@ -120,7 +120,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * For adapters: to be called before a connection is asked for, for a transaction that is about to be opened.
+   * For adapters: to be called before a connection is requested, for a transaction that is about to be opened.
    *
    * @throws LockInTransactionError if it would wait for the transaction around it
    */

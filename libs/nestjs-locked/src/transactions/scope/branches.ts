@@ -28,7 +28,7 @@ export class Branches {
     return new Promise((resolve) => atNextTurn(() => resolve()));
   }
 
-  /** Waits until all of them have ended. @returns false if they go on for more than five seconds */
+  /** Waits until all of them have ended. @returns false if they continue for more than five seconds */
   ended(): Promise<boolean> {
     if (!this.areRunning) return Promise.resolve(true);
     return new Promise((resolve) => {

@@ -51,7 +51,7 @@ export class CommitGate {
    * Later, while the body runs.
    *
    * @param isInSavepoint asked where a claim is sent
-   * @throws whatever makes it unsafe to go on under these holds
+   * @throws whatever makes it unsafe to continue under these holds
    */
   async add(holds: readonly GuardingHold[], isInSavepoint?: () => boolean): Promise<void> {
     try {
@@ -86,7 +86,7 @@ export class CommitGate {
   /**
    * The transaction has ended, and keeps its holds no longer.
    * @param doubt nobody knows whether it was committed: the keys end with their leases
-   * @param bodyRuns the work goes on without the transaction, and must not believe that it is locked
+   * @param bodyRuns the work continues without the transaction, and must not believe that it is locked
    */
   end(doubt: LockCommitUnknownError | undefined, bodyRuns: boolean): void {
     if (doubt !== undefined) this.#guard.commitUnknown(doubt);

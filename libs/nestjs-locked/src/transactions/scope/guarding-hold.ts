@@ -18,10 +18,10 @@ export function holdsHere(): GuardingHold[] {
 }
 
 /**
- * A transaction may have waited for its turn and for a connection since it was asked for. If the call that asked has
+ * A transaction may have waited for its turn and for a connection since it was requested. If the call that asked has
  * ended meanwhile, nothing would guard it.
  *
- * @param holds what the present async context held when the transaction was asked for
+ * @param holds what the present async context held when the transaction was requested
  * @throws LockLostError if one of them is held here no longer
  */
 export function assertStillHere(holds: readonly GuardingHold[]): void {
@@ -30,7 +30,7 @@ export function assertStillHere(holds: readonly GuardingHold[]): void {
   const gone = holds.find(({ hold }) => !here.some((one) => one.hold === hold))?.hold;
   if (gone === undefined) return;
   throw new LockLostError(
-    `The call that held lock '${gone.key}' has ended before a transaction that it has asked for could begin, which would now run without the lock; await the transaction in the call`,
+    `The call that held lock '${gone.key}' has ended before a transaction that it has requested could begin, which would now run without the lock; await the transaction in the call`,
     gone.key,
     'released',
   );

@@ -18,7 +18,7 @@ interface Asked extends AskedLocks {
   readonly until: number;
 }
 
-/** An open transaction, as it is seen when locks are asked for inside of it. */
+/** An open transaction, as it is seen when locks are requested inside of it. */
 export interface TransactionLevel {
   readonly description: TransactionDescription;
   readonly connection: string;
@@ -38,7 +38,7 @@ export interface TransactionLevel {
   /** @returns false if it takes no more: the sections do not become its own then */
   keep(locks: TransactionalLocks, sections: readonly Section[]): boolean;
   guards(hold: Hold): boolean;
-  /** Guards its COMMIT with these holds, too. @throws whatever makes it unsafe to go on under them */
+  /** Guards its COMMIT with these holds, too. @throws whatever makes it unsafe to continue under them */
   guardWith(holds: readonly GuardingHold[]): Promise<void>;
   /** @throws LockInTransactionError if it takes no work any more · TransactionRestart if it is run again */
   assertTakesWork(asker: Asker): void;
@@ -46,7 +46,7 @@ export interface TransactionLevel {
 }
 
 /**
- * What becomes of a lock that is asked for inside an open transaction. A key that the context holds already is joined.
+ * What becomes of a lock requested inside an open transaction. A key that the context holds already is joined.
  * For any other key, the call's option `insideTransaction` decides:
  *
  * - 'reject': the call is refused.
@@ -102,7 +102,7 @@ export class LocksInside {
     }
   }
 
-  /** The transaction has ended, and is not run again: what its calls have asked for holds. */
+  /** The transaction has ended, and is not run again: what its calls have requested holds. */
   workCounts(): void {
     for (const [hold, until] of this.#keptUntil) keepUntil(hold, until);
   }
@@ -183,7 +183,7 @@ export class LocksInside {
     const level = this.#level;
     const asker = { callSite, keys: holds.map(({ key }) => key) };
     level.assertTakesWork(asker);
-    // A hold that is younger than the outermost transaction is treated like a lock that is asked for inside of it.
+    // A hold that is younger than the outermost transaction is treated like a lock requested inside of it.
     const { startedAt } = this.#outermost;
     const younger = holds.find((hold) => hold.since > startedAt && !level.guards(hold));
     switch (younger?.options.insideTransaction) {

@@ -7,13 +7,13 @@ import { AFTERMATH_MS, type Asker, type RunMemory, TransactionRun } from './tran
 
 const MAX_RESTARTS = 8;
 
-/** A key that was asked for inside the transaction: later runs hold it from their beginning. */
+/** A key that was requested inside the transaction: later runs hold it from their beginning. */
 interface Wanted {
   readonly locks: TransactionalLocks;
   readonly key: string;
   /** The options of the call that asked first: that call would acquire the key, and later ones would join. */
   readonly options: ResolvedLockOptions;
-  /** How long the transaction had waited already when the key was asked for. */
+  /** How long the transaction had waited already when the key was requested. */
   readonly waitedBefore: number;
   /**
    * Set if somebody else held it for the whole wait: in one more run without it, the call that asks gets this error.
@@ -36,11 +36,11 @@ interface Batch {
 }
 
 /**
- * The runs of one outermost transaction: it is run again with all the keys that were asked for inside of it, until
- * nothing new is asked for. Between two runs, no key of an earlier run stays held: waiting for some while holding
+ * The runs of one outermost transaction: it is run again with all the keys that were requested inside of it, until
+ * nothing new is requested. Between two runs, no key of an earlier run stays held: waiting for some while holding
  * others would be out of order.
  *
- * If a key is not free in time, the whole transaction fails, unless the call that asked for it has an answer of its own
+ * If a key is not free in time, the whole transaction fails, unless the call that requested it has an answer of its own
  * to that (a single try, or `onBusy`). Then the transaction is run once more without the key, so that the call can give
  * its answer.
  */
@@ -56,7 +56,7 @@ export class RepeatedRuns implements RunMemory {
     return systemClock.now() < this.#endedAt + AFTERMATH_MS;
   }
 
-  /** Runs the transaction until nothing new is asked for. */
+  /** Runs the transaction until nothing new is requested. */
   async repeat<R>(once: (run: TransactionRun) => Promise<R>): Promise<R> {
     try {
       return await this.#repeat(once);
@@ -89,7 +89,7 @@ export class RepeatedRuns implements RunMemory {
   assertMayRepeat({ callSite, keys }: Asker): void {
     if (this.#runs < MAX_RESTARTS) return;
     throw new LockInTransactionError(
-      `${callSite}: lock '${keys[0]}' was asked for inside a transaction that was restarted ${MAX_RESTARTS} times, for other keys, for a lock that was acquired meanwhile, or because the signal of a call had aborted; acquire all of them before the transaction begins`,
+      `${callSite}: lock '${keys[0]}' was requested inside a transaction that was restarted ${MAX_RESTARTS} times, for other keys, for a lock that was acquired meanwhile, or because the signal of a call had aborted; acquire all of them before the transaction begins`,
       keys[0],
     );
   }
@@ -124,7 +124,7 @@ export class RepeatedRuns implements RunMemory {
     return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
   }
 
-  /** Takes the keys that were asked for, with no transaction open, in one order across all lock services. */
+  /** Takes the keys that were requested, with no transaction open, in one order across all lock services. */
   #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
     if (wanted.length === 0) return once();
@@ -159,7 +159,7 @@ export class RepeatedRuns implements RunMemory {
       return await locks.holding(keys, forCalls, (acquired) => {
         entered = true;
         return this.#taking(rest, run, once).catch((error: unknown) => {
-          // A call outside of the transaction may have asked for more.
+          // A call outside of the transaction may have requested more.
           if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
           throw error;
         });
@@ -210,7 +210,7 @@ function inBatches(wanted: readonly Wanted[]): Batch[] {
   return batches;
 }
 
-/** One call has one set of options, and each key is held as the call that asked for it wants it. */
+/** One call has one set of options, and each key is held as the call that requested it wants it. */
 function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
   if (a.leavesSignals !== b.leavesSignals) return false;

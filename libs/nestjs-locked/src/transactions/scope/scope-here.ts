@@ -27,7 +27,7 @@ export class ScopeHere {
     return this.#scope === undefined ? this.#outer?.innermost : this;
   }
 
-  /** For a while, code that goes on in a transaction that has failed, or was given up, is refused. */
+  /** For a while, code that continues in a transaction that has failed, or was given up, is refused. */
   forget(): void {
     if (this.#scope?.matters !== true) {
       this.#scope = undefined;

@@ -90,7 +90,7 @@ export class TransactionGuard {
    * Keeps the holds until the transaction has ended, and claims them.
    *
    * @param isInSavepoint asked where a claim is sent
-   * @returns the time-outs that were armed @throws whatever makes it unsafe to go on
+   * @returns the time-outs that were armed @throws whatever makes it unsafe to continue
    */
   async add(
     added: readonly GuardingHold[],
@@ -193,7 +193,7 @@ export class TransactionGuard {
     }
   }
 
-  /** The work under them goes on without the transaction. */
+  /** The work under them continues without the transaction. */
   loseHolds(): void {
     for (const hold of this.#holds.keys()) hold.lose('transaction-ended');
   }

@@ -1,9 +1,9 @@
 import { LockInTransactionError } from '../../core/lock.errors.js';
 
-/** What is known about the transaction in which something was asked for. */
+/** What is known about the transaction in which something was requested. */
 export interface Circumstances {
   readonly callSite: string;
-  /** Undefined if it was no lock that was asked for. */
+  /** Undefined if it was no lock that was requested. */
   readonly key: string | undefined;
   readonly connection: string;
   readonly ageMs: number;
@@ -50,7 +50,7 @@ function said(why: Refusal, callSite: string, key: string | undefined): string {
   if (why === 'left-uncommitted') return 'Nothing was written of a';
   if (key === undefined) return `${callSite} was refused in a`;
   if (why === 'own-claim') return `${callSite} under lock '${key}' was refused inside an open`;
-  return `${callSite}: lock '${key}' was asked for inside an open`;
+  return `${callSite}: lock '${key}' was requested inside an open`;
 }
 
 function reason(why: Refusal, { timeoutMs }: Circumstances): string {

@@ -1,7 +1,7 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { TransactionRestart } from './transaction-restart.js';
 
-/** How long after the end of a transaction code may still go on in a run of it that was given up, or that failed. */
+/** How long after the end of a transaction code may still continue in a run of it that was given up, or that failed. */
 export const AFTERMATH_MS = 10_000;
 
 /** Who asks for a lock inside of a transaction, and for which keys: for messages. */
@@ -9,7 +9,7 @@ export type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
 
 /** What all runs of a transaction have in common. */
 export interface RunMemory {
-  /** Whether the last run goes on, or has ended only a moment ago. */
+  /** Whether the last run continues, or has ended only a moment ago. */
   readonly isRecent: boolean;
   /** @throws LockInTransactionError if there were too many runs already */
   assertMayRepeat(asker: Asker): void;
@@ -35,7 +35,7 @@ export class TransactionRun {
     this.#memory = memory;
   }
 
-  /** Whether it was given up, so that what still goes on in it counts for nothing. */
+  /** Whether it was given up, so that what still continues in it counts for nothing. */
   get isAbandoned(): boolean {
     return this.#pending !== undefined;
   }
@@ -89,7 +89,7 @@ export class TransactionRun {
     throw this.#pending;
   }
 
-  /** Work goes on in it that must not go on beside another run, so there is no other run. */
+  /** Work continues in it that must not continue beside another run, so there is no other run. */
   cannotBeRepeated(obstacle: Error): void {
     this.#obstacle ??= obstacle;
   }

@@ -54,7 +54,7 @@ export function claimedAround(
  * It is one file because it is one state machine.
  *
  * The scope knows which state the transaction is in, and what each state allows. The `CommitGate` is what stands before
- * its COMMIT, `LocksInside` decides what becomes of a lock that is asked for inside, and `Branches` knows whether
+ * its COMMIT, `LocksInside` decides what becomes of a lock requested inside, and `Branches` knows whether
  * locked calls still run in it.
  */
 export class TransactionScope implements OpenTransaction, TransactionLevel {
@@ -76,13 +76,13 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
    * committing  the body is done: locks and locked calls are refused, but statements pass, because ORMs run hooks
    * failing     rolled back as soon as no locked call runs in it any more; until then, everything in it is refused,
    *             and so is a COMMIT, whoever has swallowed the failure
-   * ended       committed, rolled back, or nobody knows which: a lock that is asked for now is an ordinary one
+   * ended       committed, rolled back, or nobody knows which: a lock requested now is an ordinary one
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
   /** Of its body, or of the gate. */
   #failure: unknown;
-  /** Whether locks were held, or asked for, in it. Otherwise it is left alone, as if nobody watched it. */
+  /** Whether locks were held, or requested, in it. Otherwise it is left alone, as if nobody watched it. */
   #isLocked = false;
   /** The body has ended it with a statement of its own, or has tried to. */
   #endedInside: Error | undefined;
@@ -116,7 +116,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#state !== 'ended';
   }
 
-  /** Whether locks were held, or asked for, in it. */
+  /** Whether locks were held, or requested, in it. */
   get isLocked(): boolean {
     return this.#isLocked;
   }
@@ -182,8 +182,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * Driven by hand, it goes on although its COMMIT was not sent: it may be rolled back, or committed again. If the
-   * COMMIT was refused on its way, only the rollback is left.
+   * Driven manually, it continues although its COMMIT was not sent: it may be rolled back, or committed again. If the
+   * COMMIT was refused in flight, only the rollback is left.
    */
   commitFailed(): void {
     if (this.#state === 'committing') this.#state = this.commit.veto ? 'failing' : 'open';
@@ -224,7 +224,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * A locked call has not ended in time. It may go on for as long as it likes, so no second run may begin beside it.
+   * A locked call has not ended in time. It may continue for as long as it likes, so no second run may begin beside it.
    */
   #giveUpOnBranches(cause: unknown): Error {
     const error = this.refusal('endless-branch', A_TRANSACTION);
@@ -429,7 +429,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#isLocked && endingIn(sql, this.#session?.dialect) !== undefined;
   }
 
-  /** Locks are asked for in it, or in a transaction inside of it. */
+  /** Locks are requested in it, or in a transaction inside of it. */
   #noteLocks(): void {
     for (const scope of this.levels) scope.#isLocked = true;
   }

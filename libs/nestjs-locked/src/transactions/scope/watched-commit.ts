@@ -108,7 +108,7 @@ export class WatchedCommit {
   }
 
   /**
-   * As `sending`, but it is only on its way: hooks run before it reaches the driver.
+   * As `sending`, but it is only in flight: hooks run before it reaches the driver.
    * @throws whatever forbids it already
    */
   assertMayBeSent(status: TransactionStatus | undefined): undefined {
@@ -147,7 +147,7 @@ export class WatchedCommit {
     return !this.#isRolledBack && this.#progress !== 'sent' && this.#progress !== 'answered';
   }
 
-  /** What has refused it on its way: a ROLLBACK may have been sent in its place. */
+  /** What has refused it in flight: a ROLLBACK may have been sent in its place. */
   get veto(): Error | undefined {
     return this.#veto;
   }
@@ -156,7 +156,7 @@ export class WatchedCommit {
     return this.#progress;
   }
 
-  /** Whether it is on its way, or was refused, so that a ROLLBACK is on its way in its place. */
+  /** Whether it is in flight, or was refused, so that a ROLLBACK is in flight in its place. */
   get isSent(): boolean {
     return this.#progress === 'sent' || this.#veto !== undefined;
   }

@@ -78,7 +78,7 @@ export interface DatabaseSession {
    */
   assertBegun?(): void;
   /**
-   * Before COMMIT. Sends nothing if there is nothing to arm, and the driver knows that the transaction is well.
+   * Before COMMIT. Sends nothing if there is nothing to arm, and the driver knows that the transaction is usable.
    * @param idleMs how long the database may wait for the COMMIT; undefined if it is limited already
    * @throws if the transaction cannot be committed any more: an error of a statement was swallowed
    */

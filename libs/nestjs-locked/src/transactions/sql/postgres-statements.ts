@@ -131,9 +131,8 @@ export function generalArming(bounds: TransactionBounds): Statement {
 export const LAST_LOOKS = { inside: /^inside/, outside: /^outside/ };
 
 /**
- * Asks right before COMMIT whether there is a transaction, and whether it may go on: outside of one, a statement begins
- * at the same moment as its transaction. Limits how long the transaction may be idle, unless it is limited more
- * strictly already.
+ * Asks right before COMMIT whether a transaction is open and usable: outside of one, a statement begins at the same
+ * moment as its transaction. Sets the idle time-out of the transaction, unless a stricter one is in force.
  */
 export function lastLook(idleMs: number | undefined): Statement {
   const params = new Parameters();

@@ -137,7 +137,7 @@ function read(sql: string, dialect: SqlDialect, { tokens, quotes }: Lexis): Read
   return ended(true);
 }
 
-/** @returns where the text goes on behind what is quoted here; -1 if nothing is, or it does not end */
+/** @returns where the text continues behind what is quoted here; -1 if nothing is, or it does not end */
 function afterQuoted(
   sql: string,
   at: number,
@@ -150,7 +150,7 @@ function afterQuoted(
   return hasEscapes === undefined ? -1 : afterLiteral(sql, at, hasEscapes);
 }
 
-/** @param at of the quote @returns where the text goes on behind the closing quote; -1 if there is none */
+/** @param at of the quote @returns where the text continues behind the closing quote; -1 if there is none */
 function afterLiteral(sql: string, at: number, hasEscapes: boolean): number {
   const quote = sql[at] as keyof typeof STOPS;
   const stops = STOPS[quote][hasEscapes ? 'escapes' : 'plain'];
@@ -175,7 +175,7 @@ function afterEscaped(sql: string, at: number): number {
   return after;
 }
 
-/** @returns where the text goes on, which in MySQL may be inside; -1 if the comment does not end */
+/** @returns where the text continues, which in MySQL may be inside; -1 if the comment does not end */
 function afterComment(sql: string, at: number, dialect: SqlDialect): number {
   if (dialect === 'mysql' && beginsWith(EXECUTED, sql, at)) return EXECUTED.lastIndex;
   const ends = COMMENT_ENDS[dialect];
