@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { format, resolveConfig } from 'prettier';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readDocument, ROOT } from './markdown.js';
-import { testsIn } from './test-titles.js';
+import { testsByRule, testsIn } from './test-titles.js';
 
 const PAGE = 'test/protocol-rules.md';
 /** A rule, and the list of its tests. */
@@ -13,32 +13,16 @@ const { text } = readDocument(PAGE);
 const rules = [...text.matchAll(RULE)].map(([, number = '']) => number);
 const proofs = proofsByRule();
 
-/** Where tests are: in specs, and in what several specs share. */
-function sources(): string[] {
-  const tools = readdirSync(join(ROOT, 'tools')).map((tool) => `tools/${tool}/test`);
-  return ['test', ...tools]
-    .filter((folder) => existsSync(join(ROOT, folder)))
-    .flatMap((folder) =>
-      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-        .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
-        .filter((path) => path.endsWith('.ts'))
-        .sort(),
-    );
-}
-
 /** For each rule the lines that name its tests, in the order of files and tests. */
-function proofsByRule(): Map<string, string[]> {
-  const found = new Map<string, string[]>();
-  for (const file of sources()) {
-    for (const test of testsIn(readFileSync(join(ROOT, file), 'utf8'))) {
-      const line = `- \`${file.replace(/^test\//, '')}\`: ${test.titles.map(escaped).join(': ')}`;
-      for (const rule of test.rules) {
-        const lines = found.get(rule) ?? [];
-        if (!lines.includes(line)) found.set(rule, [...lines, line]);
-      }
-    }
-  }
-  return found;
+function proofsByRule(): Map<string, readonly string[]> {
+  const lines = [...testsByRule('RD')].map(([rule, tests]) => {
+    const named = tests.map(
+      ({ file, titles }) =>
+        `- \`${file.replace(/^test\//, '')}\`: ${titles.map(escaped).join(': ')}`,
+    );
+    return [rule, [...new Set(named)]] as const;
+  });
+  return new Map(lines);
 }
 
 /** A title is no Markdown. */
@@ -78,13 +62,13 @@ describe(PAGE, () => {
 describe('titles', () => {
   it('are those of tests that run and must pass', () => {
     const source = `
-      test('a', f); it.each([1])('b %i [R1]', f); fault('c', 'd [R2, D3]', f); describe('not e', f);
+      test('a', f); it.each([1])('b %i [R1]', f); fault('c', 'd [R2, G3]', f); describe('not e', f);
       it.skip('not f', f); it.failing('not g', f); other('not h'); // test('not i', f)
     `;
     expect(testsIn(source)).toEqual([
       { titles: ['a'], rules: [] },
       { titles: ['b %i'], rules: ['R1'] },
-      { titles: ['c', 'd'], rules: ['R2', 'D3'] },
+      { titles: ['c', 'd'], rules: ['R2', 'G3'] },
     ]);
   });
 });

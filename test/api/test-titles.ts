@@ -1,45 +1,43 @@
 import ts from 'typescript';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './markdown.js';
 
-/** A row of a table that names a test. */
-export interface NamedTest {
-  /** Of the promise that it proves, as G12. */
-  readonly number: string | undefined;
-  readonly file: string;
-  readonly test: string;
+/** The tests of each rule or guarantee, by its number, with the file that has them. */
+export function testsByRule(letters: string): Map<string, { file: string; titles: string[] }[]> {
+  const found = new Map<string, { file: string; titles: string[] }[]>();
+  for (const file of sources()) {
+    for (const { titles, rules } of testsIn(readFileSync(join(ROOT, file), 'utf8'))) {
+      for (const rule of rules.filter(([letter = '']) => letters.includes(letter))) {
+        found.set(rule, [...(found.get(rule) ?? []), { file, titles: [...titles] }]);
+      }
+    }
+  }
+  return found;
 }
 
-/** The last two cells of each row are file and test; the first of the others is a number, if it is not empty. */
-export function namedTests(text: string): NamedTest[] {
-  return [...text.matchAll(/^\|(.*)\|$/gm)].flatMap(([, line = '']) => {
-    const cells = line.split('|').map((cell) => cell.trim());
-    const [test = '', file = ''] = cells.toReversed();
-    if (!file.startsWith('`')) return []; // the head of a table, or another table
-    const number = /^[A-Z]\d+$/.exec(cells[0] ?? '')?.[0];
-    return [{ number, file: file.slice(1, -1), test }];
-  });
-}
-
-/** The named tests that are not in their file; undefined if there is no such file. @param file below `test/` */
-export function missingTests(rows: readonly NamedTest[], file: string): string[] | undefined {
-  const path = join(ROOT, 'test', file);
-  if (!existsSync(path)) return undefined;
-  const titles = new Set(testsIn(readFileSync(path, 'utf8')).flatMap((test) => test.titles));
-  const named = rows.filter((row) => row.file === file).map(({ test }) => test);
-  return named.filter((test) => !titles.has(test));
+/** Where tests are: in specs, and in what several specs share. */
+function sources(): string[] {
+  const tools = readdirSync(join(ROOT, 'tools')).map((tool) => `tools/${tool}/test`);
+  return ['test', ...tools]
+    .filter((folder) => existsSync(join(ROOT, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+        .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
+        .filter((path) => path.endsWith('.ts'))
+        .sort(),
+    );
 }
 
 /** A call of `test`, `it` or `fault`, or of their concurrent kinds. */
 export interface WrittenTest {
   /** Its texts as they are written; most have one. */
   readonly titles: readonly string[];
-  /** The rules that it proves: the last text ends with their numbers, as in `never fires early [R7, D3]`. */
+  /** What it proves: the last text ends with the numbers of rules and guarantees, as in `is never early [R7, G3]`. */
   readonly rules: readonly string[];
 }
 
-const RULES = / \[((?:[RD]\d+)(?:, [RD]\d+)*)\]$/;
+const RULES = / \[([RDG]\d+(?:, [RDG]\d+)*)\]$/;
 
 /** The tests of a spec that run and must pass, in their order. */
 export function testsIn(source: string): WrittenTest[] {

@@ -5,7 +5,6 @@ import ts from 'typescript';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readDocument, ROOT } from './markdown.js';
-import { saidMessages, withGaps } from './said-messages.js';
 
 const SOURCES = join(ROOT, 'libs/nestjs-locked/src');
 
@@ -31,22 +30,6 @@ describe('docs/troubleshooting.md', () => {
   });
 });
 
-describe('every message has an entry', () => {
-  const headings = messages.map(withGaps);
-
-  it.each(saidMessages(SOURCES))('$where: $text', ({ text }) => {
-    const enough = Math.min(TELLING_LENGTH, text.length);
-    expect(headings.filter((heading) => mostInCommon(text, heading) >= enough)).not.toEqual([]);
-  });
-
-  it('is a test of the messages that there are', () => {
-    const texts = saidMessages(SOURCES).map(({ text }) => text);
-    expect(texts.length).toBeGreaterThan(70);
-    expect(texts).toContain("Lock '…' was not asked for: the application is shutting down");
-    expect(texts.some((text) => text.startsWith('Nothing listens to SIGTERM'))).toBe(true);
-  });
-});
-
 describe('every error code is on the page', () => {
   const { text } = readDocument('docs/troubleshooting.md');
 
@@ -69,15 +52,6 @@ describe('a part of a message', () => {
     (part) => expect(isMadeOf(texts, part)).toBe(false),
   );
 });
-
-/** How long the longest text is that stands in both. */
-function mostInCommon(one: string, other: string): number {
-  let most = 0;
-  for (let from = 0; from < one.length; from++) {
-    while (from + most < one.length && other.includes(one.slice(from, from + most + 1))) most++;
-  }
-  return most;
-}
 
 function codes(): string[] {
   const classes = Object.entries(library).filter(([name]) => /^Lock\w+Error$/.test(name));

@@ -58,10 +58,10 @@ describe('RedisLockStore on a Redis Cluster', () => {
 
     afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));
 
-    it.each(lockStoreContract)('$title', async ({ run }) => run(stores, randomUUID()));
+    it.each(lockStoreContract)('$title [G29]', async ({ run }) => run(stores, randomUUID()));
   });
 
-  it('uses the keys of every slot', async () => {
+  it('uses the keys of every slot [G29]', async () => {
     const { engine } = await cluster.openLocks({ leaseMs: 10_000 });
     const other = await cluster.openLocks({ leaseMs: 10_000 });
     const keys = Array.from({ length: 1_000 }, (_, i) => `key:${i}`);

@@ -41,7 +41,7 @@ async function stage(leaseMs = LEASE_MS) {
 describe('a master of the cluster', () => {
   fault(
     'killed while held and waited for',
-    'the holder keeps its lock on the new master, and the waiter gets it by message',
+    'the holder keeps its lock on the new master, and the waiter gets it by message [G30]',
     async (measure) => {
       const { victim, key, elsewhere, open, waitsThere } = await stage();
       const near = await open();
@@ -75,7 +75,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'killed for longer than the lease',
-    'the signal aborts in time; calls for its keys fail fast, and those of other masters do not',
+    'the signal aborts in time; calls for its keys fail fast, and those of other masters do not [G33]',
     async () => {
       const { victim, key, elsewhere, open } = await stage(1_500);
       const { engine, events } = await open();
@@ -97,7 +97,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'steps down for its replica',
-    'the lock is kept, and the waiter gets it by message; nothing is lost',
+    'the lock is kept, and the waiter gets it by message; nothing is lost [G31]',
     async (measure) => {
       const { cluster, victim, key, open, waitsThere } = await stage(3_000);
       const [replica] = (await cluster.servers.replicasOf(victim)) as [RedisServer];
@@ -123,7 +123,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'frozen until its replica has taken over',
-    'a command on its way to it is carried out by the new master; nobody gets in when the old one wakes up',
+    'a command on its way to it is carried out by the new master; nobody gets in when the old one wakes up [G32]',
     async (measure) => {
       const { victim, key, open } = await stage(3_000);
       const near = await open();

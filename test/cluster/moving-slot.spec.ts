@@ -53,7 +53,7 @@ describe('a slot that moves', () => {
 
   fault(
     'held through all steps',
-    'the holder renews its lease in every one of them, and keeps it',
+    'the holder renews its lease in every one of them, and keeps it [G34]',
     async () => {
       const lock = await near.acquire(key);
       await cluster.servers.beginMove(slot, to);
@@ -73,7 +73,7 @@ describe('a slot that moves', () => {
 
   fault(
     'held and waited for',
-    'the waiter is handed the lock by a message from the new node',
+    'the waiter is handed the lock by a message from the new node [G34]',
     async (measure) => {
       const lock = await near.acquire(key);
       const waiting = far.acquire(key);
@@ -188,7 +188,7 @@ describe('a slot that moves', () => {
 
   fault(
     'asked for half-way',
-    'a call waits until the slot has arrived; a single try says that the store could not tell',
+    'a call waits until the slot has arrived; a single try says that the store could not tell [G35]',
     async () => {
       await (await near.acquire(key)).release(); // its fence is there, the rest is not
       await cluster.servers.beginMove(slot, to);
@@ -204,7 +204,7 @@ describe('a slot that moves', () => {
 
   fault(
     'several keys, one of them half-way',
-    'all or none: nothing stays taken while one of them cannot be had',
+    'all or none: nothing stays taken while one of them cannot be had [G36]',
     async () => {
       const others = [uniqueKey('a'), uniqueKey('zz')];
       await (await near.acquire(key)).release();
@@ -240,15 +240,19 @@ describe('a slot that moves', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  fault('a node that forgets the scripts', 'every lock goes on, there and elsewhere', async () => {
-    const lock = await near.acquire(key);
-    await openAdmin((await cluster.masterOf(key)).url).script('FLUSH');
-    expect(await far.tryAcquire(key)).toBe(null);
-    await sleep(LEASE_MS);
-    expect(lock.isHeld).toBe(true);
-    expect(await lock.release()).toBe(true);
-    expect(await (await far.acquire([key, uniqueKey('a')])).release()).toBe(true);
-  });
+  fault(
+    'a node that forgets the scripts',
+    'every lock goes on, there and elsewhere [G37]',
+    async () => {
+      const lock = await near.acquire(key);
+      await openAdmin((await cluster.masterOf(key)).url).script('FLUSH');
+      expect(await far.tryAcquire(key)).toBe(null);
+      await sleep(LEASE_MS);
+      expect(lock.isHeld).toBe(true);
+      expect(await lock.release()).toBe(true);
+      expect(await (await far.acquire([key, uniqueKey('a')])).release()).toBe(true);
+    },
+  );
 });
 
 async function waitsFor(server: RedisServer, key: string): Promise<void> {

@@ -22,7 +22,7 @@ const PATIENT_MS = 60_000;
 describe('a master that the majority has left', () => {
   fault(
     'for longer than a lease',
-    'it goes on for the node time-out, then refuses; the holder learns of it in time, and the waiter gets in afterwards',
+    'it goes on for the node time-out, then refuses; the holder learns of it in time, and the waiter gets in afterwards [G41]',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 2_000 });
       const near = await openLocksOn(cluster.connection, { leaseMs: LEASE_MS });
@@ -131,7 +131,7 @@ describe('a slot that is refused while every master answers', () => {
     ['a key that was locked before', true],
     ['a key that nobody has locked yet', false],
   ])(
-    'an interrupted move, %s: an outage of the slot until it is closed, and no other keys are concerned',
+    'an interrupted move, %s: an outage of the slot until it is closed, and no other keys are concerned [G42]',
     async (_what, isUsed) => {
       const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
       const key = uniqueKey();
@@ -160,7 +160,7 @@ describe('a slot that is refused while every master answers', () => {
     },
   );
 
-  it('nobody serves it: an outage of the slot until somebody does', async () => {
+  it('nobody serves it: an outage of the slot until somebody does [G42]', async () => {
     const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
     const key = uniqueKey();
     const slot = await cluster.slotOf(key);

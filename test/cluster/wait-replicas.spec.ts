@@ -39,7 +39,7 @@ async function start() {
 }
 
 describe('waitReplicas in a cluster', () => {
-  it('means the replicas of the master that has the key', async () => {
+  it('means the replicas of the master that has the key [G38]', async () => {
     const { servers, connection, replicaOf, keyOf, there } = await start();
     const { engine, store } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
     const masters = await servers.masters();
@@ -82,7 +82,7 @@ describe('waitReplicas in a cluster', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('a promoted replica has none of its own: what is held is released there, and nothing new counts', async () => {
+  it('a promoted replica has none of its own: what is held is released there, and nothing new counts [G38]', async () => {
     const { servers, connection, replicaOf, keyOf } = await start();
     const { engine, events } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
     const [master] = (await servers.masters()) as [RedisServer];

@@ -650,7 +650,7 @@ describe('after a suspend of the machine', () => {
     ['may be over', SLEPT_MS],
     ['seems to be far from its end', 5_000],
   ])(
-    'nothing is handed out before the store has confirmed a lease that %s [R8]',
+    'nothing is handed out before the store has confirmed a lease that %s [R8, G4]',
     async (_, sleptMs) => {
       const { clock, store, engine, held } = await startScripted();
       const { hold } = await held();

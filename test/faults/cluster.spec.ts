@@ -138,7 +138,7 @@ describe('operations under load', () => {
 
   fault(
     'CLUSTER FAILOVER FORCE, then TAKEOVER, then a master whose port another server takes',
-    'nobody is inside with another one, but for what a failover had not copied; numbers rise; the strange server gets nothing',
+    'nobody is inside with another one, but for what a failover had not copied; numbers rise; the strange server gets nothing [G44]',
     async (measure) => {
       const cluster = await startRedisCluster({ nodeTimeoutMs: 2_000 });
       const masters = await cluster.servers.masters();
@@ -285,7 +285,7 @@ describe('accidents of a cluster', () => {
 
   fault(
     'a master that comes back without its data',
-    'the holder is told within a renewal, later numbers are higher, and other masters are not concerned',
+    'the holder is told within a renewal, later numbers are higher, and other masters are not concerned [G43]',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
       const near = await cluster.openLocks({ leaseMs: LEASE_MS });

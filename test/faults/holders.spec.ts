@@ -61,7 +61,7 @@ describe('a holder', () => {
 
   fault(
     'key deleted by an operator',
-    "'deleted' at the next renewal, never re-created [D115]",
+    "'deleted' at the next renewal, never re-created [D115, G9]",
     async (measure) => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
@@ -104,7 +104,7 @@ describe('a holder', () => {
 
   fault(
     'key deleted while others wait',
-    'the holder is told, a waiter enters with a higher token, its key is not touched',
+    'the holder is told, a waiter enters with a higher token, its key is not touched [G9]',
     async (measure) => {
       const first = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const second = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
@@ -196,7 +196,7 @@ describe('a holder', () => {
 describe('clocks', () => {
   fault(
     'wall clock of the process stepped an hour either way',
-    'no effect on exclusion [D119]',
+    'no effect on exclusion [D119, G6]',
     async (measure) => {
       let offset = 0;
       const clock: Clock = {

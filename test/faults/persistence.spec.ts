@@ -15,7 +15,7 @@ const LEASE_MS = 15_000;
 describe('Redis is killed and restarted', () => {
   fault(
     'with appendonly yes and appendfsync always',
-    'the lock stays with its holder, the waiter keeps its turn, tokens rise',
+    'the lock stays with its holder, the waiter keeps its turn, tokens rise [G13]',
     async (measure) => {
       const dir = mkdtempSync(join(tmpdir(), 'persistence-'));
       const args = ['--appendonly', 'yes', '--appendfsync', 'always'];

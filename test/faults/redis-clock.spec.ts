@@ -21,7 +21,7 @@ beforeEach(() => {
 describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
   fault(
     "Redis' clock stepped back an hour, for real",
-    'tokens still rise, exclusion holds [R5]',
+    'tokens still rise, exclusion holds [R5, G8]',
     async (measure) => {
       const { server, setClock } = await startSteppedClockRedis();
       const admin = openAdmin(server.url);
@@ -81,7 +81,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
     },
   );
 
-  it('stepped forward an hour: the lease is over in Redis, the holder is told, tokens rise', async () => {
+  it('stepped forward an hour: the lease is over in Redis, the holder is told, tokens rise [G7]', async () => {
     const { server, setClock } = await startSteppedClockRedis();
     const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const lock = await engine.acquire(key);

@@ -59,7 +59,7 @@ const connections: readonly (readonly [
 describe('three sentinels', () => {
   fault(
     'planned failover',
-    'every kind of client leaves the old master, which goes on taking commands, within seconds',
+    'every kind of client leaves the old master, which goes on taking commands, within seconds [G15]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -81,7 +81,7 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'killed master',
-    'every kind of client finds the new one; holders keep their locks, waiters are served soon',
+    'every kind of client finds the new one; holders keep their locks, waiters are served soon [G16]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -97,7 +97,7 @@ describe('three sentinels', () => {
 
   fault(
     'stopped master that goes on after the failover',
-    'what it then grants to a command that was on its way is told to nobody; it is asked nothing new',
+    'what it then grants to a command that was on its way is told to nobody; it is asked nothing new [G17]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -164,7 +164,7 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'a process that goes on with the old master, which the sentinels have left',
-    'two hold the lock until the old master steps down; the fence is right, and the first one learns of it',
+    'two hold the lock until the old master steps down; the fence is right, and the first one learns of it [G19]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -187,7 +187,7 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'the same with min-replicas-to-write 1 and two replicas',
-    'the old master refuses renewals once both have left it: two hold the lock for a lease at most',
+    'the old master refuses renewals once both have left it: two hold the lock for a lease at most [G20]',
     async (measure) => {
       const set = await startSet({ replicas: 2, args: strict });
       const old = await set.master();
@@ -209,7 +209,7 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'the same with min-replicas-to-write 1 and one replica',
-    'nobody gets in before the old master follows: there are never two',
+    'nobody gets in before the old master follows: there are never two [G21]',
     async (measure) => {
       const set = await startSet({ args: strict });
       const old = await set.master();
@@ -316,12 +316,12 @@ describe('three sentinels', () => {
     await expectHandOvers(await set.successorOf(old), seats);
   };
   const ofOne = 'a new application starts, and the locks follow a killed master';
-  concurrentFault('one sentinel gone', ofOne, withoutOne('kill'));
-  concurrentFault('one sentinel frozen', ofOne, withoutOne('pause'));
+  concurrentFault('one sentinel gone [G16]', ofOne, withoutOne('kill'));
+  concurrentFault('one sentinel frozen [G16]', ofOne, withoutOne('pause'));
 
   fault(
     'all sentinels gone, and back',
-    'locks go on meanwhile, also longer than a lease; a failover after that is followed [D6]',
+    'locks go on meanwhile, also longer than a lease; a failover after that is followed [D6, G22]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();

@@ -152,7 +152,7 @@ describe('Redis refuses', () => {
 describe('a replica takes over', () => {
   fault(
     'FAILOVER to a replica',
-    'lock kept, waiters served in their order, tokens rise [R48]',
+    'lock kept, waiters served in their order, tokens rise [R48, G23]',
     async (measure) => {
       const replica = await startRedisServer();
       const proxy = await FaultProxy.start(server.port);
@@ -205,7 +205,7 @@ describe('a replica takes over', () => {
 
   fault(
     'the master is lost with what it had not replicated',
-    'the holder is told; a new one has a higher token [R48]',
+    'the holder is told; a new one has a higher token [R48, G18]',
     async (measure) => {
       const master = await startRedisServer('--repl-diskless-sync-delay', '0');
       const replica = await startRedisServer();
@@ -236,7 +236,7 @@ describe('a replica takes over', () => {
 });
 
 describe('eviction', () => {
-  fault('eviction policy set', 'warning at boot [R9]', async (measure) => {
+  fault('eviction policy set', 'warning at boot [R9, G12]', async (measure) => {
     const admin = openAdmin(server.url);
     await admin.config('SET', 'maxmemory', '200mb');
     await admin.config('SET', 'maxmemory-policy', 'volatile-lru');

@@ -207,7 +207,7 @@ describe('an operator', () => {
     },
   );
 
-  fault('takes away what is held', 'LockLostError', async () => {
+  fault('takes away what is held', 'LockLostError [G10]', async () => {
     const one = await openLocks(server.url, { leaseMs: LEASE_MS });
     const key = uniqueKey();
     const lock = await one.engine.acquire(key);

@@ -76,7 +76,7 @@ async function sellBeside(lockOptions: SaleProcessOptions['lockOptions']) {
 describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its lease', () => {
   fault(
     'fence and time-outs on',
-    'the successor claims soon after the lease, the COMMIT fails, the books balance [R53]',
+    'the successor claims soon after the lease, the COMMIT fails, the books balance [R53, G11]',
     async (measure) => {
       const { first, enteredAfter, claimedAfter } = await sellBeside({ fence: {} });
       measure('successor entered after', enteredAfter, 'ms');
@@ -90,7 +90,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
 
   fault(
     'time-outs off, fence on',
-    'the successor claims when the paused one has committed, the books balance',
+    'the successor claims when the paused one has committed, the books balance [G11]',
     async (measure) => {
       const options = { fence: {}, transactionTimeouts: false };
       const { first, enteredAfter, claimedAfter } = await sellBeside(options);

@@ -22,13 +22,13 @@ const alone = { waitReplicas: 0 };
 describe('the master is killed, and the replica lacks the last writes', () => {
   fault(
     'killed without waitReplicas',
-    'what the replica had is kept, and what it had not is granted twice',
+    'what the replica had is kept, and what it had not is granted twice [G18]',
     (measure) => play(measure, 0),
   );
 
   fault(
     'killed with waitReplicas',
-    'what the replica had is kept, and nobody was given what it had not [R61]',
+    'what the replica had is kept, and nobody was given what it had not [R61, G25]',
     (measure) => play(measure, 1),
   );
 
@@ -87,7 +87,7 @@ describe('the replica is promoted beside a living master', () => {
 
   fault(
     'promoted with waitReplicas',
-    'who talks to the old master loses the lease before the new master gives it away [R62]',
+    'who talks to the old master loses the lease before the new master gives it away [R62, G26]',
     (measure) => play(measure, 1),
   );
 
@@ -125,7 +125,7 @@ describe('the replica is promoted beside a living master', () => {
 describe('a stopped master goes on after its replica was promoted', () => {
   fault(
     'a command was on its way to it',
-    'what it grants then is handed out to nobody [R61]',
+    'what it grants then is handed out to nobody [R61, G27]',
     async (measure) => {
       const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
       const old = await openReplicatedLocks(master.url, { leaseMs: LONG_LEASE_MS });
@@ -153,7 +153,7 @@ describe('a stopped master goes on after its replica was promoted', () => {
 describe('the replica is away', () => {
   fault(
     'for longer than a lease',
-    'nobody gets a lock, the error says why, holders lose theirs on time, and it heals by itself [R64]',
+    'nobody gets a lock, the error says why, holders lose theirs on time, and it heals by itself [R64, G28]',
     async (measure) => {
       const { master, replica } = await startMasterAndReplica();
       const { engine, events } = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS });

@@ -34,16 +34,19 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     ['forceRelease()', () => locks.forceRelease(NAME)],
   ];
 
-  it.each(calls)('%s fails with an error that says so, and leaves it alone', async (_, call) => {
-    const error = await call().then(
-      (result) => result,
-      (reason: unknown) => reason,
-    );
+  it.each(calls)(
+    '%s fails with an error that says so, and leaves it alone [G40]',
+    async (_, call) => {
+      const error = await call().then(
+        (result) => result,
+        (reason: unknown) => reason,
+      );
 
-    expect(error).toBeInstanceOf(LockStoreError);
-    expect(String(error)).toContain(`'${NAME}'`);
-    expect(String(error)).toContain('WRONGTYPE');
-  });
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect(String(error)).toContain(`'${NAME}'`);
+      expect(String(error)).toContain('WRONGTYPE');
+    },
+  );
 
   // What cannot change by waiting is not retried.
   it('acquire() fails at once, not after the whole wait [R19]', async () => {

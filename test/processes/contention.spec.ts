@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterEach(() => LockProcess.closeAll());
 
 describe('a counter raced under the lock', () => {
-  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time [D121]', async (count) => {
+  it.each([2, 3, 8])('by %i processes ends exact, one hold at a time [D121, G1]', async (count) => {
     const racers = await start(count);
 
     const { holds, total, counted } = await race(racers, {

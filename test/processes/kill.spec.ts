@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 describe('the holder is killed', () => {
-  it('the next waiter enters after the lease has ended, not before [D103]', async () => {
+  it('the next waiter enters after the lease has ended, not before [D103, G2]', async () => {
     const [holder, waiter] = await start(2);
     const { token } = await holder!.hold(key).entered;
     const waiting = waiter!.hold(key);
@@ -179,7 +179,7 @@ describe('a waiter is killed or paused', () => {
 });
 
 describe('the holder is paused past its lease, then continued', () => {
-  it('a successor has entered, the paused one learns it, and its release touches nothing', async () => {
+  it('a successor has entered, the paused one learns it, and its release touches nothing [G3]', async () => {
     const [holder, successor] = await start(2);
     const paused = holder!.hold(key);
     const { token } = await paused.entered;
@@ -291,7 +291,7 @@ describe('Redis', () => {
     expect(await server.admin.get(counter)).toBe(String(3 * 3 * 50));
   });
 
-  it('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise [R26]', async () => {
+  it('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise [R26, G14]', async () => {
     const [holder, ...waiters] = await start(4, LONG_LEASE_MS);
     const holding = holder!.hold(key);
     const { token } = await holding.entered;
@@ -330,7 +330,7 @@ describe('Redis', () => {
     expectExclusive(after);
   });
 
-  it('paused while a lock is held: the signal aborts at the local deadline [D120]', async () => {
+  it('paused while a lock is held: the signal aborts at the local deadline [D120, G5]', async () => {
     const [holder] = await start(1);
     const holding = holder!.hold(key);
     await holding.entered;

@@ -85,10 +85,13 @@ describe('openRedis', () => {
   it.each([
     ['a list of servers', () => [server.url]],
     ['a client of another library', () => new (class OtherClient {})()],
-  ])('refuses %s, which it cannot use, instead of connecting to localhost', (_what, connection) => {
-    expect(() => {
-      const opened = openRedis(connection());
-      void opened.close();
-    }).toThrow(LockConfigError);
-  });
+  ])(
+    'refuses %s, which it cannot use, instead of connecting to localhost [G39]',
+    (_what, connection) => {
+      expect(() => {
+        const opened = openRedis(connection());
+        void opened.close();
+      }).toThrow(LockConfigError);
+    },
+  );
 });

@@ -145,7 +145,7 @@ describe('a COMMIT in doubt', () => {
     expect([runs, await stock.quantity()]).toEqual([1, 100]);
   });
 
-  it('closes every key of a call, and each of them ends with its lease', async () => {
+  it('closes every key of a call, and each of them ends with its lease [G45]', async () => {
     const { locks, sell, sellInDoubt } = await start(LEASE);
     const [a, b] = [uniqueKey('a'), uniqueKey('b')].sort() as [string, string];
     await locks.withLock([a, b], async () => {
@@ -161,7 +161,7 @@ describe('a COMMIT in doubt', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('keeps a caller of the same process waiting until the lease has ended', async () => {
+  it('keeps a caller of the same process waiting until the lease has ended [G45]', async () => {
     const { locks, sellInDoubt } = await start(LEASE);
     let entered = false;
     const tokens: (string | null)[] = [];

@@ -252,7 +252,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([ran, await stock.quantity()]).toEqual([2, 99]);
     });
 
-    it('ends with its lease if the connection dies in silence at the COMMIT', async () => {
+    it('ends with its lease if the connection dies in silence at the COMMIT [G45]', async () => {
       const proxy = await PostgresProxy.start(postgres.url);
       const proxied = await open(proxy.url);
       afterTest(() => void proxied.close()); // some drivers wait for the dead connection
@@ -272,7 +272,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
     });
 
-    it('ends with its lease if the connection dies in silence before the COMMIT', async () => {
+    it('ends with its lease if the connection dies in silence before the COMMIT [G45]', async () => {
       const proxy = await PostgresProxy.start(postgres.url);
       const proxied = await open(proxy.url);
       afterTest(() => void proxied.close()); // some drivers wait for the dead connection

@@ -41,7 +41,7 @@ describe('the fence', () => {
     expect(granted(await bench.acquire(token), token).fence).toBeGreaterThan(fence + BLOCK);
   });
 
-  it('rises over what a failover has lost, even when it is ahead of the clock [D57]', async () => {
+  it('rises over what a failover has lost, even when it is ahead of the clock [D57, G24]', async () => {
     const bench = newBench();
     const clock = await serverMicros();
     const replicated = `${clock + 60_000_000} ${clock}`;
