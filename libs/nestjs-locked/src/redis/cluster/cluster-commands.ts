@@ -119,6 +119,9 @@ export class ClusterCommands implements CommandRunner {
 
   /**
    * Sends a command on until it is carried out, or its time is over.
+   *
+   * Once a sending may have run, the outcome says so for good, whatever a later node answers: a refusal by one node
+   * proves nothing about another one whose answer was lost.
    * @param failure what the first node said; undefined if the command has not been sent yet
    */
   async #follow(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
@@ -145,7 +148,16 @@ export class ClusterCommands implements CommandRunner {
     }
   }
 
-  /** What to send next, and where; undefined if no node is known. It waits if nothing has a chance right now. */
+  /**
+   * What to send next, and where; undefined if no node is known. It waits if nothing has a chance right now.
+   *
+   * - `MOVED`: the slot has another owner for good. It is remembered, and the command follows at once. Two nodes that
+   *   disagree can name each other for ever, so that after a few redirections there is a pause between them.
+   * - `ASK`: only this key has moved so far. The command follows once, and the owner of the slot stays what it was.
+   * - `TRYAGAIN`: some keys of the command have moved and others have not. It is tried again until all are on one node.
+   *   After `whileMoving.afterMs`, a command that has such a form is sent in the one that needs the lock key alone.
+   * - `CLUSTERDOWN`: nobody may serve the slot. The cluster is looked at, because a failover may have ended meanwhile.
+   */
   async #next(detour: Detour, failure: CommandFailure): Promise<Next | undefined> {
     const { command, slot, limit } = detour;
     const redirection = redirectionOf(failure);

@@ -72,7 +72,17 @@ export class DelayedBegin {
     return DOING.run({ speaksFor: this }, send);
   }
 
-  /** Delays what begins the transaction on this client, up to its first other statement. */
+  /**
+   * Delays what begins the transaction on this client, up to its first other statement. The client's `query` passes
+   * through these states:
+   *
+   * - delaying: BEGIN and SET TRANSACTION are held back, and answered as if they had succeeded.
+   * - carried: the first statement is our claim. It takes the BEGIN with it, and `query` is restored.
+   * - begun first: anything else, such as a query of a hook or an object that sends itself (a cursor), waits until the
+   *   BEGIN has been sent alone and answered. Statements that follow wait behind it, in their order.
+   * - failed: the BEGIN was refused, and the server has no transaction. Each statement gets the error instead of being
+   *   sent, because it would be committed on its own. This ends with ROLLBACK, or when the transaction is over.
+   */
   on(client: unknown): void {
     if (!this.#isWaiting || !isCarryingClient(client)) return;
     this.#isWaiting = false;
