@@ -10,7 +10,9 @@ export class BuiltLibrary {
     this.dist = join(folder, 'dist');
     this.modules = join(this.dist, 'modules');
     const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-    this.packages = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
+    /** Packages that are installed with the library, whatever the application is. */
+    this.dependencies = Object.keys(manifest.dependencies);
+    this.packages = [...this.dependencies, ...Object.keys(manifest.peerDependencies ?? {})];
     /** Their paths in `dist` and in `dist/modules`, without an extension. */
     this.entries = Object.values(manifest.exports)
       .filter((targets) => typeof targets !== 'string')
@@ -45,35 +47,61 @@ export function refuse(_level, { code, message }) {
   if (code !== 'PLUGIN_TIMINGS') throw new Error(message);
 }
 
-/**
- * The modules that need nothing but Node, and that are imported from outside of these: from modules that need packages,
- * and by the entry points.
- *
- * @param {BuiltLibrary} library
- * @returns {Promise<Map<string, readonly string[]>>} the path of each, and its exported names
- */
-export async function readSharedModules(library) {
-  const graph = await readGraph(library);
-  const entries = Object.values(library.input('.js'));
-  const verdicts = new Map();
-  const needsNodeOnly = (id) => {
-    if (!verdicts.has(id)) {
-      const own = graph.get(id);
-      verdicts.set(
+/** What both kinds of modules share, because it needs nothing but Node and what is installed with the library. */
+export class SharedModules {
+  /** The exported names of those that others import: modules that need peers, and the entry points. */
+  exports = new Map();
+  #library;
+  #graph;
+  #neededAtOnce;
+  #verdicts = new Map();
+
+  constructor(library, graph) {
+    this.#library = library;
+    this.#graph = graph;
+    const entries = Object.values(library.input('.js'));
+    this.#neededAtOnce = reachedFrom(entries[0], graph);
+    const others = [...graph.keys()].filter((id) => entries.includes(id) || !this.#isShared(id));
+    const imported = others.flatMap((id) => importsOf(graph.get(id)));
+    for (const id of imported.sort()) {
+      if (!graph.has(id) || entries.includes(id) || !this.#isShared(id)) continue;
+      this.exports.set(id, graph.get(id).exports);
+    }
+  }
+
+  static async of(library) {
+    return new SharedModules(library, await readGraph(library));
+  }
+
+  /** @returns where the module goes: `root` if the root entry point needs it at once, otherwise its folder */
+  bundleOf(id) {
+    return this.#neededAtOnce.has(id) ? 'root' : this.#library.pathOf(id).split('/')[0];
+  }
+
+  #isShared(id) {
+    if (!this.#verdicts.has(id)) {
+      const own = this.#graph.get(id);
+      this.#verdicts.set(
         id,
-        own === undefined ? id.startsWith('node:') : own.imports.every(needsNodeOnly),
+        own === undefined
+          ? id.startsWith('node:') || this.#library.dependencies.includes(id)
+          : importsOf(own).every((imported) => this.#isShared(imported)),
       );
     }
-    return verdicts.get(id);
-  };
-  const outside = [...graph].filter(([id]) => entries.includes(id) || !needsNodeOnly(id));
-  const shared = outside
-    .flatMap(([, { imports }]) => imports)
-    .filter((id) => graph.has(id) && !entries.includes(id) && needsNodeOnly(id));
-  return new Map(shared.sort().map((id) => [id, graph.get(id).exports]));
+    return this.#verdicts.get(id);
+  }
 }
 
-/** @returns {Promise<Map<string, { imports: readonly string[], exports: readonly string[] }>>} */
+const importsOf = ({ imports, importsLater }) => [...imports, ...importsLater];
+
+/** The modules that run before the one that imports them, and that one. */
+function reachedFrom(entry, graph) {
+  const reached = new Set([entry]);
+  for (const id of reached) graph.get(id)?.imports.forEach((imported) => reached.add(imported));
+  return reached;
+}
+
+/** @returns a Map of modules: what each imports at once and by `import()`, and its exported names */
 async function readGraph(library) {
   const graph = new Map();
   const bundle = await rolldown({
@@ -86,8 +114,9 @@ async function readGraph(library) {
         name: 'graph',
         buildEnd() {
           for (const id of this.getModuleIds()) {
-            const { importedIds, exports } = this.getModuleInfo(id);
-            if (id.startsWith(library.modules)) graph.set(id, { imports: importedIds, exports });
+            if (!id.startsWith(library.modules)) continue;
+            const { importedIds, dynamicallyImportedIds, exports } = this.getModuleInfo(id);
+            graph.set(id, { imports: importedIds, importsLater: dynamicallyImportedIds, exports });
           }
         },
       },

@@ -2,19 +2,18 @@
 import { rolldown } from 'rolldown';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readSharedModules, refuse } from './built-library.mjs';
+import { refuse, SharedModules } from './built-library.mjs';
 
 const PREFIX = '\0shared:';
 
 /** @param {import('./built-library.mjs').BuiltLibrary} library */
 export async function bundleCode(library) {
-  const shared = await readSharedModules(library);
-  const bundleOf = (id) => library.pathOf(id).split('/')[0];
-  const bundles = [...new Set([...shared.keys()].map(bundleOf))];
+  const shared = await SharedModules.of(library);
+  const bundles = [...new Set([...shared.exports.keys()].map((id) => shared.bundleOf(id)))];
   const commonJs = join(library.dist, 'cjs');
   await write(library, {
     input: Object.fromEntries(bundles.map((name) => [name, PREFIX + name])),
-    plugins: [entriesOf(shared, bundleOf), builtinModules],
+    plugins: [entriesOf(shared), builtinModules, dependenciesOnUse(library)],
     preserveEntrySignatures: 'allow-extension', // as includeDependenciesRecursively requires
     output: {
       format: 'cjs',
@@ -23,7 +22,7 @@ export async function bundleCode(library) {
       // code is in files of its own.
       codeSplitting: {
         includeDependenciesRecursively: false,
-        groups: bundles.map((name) => ({ name, test: (id) => bundleOf(id) === name })),
+        groups: bundles.map((name) => ({ name, test: (id) => shared.bundleOf(id) === name })),
       },
     },
   });
@@ -32,7 +31,7 @@ export async function bundleCode(library) {
     ['cjs', commonJs, 'shared'],
   ]) {
     // Where it would be if the bundles were where the modules are.
-    const fileOf = (id) => join(library.modules, folder, `${bundleOf(id)}.js`);
+    const fileOf = (id) => join(library.modules, folder, `${shared.bundleOf(id)}.js`);
     await write(library, {
       input: library.input('.js'),
       plugins: [linksTo(shared, fileOf)],
@@ -63,14 +62,14 @@ async function write(library, { output, ...options }) {
 }
 
 /** Makes the entry points of the shared bundles: every name that is imported from outside of them. */
-function entriesOf(shared, bundleOf) {
+function entriesOf(shared) {
   return {
     name: 'entries',
     resolveId: (id) => (id.startsWith(PREFIX) ? id : undefined),
     load(id) {
       if (!id.startsWith(PREFIX)) return undefined;
       const bundle = id.slice(PREFIX.length);
-      const own = [...shared].filter(([module]) => bundleOf(module) === bundle);
+      const own = [...shared.exports].filter(([module]) => shared.bundleOf(module) === bundle);
       const names = own.flatMap(([, exported]) => exported);
       const twice = names.find((name, n) => names.indexOf(name) !== n);
       if (twice !== undefined)
@@ -91,7 +90,7 @@ function linksTo(shared, fileOf) {
     name: 'links',
     async resolveId(specifier, importer, options) {
       const resolved = await this.resolve(specifier, importer, { ...options, skipSelf: true });
-      if (resolved === null || !shared.has(resolved.id)) return resolved;
+      if (resolved === null || !shared.exports.has(resolved.id)) return resolved;
       return { id: fileOf(resolved.id), external: 'relative' };
     },
   };
@@ -103,3 +102,16 @@ const builtinModules = {
   renderChunk: (code) =>
     code.replace(/\brequire\(("node:[^"]+")\)/g, 'process.getBuiltinModule($1)'),
 };
+
+/** A dependency is loaded when it is first used: acorn alone takes as long as a third of the library. */
+const dependenciesOnUse = ({ dependencies }) => ({
+  name: 'dependencies on use',
+  renderChunk: (code) =>
+    dependencies.reduce((text, name) => {
+      const line = new RegExp(`^(?:let|const) (\\w+) = require\\("${name}"\\);\\n`, 'm');
+      const variable = line.exec(text)?.[1];
+      if (variable === undefined) return text;
+      const uses = new RegExp(`\\b${variable}\\.`, 'g');
+      return text.replace(line, '').replace(uses, `require("${name}").`);
+    }, code),
+});

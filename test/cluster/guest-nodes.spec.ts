@@ -8,7 +8,8 @@ import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-re
 import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
 import { RedisHandshake } from '../../libs/nestjs-locked/src/redis/connection/redis-handshake.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
-import { FENCE_KEEP_MS, RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { FakeClock } from '../support/fake-clock.js';

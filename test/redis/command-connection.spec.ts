@@ -13,7 +13,7 @@ import {
 import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
-import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';

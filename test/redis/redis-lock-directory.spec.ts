@@ -7,7 +7,8 @@ import type {
 } from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
 import { RedisLockDirectory } from '../../libs/nestjs-locked/src/redis/redis-lock-directory.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
-import { FENCE_KEEP_MS, RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 /** Two masters of a cluster: one has the lock, the other one the entry of the process that holds it. */

@@ -7,7 +7,7 @@ import { STALL_MS } from '../../libs/nestjs-locked/src/core/time/after-silence.j
 import { requiredReplicas } from '../../libs/nestjs-locked/src/redis/connection/required-replicas.js';
 import { longestWaitMs } from '../../libs/nestjs-locked/src/redis/connection/wait-command.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
-import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { describeWithRedis72 } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import {

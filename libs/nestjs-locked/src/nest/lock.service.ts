@@ -1,6 +1,11 @@
 import { inspect } from 'node:util';
-import { LockEngine } from '../core/engine/lock-engine.js';
-import { type HasLockRunner, LOCK_RUNNER, type LockRunner } from '../core/engine/lock-runner.js';
+import type { LockEngine } from '../core/engine/lock-engine.js';
+import {
+  type HasLockRunner,
+  IS_LOCK_ENGINE,
+  LOCK_RUNNER,
+  type LockRunner,
+} from '../core/engine/lock-runner.js';
 import { KeyTemplate } from '../core/keys/key-template.js';
 import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
@@ -28,12 +33,12 @@ export class LockService implements HasLockRunner {
 
   /** Called by the lock modules only. @throws LockConfigError for any other caller */
   constructor(engine: object) {
-    if (!(engine instanceof LockEngine)) {
+    if (!(IS_LOCK_ENGINE in engine)) {
       throw new LockConfigError(
         'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call new TestLocks().service() of nestjs-locked/testing',
       );
     }
-    this.#engine = engine;
+    this.#engine = engine as LockEngine;
   }
 
   /** For `@Locked`; not part of the public contract. */

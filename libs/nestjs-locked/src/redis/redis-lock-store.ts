@@ -36,7 +36,7 @@ import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
 import { RedisLockDirectory } from './redis-lock-directory.js';
 import { LockScripts } from './scripts/lock-scripts.js';
-import { FENCE_KEEP_MS, RedisKeys } from './scripts/redis-keys.js';
+import { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
 import { lacksRights } from './scripts/reply-error.js';
 import {
@@ -50,8 +50,7 @@ import {
   readTakeBackReply,
   readTogetherReply,
 } from './scripts/script-replies.js';
-
-export { FENCE_KEEP_MS };
+import { FENCE_KEEP_MS, START_MS } from './store-defaults.js';
 
 export interface RedisLockStoreOptions {
   /** The client whose options our own connections are made from. */
@@ -70,9 +69,6 @@ export interface RedisLockStoreOptions {
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
-
-/** How long the start of the application waits for Redis. */
-export const START_MS = 10_000;
 
 /** A script with more keys would keep the server from everything else for too long. */
 const KEYS_PER_SCRIPT = 100;

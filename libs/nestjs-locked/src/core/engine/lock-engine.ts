@@ -20,7 +20,7 @@ import { EngineInbox } from './engine-inbox.js';
 import { EngineLifetime } from './engine-lifetime.js';
 import { describedHolder, HolderLookup } from './holder-lookup.js';
 import { LockOperations } from './lock-operations.js';
-import type { LockRunner } from './lock-runner.js';
+import { IS_LOCK_ENGINE, type LockRunner } from './lock-runner.js';
 import { LocksInTransactions, type ServiceName } from './locks-in-transactions.js';
 
 /** `clock` and `random` are for tests; the defaults are the system's. */
@@ -36,6 +36,7 @@ export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
  * until the transaction has ended.
  */
 export class LockEngine implements LockRunner {
+  readonly [IS_LOCK_ENGINE] = true;
   /** The locks of this service, as the transactions of an ORM see them. */
   readonly inTransactions: LocksInTransactions;
   readonly #calls: CallParts;

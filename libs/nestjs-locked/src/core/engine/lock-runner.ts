@@ -30,3 +30,6 @@ export function hasLockRunner(value: unknown): value is HasLockRunner {
     typeof (value[LOCK_RUNNER] as Partial<LockRunner> | undefined)?.withLock === 'function'
   );
 }
+
+/** Marks an engine, for code that must recognise one without loading its class. */
+export const IS_LOCK_ENGINE = Symbol('LockEngine');

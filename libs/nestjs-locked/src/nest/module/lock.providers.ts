@@ -12,7 +12,7 @@ import type { LockLifecycle } from './lock-lifecycle.js';
  */
 export function lockProviders<Args extends unknown[]>(
   name: string | undefined,
-  makeLocks: (...args: Args) => LockLifecycle,
+  makeLocks: (...args: Args) => LockLifecycle | Promise<LockLifecycle>,
   inject: InjectionToken[] = [],
 ): { providers: Provider[]; exports: InjectionToken[] } {
   const token = lockServiceToken(name);

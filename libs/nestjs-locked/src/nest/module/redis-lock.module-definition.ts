@@ -1,9 +1,8 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
+import { ENGINE_FACTORY, type EngineFactory } from './engine-factory.js';
 import { lockProviders } from './lock.providers.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
-import { ENGINE_FACTORY, type EngineFactory, redisEngine } from './redis-engine.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
-import { redisLocks } from './redis-locks.js';
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 import { UnfencedDataSourcesCheck } from './unfenced-data-sources-check.js';
 
@@ -21,10 +20,20 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
   .setExtras<RedisLockModuleExtras>(EXTRAS, (definition, { name, isGlobal = true }) => {
-    const makeLocks = (options: RedisLockModuleOptions, makeEngine: EngineFactory): LockLifecycle =>
-      redisLocks(options, makeEngine, name);
+    // Engine and store are loaded here: a process that merely has decorated classes needs neither.
+    const makeLocks = async (
+      options: RedisLockModuleOptions,
+      makeEngine: EngineFactory,
+    ): Promise<LockLifecycle> => {
+      const { redisLocks } = await import('./redis-locks.js');
+      return redisLocks(options, makeEngine, name);
+    };
     const locks = lockProviders(name, makeLocks, [OPTIONS_TOKEN, ENGINE_FACTORY]);
-    const engine = { provide: ENGINE_FACTORY, useValue: redisEngine };
+    const engine = {
+      provide: ENGINE_FACTORY,
+      useFactory: async (): Promise<EngineFactory> =>
+        (await import('./redis-engine.js')).redisEngine,
+    };
     return {
       ...definition,
       global: isGlobal,

@@ -2,10 +2,10 @@ import { LockEngine } from '../../core/engine/lock-engine.js';
 import type { LockEvent } from '../../core/lock-events.js';
 import { assertOptions, withDefaults } from '../../core/option.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
+import type { EngineFactory } from './engine-factory.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
 import { DEFAULT_KEY_PREFIX, MODULE_OPTIONS, NOT_FROM_A_FACTORY } from './module-option-table.js';
-import type { EngineFactory } from './redis-engine.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 /** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */

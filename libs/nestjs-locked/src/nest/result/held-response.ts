@@ -1,4 +1,4 @@
-import { ReadableStream } from 'node:stream/web';
+import { isWebStream } from './held-web-stream.js';
 
 /**
  * The body of a `Response` of the web, if that is a stream that can still be read. Undefined for what `fetch()` gave:
@@ -8,7 +8,7 @@ export function streamingBodyOf(result: object): ReadableStream | undefined {
   if (Object.prototype.toString.call(result) !== '[object Response]') return undefined;
   const { type, body } = result as { readonly type: unknown; readonly body: unknown };
   if (type !== 'default') return undefined;
-  return body instanceof ReadableStream && !body.locked ? body : undefined;
+  return isWebStream(body) && !body.locked ? body : undefined;
 }
 
 /** A `Response` with the same status and headers, and another body. */

@@ -1,6 +1,10 @@
-import { ReadableStream } from 'node:stream/web';
 import { heldIterator } from './held-iterator.js';
 import type { ResultReaders } from './result-readers.js';
+
+/** Looks at its name only: Node loads the class when it is first used, which takes a while. */
+export function isWebStream(value: unknown): value is ReadableStream {
+  return Object.prototype.toString.call(value) === '[object ReadableStream]';
+}
 
 /** A stream of the web that counts as a reader until it has ended or is cancelled. A byte stream stays one. */
 export function heldWebStream(source: ReadableStream, readers: ResultReaders): ReadableStream {

@@ -1,11 +1,10 @@
 import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { finished, type Readable } from 'node:stream';
-import { ReadableStream } from 'node:stream/web';
 import { heldIterable } from './held-iterable.js';
 import { heldObservable } from './held-observable.js';
 import { heldResponse, streamingBodyOf } from './held-response.js';
-import { heldWebStream } from './held-web-stream.js';
+import { heldWebStream, isWebStream } from './held-web-stream.js';
 import type { ManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
 
@@ -44,7 +43,7 @@ function carryOf(result: object, label: string): Carry | undefined {
       return result;
     };
   }
-  if (result instanceof ReadableStream) {
+  if (isWebStream(result)) {
     return (hold) => heldWebStream(result, new ResultReaders(hold, label));
   }
   const body = streamingBodyOf(result);
@@ -68,7 +67,7 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
 
 /** Whether it is a stream of Node.js or of the web. */
 export function isStream(result: object): boolean {
-  return streamOf(result) !== undefined || result instanceof ReadableStream;
+  return streamOf(result) !== undefined || isWebStream(result);
 }
 
 /**

@@ -1,9 +1,3 @@
-/**
- * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
- * out twice, in milliseconds. A number is kept for this long after the clock has passed it (docs/adr/0011).
- */
-export const FENCE_KEEP_MS = 600_000;
-
 /** The names of things in Redis. All that belongs to one lock shares its hash tag. */
 export class RedisKeys {
   readonly prefix: string;
