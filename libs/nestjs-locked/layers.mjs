@@ -26,8 +26,21 @@ export const ROOMS = [
     packages: [],
   },
   {
+    name: 'core/queue',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'core/lease'],
+    packages: [],
+  },
+  {
     name: 'core/calls',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/keys', 'core/store', 'core/lease'],
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/time',
+      'core/keys',
+      'core/store',
+      'core/lease',
+      'core/queue',
+    ],
     packages: [],
   },
   {
@@ -39,6 +52,7 @@ export const ROOMS = [
       'core/keys',
       'core/store',
       'core/lease',
+      'core/queue',
       'core/calls',
     ],
     packages: [],
@@ -74,7 +88,7 @@ export const ROOMS = [
   { name: 'transactions/sql', rooms: ['core', 'core/runtime', 'core/time'], packages: [] },
   {
     name: 'transactions/fence',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/lease', 'core/calls', 'transactions/sql'],
+    rooms: ['core', 'core/runtime', 'core/time', 'core/queue', 'core/calls', 'transactions/sql'],
     packages: [],
   },
   {
@@ -84,7 +98,7 @@ export const ROOMS = [
       'core/runtime',
       'core/time',
       'core/keys',
-      'core/lease',
+      'core/queue',
       'core/calls',
       'transactions/sql',
       'transactions/fence',

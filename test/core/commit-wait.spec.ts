@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Hold } from '../../libs/nestjs-locked/src/core/lease/hold.js';
+import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { CommitWait } from '../../libs/nestjs-locked/src/transactions/scope/commit-wait.js';
 import { afterTest } from '../support/after-test.js';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
-import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/lease/waiting-call.js';
 import {
   LockAbortedError,
   LockCommitUnknownError,
@@ -11,6 +10,7 @@ import type {
   LockOptions,
   LockServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/queue/waiting-call.js';
 import type {
   RenewReply,
   StoreListener,

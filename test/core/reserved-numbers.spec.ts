@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { assembleParts } from '../../libs/nestjs-locked/src/core/engine/assemble-parts.js';
 import type { EngineParts } from '../../libs/nestjs-locked/src/core/lease/engine-parts.js';
-import { QueuesByKey } from '../../libs/nestjs-locked/src/core/lease/queues-by-key.js';
+import { QueuesByKey } from '../../libs/nestjs-locked/src/core/queue/queues-by-key.js';
 import {
   resolveLockOptions,
   resolveServiceOptions,

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Section } from '../../libs/nestjs-locked/src/core/calls/section.js';
-import type { Hold } from '../../libs/nestjs-locked/src/core/lease/hold.js';
+import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 setFlagsFromString('--expose-gc');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/lease/waiting-call.js';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/queue/waiting-call.js';
 import type {
   AcquireReply,
   ReleaseCommand,

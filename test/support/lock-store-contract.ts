@@ -171,7 +171,7 @@ const PATTERNS: Readonly<Record<string, readonly string[]>> = {
   '\\': [''],
 };
 
-/** It is one file because it is one list: the author of a store reads every rule in it. */
+/** Every rule that a store has to keep. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,

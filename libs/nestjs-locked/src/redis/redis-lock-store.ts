@@ -82,8 +82,6 @@ const WHOLE_FOR_MS = 1_000;
 /**
  * Leases in one Redis server, or in a Redis Cluster. There is a script for each command; each server has one connection
  * for all commands, and another one for the inbox. All connections are our own; of the client, only options are used.
- *
- * It is one file because it is one translation: of each command of the port into a script, and of its answer.
  */
 export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();

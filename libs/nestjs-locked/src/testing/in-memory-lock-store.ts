@@ -32,8 +32,6 @@ const LAPSED_MS = 60_000;
 /**
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
  * tokens rise only within the process.
- *
- * It is one file because its methods are one set of rules, of which most rest on the same few private ones.
  */
 export class InMemoryLockStore implements LockStore, LockDirectory {
   readonly directory = this;

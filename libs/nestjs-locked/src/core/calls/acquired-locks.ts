@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold } from '../lease/hold.js';
+import type { Hold } from '../queue/hold.js';
 import type { HeldLock } from './held-lock.js';
 
 /** Where a lock of `acquire()` is noted when the call has it. */

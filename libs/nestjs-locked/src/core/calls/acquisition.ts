@@ -1,14 +1,14 @@
 import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
-import type { Hold } from '../lease/hold.js';
-import type { QueuesByKey } from '../lease/queues-by-key.js';
-import { notAcquired } from '../lease/waiting-call.js';
 import {
   LockAbortedError,
   LockConfigError,
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
+import type { Hold } from '../queue/hold.js';
+import type { QueuesByKey } from '../queue/queues-by-key.js';
+import { notAcquired } from '../queue/waiting-call.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
+import type { Hold } from '../queue/hold.js';
 import type { HeldHere } from './held-here.js';
 import { innermostLevel, type Level, levelsInside, withoutReleased } from './levels.js';
 import type { Section } from './section.js';

@@ -1,4 +1,4 @@
-import { ANSWER_GRACE_MS, type CallLimits } from '../lease/waiting-call.js';
+import { ANSWER_GRACE_MS, type CallLimits } from '../queue/waiting-call.js';
 import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 

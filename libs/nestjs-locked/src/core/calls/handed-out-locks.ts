@@ -1,6 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
-import type { Hold } from '../lease/hold.js';
 import type { Lock } from '../lock.js';
+import type { Hold } from '../queue/hold.js';
 import { atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { atMost } from '../time/at-most.js';

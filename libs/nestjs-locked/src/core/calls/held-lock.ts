@@ -1,9 +1,9 @@
 import { assertLockKey } from '../keys/lock-key.js';
 import { assertIsFunction } from '../known-options.js';
-import type { Hold } from '../lease/hold.js';
-import { lostError } from '../lease/lost-error.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
+import type { Hold } from '../queue/hold.js';
+import { lostError } from '../queue/lost-error.js';
 import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
 import type { LoopTurn } from '../time/loop-turn.js';

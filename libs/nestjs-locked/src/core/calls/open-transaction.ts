@@ -1,5 +1,5 @@
-import type { Hold } from '../lease/hold.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { Hold } from '../queue/hold.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 import type { Section } from './section.js';

@@ -1,4 +1,4 @@
-import type { Hold } from '../lease/hold.js';
+import type { Hold } from '../queue/hold.js';
 import { Turns } from './turns.js';
 
 /**

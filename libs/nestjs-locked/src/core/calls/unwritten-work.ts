@@ -1,4 +1,4 @@
-import type { Hold } from '../lease/hold.js';
+import type { Hold } from '../queue/hold.js';
 
 /** On the hold itself: another copy of this package may have handed it out. */
 const UNWRITTEN = Symbol.for('nestjs-locked/UnwrittenWork');

@@ -1,7 +1,7 @@
 import type { EngineParts } from '../lease/engine-parts.js';
-import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
@@ -30,7 +30,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
     const step = suspends.look();
-    if (step !== undefined) for (const lease of queues().leases()) lease.suspect(step);
+    if (step !== undefined) for (const occupancy of queues().occupancies()) occupancy.suspect(step);
   };
   const watchdog = new Watchdog(store, clock);
   const scheduler = new Scheduler(clock, {

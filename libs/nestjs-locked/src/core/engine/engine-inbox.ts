@@ -1,6 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
-import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockStoreError } from '../lock.errors.js';
+import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener } from '../store/lock-store.js';
 

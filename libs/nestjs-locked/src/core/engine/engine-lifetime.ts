@@ -2,8 +2,8 @@ import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import { registerLocks } from '../calls/transaction-registry.js';
 import type { EngineParts } from '../lease/engine-parts.js';
-import type { QueuesByKey } from '../lease/queues-by-key.js';
 import { LockAbortedError, LockError, LockStoreError } from '../lock.errors.js';
+import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { atMost } from '../time/at-most.js';
 import type { EngineInbox } from './engine-inbox.js';
@@ -115,7 +115,7 @@ export class EngineLifetime {
     this.#queues.close();
     await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
     this.#queues.close(); // calls that came because their work held another lock
-    for (const lease of this.#queues.leases()) lease.abandonHold();
+    for (const occupancy of this.#queues.occupancies()) occupancy.abandonHold();
     this.#unregister();
     const leftMs = (): number => Math.max(0, until - clock.now());
     await atMost(clock, leftMs(), cleanUp.close());

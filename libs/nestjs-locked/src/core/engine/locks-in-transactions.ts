@@ -4,8 +4,8 @@ import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { Section } from '../calls/section.js';
 import { inOrder } from '../keys/key-order.js';
-import type { Hold } from '../lease/hold.js';
 import type { ReportLockEvent } from '../lock-events.js';
+import type { Hold } from '../queue/hold.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 

@@ -1,4 +1,5 @@
 import { driftMarginMs } from '../store/lease-timing.js';
+import type { Clock } from '../time/clock.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import type { LeaseGrant } from './lease-grant.js';
 
@@ -14,6 +15,7 @@ const LONG_SLEEP_MS = 1_000;
  * answered.
  */
 export class LeaseDeadline {
+  readonly #clock: Clock;
   #at: number;
   #askedUntil: number;
   #lengthMs: number;
@@ -21,9 +23,15 @@ export class LeaseDeadline {
   #promisedMs: number;
   /** When the machine may have slept since the last command that was answered was sent. */
   #steps: readonly ClockStep[];
+  readonly #onCertain: (() => void)[] = [];
 
   /** @param steps that were noticed since the token was introduced */
-  constructor({ introducedAt, lengthMs, cameBy }: LeaseGrant, steps: readonly ClockStep[]) {
+  constructor(
+    clock: Clock,
+    { introducedAt, lengthMs, cameBy }: LeaseGrant,
+    steps: readonly ClockStep[],
+  ) {
+    this.#clock = clock;
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
     this.#askedUntil = introducedAt + lengthMs;
     this.#lengthMs = lengthMs;
@@ -40,9 +48,19 @@ export class LeaseDeadline {
     return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
-  /** When it has ended in the store at the latest, if every command is carried out as soon as it is sent. */
-  get askedUntil(): number {
-    return this.#askedUntil;
+  /** How long the lease lasts, in milliseconds, if the machine has not slept. */
+  leftMs(): number {
+    return Math.max(0, this.#at - this.#clock.now());
+  }
+
+  /** How long it is certainly ours, in milliseconds. */
+  certainMs(): number {
+    return Math.max(0, this.atWorst - this.#clock.now());
+  }
+
+  /** When it has ended in the store at the latest, if a renewal for this long is carried out now. */
+  latestIfRenewed(leaseMs: number): number {
+    return Math.max(this.#askedUntil, this.#clock.now() + leaseMs);
   }
 
   /**
@@ -63,14 +81,14 @@ export class LeaseDeadline {
   }
 
   /** The length to ask the store for, so that the deadline stays where it is. */
-  lengthLeftMs(now: number): number {
-    const leftMs = Math.max(0, this.#at - now);
+  lengthLeftMs(): number {
+    const leftMs = this.leftMs();
     return Math.max(1, Math.floor(Math.max(leftMs + driftMarginMs(0), leftMs / 0.99)));
   }
 
   /** A renewal for this long is sent. */
-  asked(now: number, leaseMs: number): void {
-    this.#askedUntil = Math.max(this.#askedUntil, now + leaseMs);
+  asked(leaseMs: number): void {
+    this.#askedUntil = this.latestIfRenewed(leaseMs);
   }
 
   /** A renewal for this long, sent at `sentAt`, was answered. It never brings the deadline forward, but a sleep may. */
@@ -93,18 +111,28 @@ export class LeaseDeadline {
     this.#steps = [...this.#steps, step];
   }
 
+  /** Settled by `tellCertain`. */
+  whenCertain(): Promise<void> {
+    return new Promise((resolve) => this.#onCertain.push(resolve));
+  }
+
+  /** The store has confirmed the suspect lease, or the lease is over. */
+  tellCertain(): void {
+    for (const tell of this.#onCertain.splice(0)) tell();
+  }
+
   /**
-   * Whether a call may begin at `now` without asking the store first.
+   * Whether a call may begin now without asking the store first.
    * @param share of `leaseMs` that must be left
    */
-  isEnoughFor(leaseMs: number, share: number, now: number): boolean {
-    const leftMs = this.atWorst - now;
+  isEnoughFor(leaseMs: number, share: number): boolean {
+    const leftMs = this.certainMs();
     return !this.isSuspect && leftMs > 0 && leftMs >= leaseMs * share;
   }
 
-  /** Whether a fixed lease may begin at `now` with its whole length; what the store took to answer does not count. */
-  isWholeFor(leaseMs: number, now: number): boolean {
-    return this.#promisedMs >= leaseMs || this.atWorst - now >= leaseMs - driftMarginMs(leaseMs);
+  /** Whether a fixed lease may begin now with its whole length; what the store took to answer does not count. */
+  isWholeFor(leaseMs: number): boolean {
+    return this.#promisedMs >= leaseMs || this.certainMs() >= leaseMs - driftMarginMs(leaseMs);
   }
 }
 

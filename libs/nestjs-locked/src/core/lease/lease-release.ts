@@ -2,32 +2,47 @@ import { LockStoreError } from '../lock.errors.js';
 import { unreachable } from '../runtime/unreachable.js';
 import type { ReleaseCommand, ReleaseReply } from '../store/lock-store.js';
 import type { EngineParts } from './engine-parts.js';
-import type { NextRequest } from './lease-user.js';
+import type { FencingNumbers } from './fencing-numbers.js';
+import type { LeaseDeadline } from './lease-deadline.js';
+import type { LeaseRequest } from './lease-request.js';
 
 /** How a lease ends in the store: released, handed over while its queue asks again, or freed after it was lost. */
 export class LeaseRelease {
   readonly #parts: EngineParts;
   readonly #key: string;
   readonly #token: string;
+  readonly #deadline: LeaseDeadline;
+  readonly #numbers: FencingNumbers;
 
-  constructor(parts: EngineParts, key: string, token: string) {
+  constructor(
+    parts: EngineParts,
+    key: string,
+    token: string,
+    deadline: LeaseDeadline,
+    numbers: FencingNumbers,
+  ) {
     this.#parts = parts;
     this.#key = key;
     this.#token = token;
+    this.#deadline = deadline;
+    this.#numbers = numbers;
   }
 
   /**
    * During an outage in which calls fail at once, the release is on its way, but its answer is not waited for.
    *
-   * @param used the highest fencing number that was handed out
-   * @param until when the lease ends on its own
    * @param keepMs the key stays taken for this long, by nobody
    * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
-  async release(used: number, until: number, keepMs: number): Promise<boolean> {
+  async release(keepMs: number): Promise<boolean> {
     const { cleanUp, clock, outages } = this.#parts;
+    const until = this.#deadline.latest;
     const keptUntil = clock.now() + keepMs;
-    const answer = cleanUp.release(this.#command(used, keepMs), until, this.forget);
+    const answer = cleanUp.release(
+      this.#command(this.#numbers.toReport, keepMs),
+      until,
+      this.forget,
+    );
     const cause = outages.causeOfLong(this.#key);
     const reply: ReleaseReply = cause === undefined ? await answer : { kind: 'unknown', cause };
     switch (reply.kind) {
@@ -47,13 +62,9 @@ export class LeaseRelease {
    * @param waitedMs whoever came later than this long ago stays behind
    * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
    */
-  async requeue(
-    next: NextRequest,
-    used: number,
-    until: number,
-    waitedMs: number,
-  ): Promise<boolean> {
-    const old = this.#command(used);
+  async requeue(next: LeaseRequest, waitedMs: number): Promise<boolean> {
+    const old = this.#command(this.#numbers.toReport);
+    const until = this.#deadline.latest;
     const { token: newToken, leaseMs } = next;
     const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs, waitedMs });
     // What this lease has left is taken back before the next request takes back anything of its own.
@@ -73,8 +84,8 @@ export class LeaseRelease {
    * Frees a lease that may only have been believed lost, now that the work under it has ended. No numbers are given
    * back: if its command was sent twice, the store may have granted it anew since, after others had higher ones.
    */
-  afterLoss(until: number): void {
-    void this.#parts.cleanUp.release(this.#command(0), until, this.forget);
+  afterLoss(): void {
+    void this.#parts.cleanUp.release(this.#command(0), this.#deadline.latest, this.forget);
   }
 
   /** The token's tenure is over: messages about it concern nobody. */

@@ -12,8 +12,8 @@ import type { TokenOwner } from '../store/token-registry.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { EngineParts } from './engine-parts.js';
 import type { CameBy } from './lease-grant.js';
-import type { Acquires, NextRequest, RequestUser } from './lease-user.js';
 import { RecheckTimer } from './recheck-timer.js';
+import type { Acquires, RequestUser } from './request-user.js';
 
 /**
  * asking   the first command is on its way
@@ -39,10 +39,8 @@ interface Introduced {
  *
  * While a re-check is on its way, two tokens can be granted: the one that waits (`#asked`) and the one that is to
  * replace it (`#pending`). A grant may come as a message before the reply that carries it, so each reply looks first.
- *
- * It is one file because it is one state machine, in which replies and messages may come in any order.
  */
-export class LeaseRequest implements Scheduled, TokenOwner, NextRequest {
+export class LeaseRequest implements Scheduled, TokenOwner {
   place: Scheduled['place'];
   /** What the store is asked for, in milliseconds. */
   readonly leaseMs: number;

@@ -1,37 +1,7 @@
-import type { LockStoreError } from '../lock.errors.js';
-import type { AcquireCommand, AcquireReply, RequeueReply, Unknown } from '../store/lock-store.js';
+import type { LockLostReason, LockStoreError } from '../lock.errors.js';
 import type { LatestAnswers } from './latest-answers.js';
-import type { LeaseGrant } from './lease-grant.js';
-
-/**
- * What a lease, and the request for one, report to the queue of calls that want the key. Neither knows the queue or the
- * calls in it: only the queue decides which call is next.
- *
- * `from` is the request or lease that reports. The queue ignores one that it has left behind.
- */
-interface KeyUser {
-  /** Whether no call wants the key any more. */
-  readonly isEmpty: boolean;
-  /** The store was asked for this key and did not answer; it is asked again. */
-  storeFails(cause: LockStoreError): void;
-  /**
-   * It is over, and nobody knows what is true in the store.
-   * @param score the place in the store's queue that the next request may claim
-   */
-  storeFailed(from: object, unknown: Unknown, score: number | undefined): void;
-  /** It is over. @param score the place in the store's queue that the next request may claim */
-  over(from: object, score?: number): void;
-}
-
-/** The queue, as its request for a lease sees it. */
-export interface RequestUser extends KeyUser {
-  /** Another process has the key: the request stands in the store's queue. */
-  mustWait(): void;
-  /** A single try, or the last one of a wait, did not get the key. */
-  notAcquired(from: object): void;
-  /** The store has granted the lease. */
-  granted(from: object, grant: LeaseGrant): void;
-}
+import type { LeaseRequest } from './lease-request.js';
+import type { KeyUser } from './request-user.js';
 
 /** The queue, as its lease sees it. */
 export interface LeaseUser extends KeyUser {
@@ -49,18 +19,20 @@ export interface LeaseUser extends KeyUser {
    */
   answersTooSlowly(cause: LockStoreError, leaseMs: number): void;
   /** The lease is going to be released and asked for again in one command. @returns the request that asks */
-  askAgain(from: object, leaseMs: number): NextRequest;
+  askAgain(from: object, leaseMs: number): LeaseRequest;
 }
 
-/** A request whose first command is sent together with the release of the lease before it. */
-export interface NextRequest {
-  /** The token that the command introduces. */
-  readonly token: string;
-  readonly leaseMs: number;
-  onFirstReply(reply: RequeueReply): void;
-}
-
-/** Carries out a first command: the store does, or an object that sends the commands for several keys as one. */
-export interface Acquires {
-  acquire(command: AcquireCommand): Promise<AcquireReply>;
+/** Who is inside, as the lease sees it. */
+export interface LeaseOccupancy {
+  /** Whether a call has the lease, or still works under it although it was lost. */
+  readonly isOccupied: boolean;
+  /** When the present hold has lasted long enough, or the lease has rested for long enough, on the monotonic clock. */
+  readonly dueAt: number;
+  onDue(): void;
+  /** How long the present hold may last, in milliseconds, whatever becomes of the lease. */
+  holdLeftMs(): number;
+  /** Another process wants the key. */
+  wanted(): void;
+  /** The lease is lost while a call is inside. */
+  lost(reason: LockLostReason): void;
 }

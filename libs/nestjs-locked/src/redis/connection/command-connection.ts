@@ -86,9 +86,6 @@ const MOST_WAITING = 1_000;
  *                                    known         again, whole
  *
  * Forgotten and repeating commands still count as unanswered. In every state, a command fails when its time is over.
- *
- * It is one file because the question whether a command may be sent now depends on all of this at once: on the
- * connection, and on every other command that waits, is in flight, or was forgotten.
  */
 export class CommandConnection {
   readonly #options: CommandConnectionOptions;

@@ -1,11 +1,11 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
-import type { Hold } from '../../core/lease/hold.js';
 import {
   LockConfigError,
   LockFencedError,
   LockLostError,
   LockNotAcquiredError,
 } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { unreachable } from '../../core/runtime/unreachable.js';
 import { systemClock } from '../../core/time/clock.js';
 import {

@@ -5,8 +5,8 @@ import type {
 } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
-import type { Hold } from '../../core/lease/hold.js';
 import { LockError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
 import { areKept, inTurn, leaveTurns, takeAgain, takeTurns, type Turn } from './claim-turns.js';

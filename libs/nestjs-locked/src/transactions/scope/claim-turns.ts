@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { byBytes } from '../../core/keys/key-order.js';
-import type { Hold } from '../../core/lease/hold.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { type Claimant, ClaimQueue } from './claim-queue.js';
 import type { GuardingHold } from './guarding-hold.js';

@@ -1,5 +1,5 @@
-import type { Hold } from '../../core/lease/hold.js';
 import { LockCommitUnknownError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { quoted } from '../../core/runtime/quoted.js';
 import type { GuardingHold } from './guarding-hold.js';
 

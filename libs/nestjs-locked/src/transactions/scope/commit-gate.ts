@@ -1,6 +1,6 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
-import type { Hold } from '../../core/lease/hold.js';
 import type { LockCommitUnknownError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { ClaimConflict } from '../fence/fence.js';
 import type { DatabaseSession } from '../sql/database-session.js';
 import type { GuardingHold } from './guarding-hold.js';

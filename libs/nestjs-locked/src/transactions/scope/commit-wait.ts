@@ -1,4 +1,4 @@
-import type { Hold } from '../../core/lease/hold.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { readArrived } from '../../core/runtime/arrived-messages.js';
 import { systemClock } from '../../core/time/clock.js';
 

@@ -1,7 +1,7 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
-import type { Hold } from '../../core/lease/hold.js';
 import { LockConfigError, LockInTransactionError, LockLostError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 
 /** A hold under which a transaction runs, and the service that knows it. */
 export interface GuardingHold {

@@ -1,8 +1,8 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
 import { Turns } from '../../core/calls/turns.js';
-import type { Hold } from '../../core/lease/hold.js';
 import { LockNotAcquiredError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import type { ResolvedLockOptions } from '../../core/resolved.options.js';
 import { systemClock } from '../../core/time/clock.js';
 import { fenceOn, type GuardingHold } from './guarding-hold.js';

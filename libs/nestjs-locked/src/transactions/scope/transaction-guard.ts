@@ -1,12 +1,12 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { byBytes } from '../../core/keys/key-order.js';
-import type { Hold } from '../../core/lease/hold.js';
 import {
   type LockCommitUnknownError,
   LockConfigError,
   LockLostError,
   LockStoreError,
 } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { claimFence } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';

@@ -5,7 +5,7 @@ import type {
 } from '../../core/calls/open-transaction.js';
 import type { Section } from '../../core/calls/section.js';
 import { noteUnwritten, unwrittenIsKnown } from '../../core/calls/unwritten-work.js';
-import type { Hold } from '../../core/lease/hold.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { systemClock } from '../../core/time/clock.js';
 import { isUnfenced } from '../fence/unfenced.js';
 import {
@@ -50,8 +50,6 @@ export function claimedAround(
 /**
  * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
  * it. It ends only when every locked call inside of it has ended.
- *
- * It is one file because it is one state machine.
  *
  * The scope knows which state the transaction is in, and what each state allows. The `CommitGate` is what stands before
  * its COMMIT, `LocksInside` decides what becomes of a lock requested inside, and `Branches` knows whether

@@ -1,5 +1,5 @@
-import type { Hold } from '../../core/lease/hold.js';
 import { LockLostError } from '../../core/lock.errors.js';
+import type { Hold } from '../../core/queue/hold.js';
 
 /** No COMMIT was sent. @param cause what says that one of the holds has ended meanwhile */
 export function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLostError {

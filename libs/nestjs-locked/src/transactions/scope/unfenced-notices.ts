@@ -1,5 +1,5 @@
 import type { TransactionalLocks } from '../../core/calls/open-transaction.js';
-import type { Hold } from '../../core/lease/hold.js';
+import type { Hold } from '../../core/queue/hold.js';
 import { isUnfenced } from '../fence/unfenced.js';
 import { fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
 import type { TransactionOutcome } from './transaction-outcome.js';

@@ -1,24 +1,25 @@
+import type { EngineParts } from '../lease/engine-parts.js';
+import { LatestAnswers } from '../lease/latest-answers.js';
+import type { LeaseGrant } from '../lease/lease-grant.js';
+import { LeaseRequest } from '../lease/lease-request.js';
+import type { LeaseUser } from '../lease/lease-user.js';
+import type { Acquires, RequestUser } from '../lease/request-user.js';
 import { LockAbortedError, LockStoreError } from '../lock.errors.js';
-import { LinkedList } from '../runtime/linked-list.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
-import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
-import { LatestAnswers } from './latest-answers.js';
-import { Lease } from './lease.js';
-import type { LeaseGrant } from './lease-grant.js';
-import { LeaseRequest } from './lease-request.js';
-import type { Acquires, LeaseUser, NextRequest, RequestUser } from './lease-user.js';
+import { Occupancy } from './occupancy.js';
 import { abortedError, type CallTerms, type CallUser, WaitingCall } from './waiting-call.js';
+import { WaitingCalls } from './waiting-calls.js';
 
 /**
  * The calls of this process that want the same key, served in order of arrival. Together they have one place in the
  * store's queue: the process asks for one lease and gives it to one call after another.
  *
- * It is one file because only the queue decides which call is next. It does so at two moments: when a call has come or
- * gone (`#proceed`), and when the lease has become free (`onFree`). Everything else is reported to it by the request or
- * the lease (`RequestUser`, `LeaseUser`) and changes what it has: a request, a lease, or neither, but never both.
+ * Only the queue decides which call is next. It does so at two moments: when a call has come or gone (`#proceed`), and
+ * when the lease has become free (`onFree`). Everything else is reported to it by the request or the lease
+ * (`RequestUser`, `LeaseUser`) and changes what it has: a request, a lease, or neither, but never both.
  *
  * A queue that has calls but neither of the two is pausing after a failure, or waits until the clean-up has settled
  * what an earlier attempt left in the store.
@@ -29,13 +30,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   readonly #parts: EngineParts;
   /** Called when no call is left, and there is neither a request nor a lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
-  readonly #calls = new LinkedList<WaitingCall>();
-  /** How many of them are at the end of their wait. */
-  #atEnd = 0;
-  /** The calls whose wait is over, unless something that has arrived, but was not read yet, serves them. */
-  readonly #overdue: WaitingCall[] = [];
+  readonly #calls: WaitingCalls;
   #request: LeaseRequest | undefined;
-  #lease: Lease | undefined;
+  #occupancy: Occupancy | undefined;
   /** Why the store could not be asked; undefined once it has answered again. */
   #failure: LockStoreError | undefined;
   readonly #retryPause = new RetryPause();
@@ -46,11 +43,12 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Called when the command that is on its way has been answered, or when the queue closes. */
   readonly #onAnswer: (() => void)[] = [];
   /** The lease that goes to the next call in the next turn of the event loop. */
-  #awaitsTurn: Lease | undefined;
+  #awaitsTurn: Occupancy | undefined;
   #isClosed = false;
 
   constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
     this.#parts = parts;
+    this.#calls = new WaitingCalls(parts);
     this.key = key;
     this.#onEmpty = onEmpty;
   }
@@ -59,7 +57,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   get isTaken(): boolean {
     // What is still on its way, although its calls have gone, serves the call that comes now: a first command, or the
     // confirmation of a lease.
-    return !this.isEmpty || this.#request?.state === 'waiting' || this.#lease?.state === 'held';
+    return !this.isEmpty || this.#request?.state === 'waiting' || this.#occupancy?.isTaken === true;
   }
 
   /** Whether an attempt to get the lease is under way, or to have it confirmed. */
@@ -75,12 +73,12 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   get #isConfirming(): boolean {
-    return this.#lease?.state === 'confirming';
+    return this.#occupancy?.lease.state === 'confirming';
   }
 
   /** Why it is not known who has the key, if that is so: the store could not be asked, and has not answered since. */
   get failure(): LockStoreError | undefined {
-    if (this.#lease?.state === 'held') return this.#failure; // by a call of this process
+    if (this.#occupancy?.isTaken === true) return this.#failure; // by a call of this process
     return this.#failure ?? this.#parts.outages.causeOf(this.key);
   }
 
@@ -93,20 +91,15 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#calls.size === 0;
   }
 
-  get lease(): Lease | undefined {
-    return this.#lease;
+  get occupancy(): Occupancy | undefined {
+    return this.#occupancy;
   }
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
   enter({ options, isPart, limits }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
-    const { signal } = options;
-    if (signal?.aborted === true) {
-      this.#proceed(); // this call does not stay, so the queue may be empty
-      return Promise.reject(abortedError(this.key, signal));
-    }
-    const refusal = this.#lease === undefined ? this.#parts.outages.refusal(this.key) : undefined;
+    const refusal = this.#refusal(options.signal);
     if (refusal !== undefined) {
-      this.#proceed();
+      this.#proceed(); // this call does not stay, so the queue may be empty
       return Promise.reject(refusal);
     }
     const terms = { key: this.key, options, isPart, limits };
@@ -116,11 +109,14 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       return call.promise;
     }
     this.#calls.add(call);
-    if (call.atEnd) this.#atEnd++;
-    this.#parts.scheduler.schedule(call, call.dueAt);
-    this.#lease?.expectCall();
+    this.#occupancy?.expectCall();
     this.#proceed(store);
     return call.promise;
+  }
+
+  #refusal(signal: AbortSignal | undefined): Error | undefined {
+    if (signal?.aborted === true) return abortedError(this.key, signal);
+    return this.#occupancy === undefined ? this.#parts.outages.refusal(this.key) : undefined;
   }
 
   // ---- who is next ------------------------------------------------------------------------------------------
@@ -131,25 +127,25 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    * called again if the event loop has not turned for some time.
    */
   onFree(): Promise<boolean> {
-    const lease = this.#lease as Lease;
+    const occupancy = this.#occupancy as Occupancy;
     const call = this.#calls.first;
-    if (call === undefined) return this.#isClosed ? lease.release() : lease.rest();
-    if (lease.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(lease);
-    if (!lease.mayServe(call.options, call.since))
-      return lease.requeue(call.options.leaseMs, call.since);
-    const hold = lease.handOut(call.options, call.isPart);
+    if (call === undefined) return this.#isClosed ? occupancy.lease.release() : occupancy.rest();
+    if (occupancy.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(occupancy);
+    if (!occupancy.mayServe(call.options, call.since))
+      return occupancy.requeue(call.options.leaseMs, call.since);
+    const hold = occupancy.handOut(call.options, call.isPart);
     if (hold !== undefined) this.#serve(call, hold);
     return Promise.resolve(true);
   }
 
   /** Other processes may have asked for the key: their messages are read first. */
-  #freeNextTurn(lease: Lease): Promise<boolean> {
-    if (this.#awaitsTurn !== lease) {
-      this.#awaitsTurn = lease;
+  #freeNextTurn(occupancy: Occupancy): Promise<boolean> {
+    if (this.#awaitsTurn !== occupancy) {
+      this.#awaitsTurn = occupancy;
       this.#parts.loopTurn.next(() => {
-        if (this.#awaitsTurn === lease) this.#awaitsTurn = undefined;
-        const isLingering = this.isEmpty && lease.state === 'idle';
-        if (this.#lease !== lease || !lease.isFree || isLingering) return;
+        if (this.#awaitsTurn === occupancy) this.#awaitsTurn = undefined;
+        const isLingering = this.isEmpty && occupancy.isIdle;
+        if (this.#occupancy !== occupancy || !occupancy.isFree || isLingering) return;
         void this.onFree().catch(() => {}); // already reported
       });
     }
@@ -157,12 +153,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   #serve(call: WaitingCall, hold: Hold): void {
-    this.#remove(call);
     this.#failure = undefined;
     this.#stopAwaiting();
-    call.resolve(hold);
-    this.#refuseAllAtEnd(); // this is the answer that they waited for
-    if (!this.isEmpty) this.#lease?.expectCall();
+    this.#calls.serve(call, hold);
+    this.#calls.refuseAllAtEnd(undefined); // this is the answer that they waited for
+    if (!this.isEmpty) this.#occupancy?.expectCall();
   }
 
   /**
@@ -173,11 +168,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    */
   #proceed(store: Acquires = this.#parts.store): void {
     const call = this.#calls.first;
-    if (call !== undefined && this.#lease?.state === 'idle') {
+    if (call !== undefined && this.#occupancy?.isIdle === true) {
       void this.onFree().catch(() => {}); // already reported
       return;
     }
-    if (this.#request !== undefined || this.#lease !== undefined) return;
+    if (this.#request !== undefined || this.#occupancy !== undefined) return;
     if (call === undefined) {
       this.#parts.scheduler.cancel(this);
       return this.#onEmpty(this);
@@ -188,12 +183,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     const score = this.#score;
     this.#score = undefined;
     const nowait = call.atEnd && this.#calls.size === 1;
-    this.#request = this.#newRequest(call.options.leaseMs);
+    this.#request = new LeaseRequest(this.#parts, this.key, this, call.options.leaseMs);
     void this.#request.ask(store, nowait, score);
-  }
-
-  #newRequest(leaseMs: number): LeaseRequest {
-    return new LeaseRequest(this.#parts, this.key, this, leaseMs);
   }
 
   /** Our next attempt must not meet what an earlier one left in the store. */
@@ -222,28 +213,18 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    * If no answer is on its way, the call is refused at once. The last call of a queue has the store asked once more.
    */
   timedOut(call: WaitingCall): void {
-    this.#overdue.push(call);
-    if (this.#overdue.length > 1) return;
-    // A grant or a reply may have arrived unread.
-    this.#parts.loopTurn.afterReading(() => {
-      for (const late of this.#overdue.splice(0)) if (this.#calls.has(late)) this.#waitIsOver(late);
-    });
+    this.#calls.overdue(call, (late) => this.#waitIsOver(late));
   }
 
   #waitIsOver(call: WaitingCall): void {
     const now = this.#parts.clock.now();
-    if (call.atEnd) {
-      if (!call.graceGoesOn(now)) return this.#giveUp(call);
-      return this.#parts.scheduler.schedule(call, call.dueAt);
-    }
-    call.startGrace(now);
-    this.#atEnd++;
-    this.#parts.scheduler.schedule(call, call.dueAt);
+    if (call.atEnd) return call.graceGoesOn(now) ? this.#calls.lookLater(call) : this.#giveUp(call);
+    this.#calls.startGrace(call, now);
     const state = this.#request?.state;
     if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
     if (this.#isConfirming) return; // so does the answer to the renewal
     if (state === 'waiting' && this.#calls.size === 1) return this.#request?.tryOnceMore();
-    this.#refuse(call, this.failure);
+    this.#calls.refuse(call, this.failure);
     this.#settle();
   }
 
@@ -253,33 +234,27 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#parts.outages.causeOf(this.key) ??
       this.#failure ??
       new LockStoreError('Redis has not answered yet', this.key);
-    this.#refuse(call);
+    this.#calls.refuse(call, this.#failure);
     this.#settle();
   }
 
   aborted(call: WaitingCall): void {
-    this.#remove(call);
-    call.reject(abortedError(this.key, call.options.signal));
+    this.#calls.reject(call, abortedError(this.key, call.options.signal));
     this.#settle();
   }
 
   /** The application closes: the calls that wait are rejected, and an unused lease is released. */
   close(): void {
     this.#isClosed = true;
-    for (const call of [...this.#calls]) {
-      this.#remove(call);
-      call.reject(
-        new LockAbortedError(
-          `Waiting for lock '${this.key}' was ended: the application is shutting down`,
-          this.key,
-        ),
-      );
-    }
+    const reason = 'the application is shutting down';
+    this.#calls.rejectAll(
+      () => new LockAbortedError(`Waiting for lock '${this.key}' was ended: ${reason}`, this.key),
+    );
     this.#stopAwaiting();
     // A lease that is being confirmed might never be: nobody waits for the next attempt to renew it.
-    if (this.#lease?.state === 'confirming')
-      void this.#lease.release().catch(() => {}); // reported
-    else this.#lease?.giveUp();
+    if (this.#occupancy?.lease.state === 'confirming')
+      void this.#occupancy.lease.release().catch(() => {}); // reported
+    else this.#occupancy?.giveUp();
     this.#settle();
   }
 
@@ -288,36 +263,20 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#proceed();
   }
 
-  #refuse(call: WaitingCall, failure = this.#failure): void {
-    this.#remove(call);
-    call.refuse(this.#parts.clock.now(), failure);
-  }
-
-  #refuseAllAtEnd(): void {
-    if (this.#atEnd === 0) return; // nearly always, and the queue may be long
-    for (const call of [...this.#calls]) if (call.atEnd) this.#refuse(call);
-  }
-
-  #remove(call: WaitingCall): void {
-    if (call.atEnd && this.#calls.has(call)) this.#atEnd--;
-    this.#calls.delete(call);
-    this.#parts.scheduler.cancel(call);
-  }
-
   // ---- what the request and the lease report ----------------------------------------------------------------
 
   granted(from: object, grant: LeaseGrant): void {
-    if (this.#request === from) this.#endRequest();
-    this.#lease = new Lease(this.#parts, this.key, this, grant);
+    this.#detach(from);
+    this.#occupancy = new Occupancy(this.#parts, this.key, this, grant);
     this.#answered();
-    this.#lease.start();
+    this.#occupancy.lease.start();
   }
 
   /** Calls whose wait is over learn that somebody else has the key; the others go on waiting. */
   mustWait(): void {
     this.#answered();
     this.#stopAwaiting();
-    this.#refuseAllAtEnd();
+    this.#calls.refuseAllAtEnd(undefined);
   }
 
   notAcquired(from: object): void {
@@ -342,7 +301,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   storeFailed(from: object, { cause, isLasting = false }: Unknown, score?: number): void {
     this.#failure = cause;
     this.#score = score;
-    for (const call of [...this.#calls]) if (call.atEnd || isLasting) this.#refuse(call);
+    this.#calls.refuseEach((call) => call.atEnd || isLasting, cause);
     this.#detach(from);
     if (this.isEmpty) return this.#proceed();
     this.#parts.scheduler.schedule(this, this.#parts.clock.now() + this.#retryPause.next());
@@ -350,9 +309,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** Refuses the calls that ask for so short a lease. The next one may have it; if there is none, it is released. */
   answersTooSlowly(cause: LockStoreError, leaseMs: number): void {
-    this.#failure = cause;
-    for (const call of [...this.#calls]) if (call.options.leaseMs <= leaseMs) this.#refuse(call);
     this.#failure = undefined;
+    this.#calls.refuseEach((call) => call.options.leaseMs <= leaseMs, cause);
     void this.onFree().catch(() => {}); // already reported
   }
 
@@ -362,28 +320,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#proceed();
   }
 
-  askAgain(from: object, leaseMs: number): NextRequest {
+  askAgain(from: object, leaseMs: number): LeaseRequest {
     this.#detach(from);
-    this.#request = this.#newRequest(leaseMs);
+    this.#request = new LeaseRequest(this.#parts, this.key, this, leaseMs);
     return this.#request;
   }
 
   /** @returns false if the queue has left it behind already */
   #detach(from: object): boolean {
-    if (from === this.#request) this.#endRequest();
-    else if (from === this.#lease) this.#endLease();
+    if (from === this.#request) this.#request = undefined;
+    else if (from === this.#occupancy?.lease) this.#occupancy = undefined;
     else return false;
+    this.#stopAwaiting();
     return true;
-  }
-
-  #endRequest(): void {
-    this.#request = undefined;
-    this.#stopAwaiting();
-  }
-
-  #endLease(): void {
-    this.#lease = undefined;
-    this.#stopAwaiting();
   }
 
   #stopAwaiting(): void {
@@ -393,7 +342,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Messages may have been lost, or the server may be another one, or reachable again. */
   lookAgain(): void {
     this.#request?.lookAgain();
-    this.#lease?.lookAgain();
+    this.#occupancy?.lookAgain();
     if (this.place === undefined) return;
     this.#parts.scheduler.cancel(this);
     this.#proceed();

@@ -30,3 +30,9 @@ export function suspectError(key: string, options?: ErrorOptions): LockStoreErro
     options,
   );
 }
+
+/** The error for a fence that cannot be raised while the key is moving to another server. */
+export function noNumbersError(key: string): LockStoreError {
+  const reason = 'Redis has renewed the lease, but could not reserve fencing tokens; try again';
+  return new LockStoreError(`Cannot raise the fencing token of lock '${key}': ${reason}`, key);
+}

@@ -1,4 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
+import type { EngineParts } from '../lease/engine-parts.js';
+import type { Lease } from '../lease/lease.js';
 import {
   type LockCommitUnknownError,
   LockLostError,
@@ -7,38 +9,12 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { lostError, suspectError } from './lost-error.js';
+import { lostError, noNumbersError, suspectError } from './lost-error.js';
 
-/** The lease under which a hold stands, as the hold sees it. Times are in milliseconds. */
+/** Who is told what becomes of a hold. A hold that has ended already is ignored. */
 export interface HoldKeeper {
-  readonly key: string;
-  /** The machine may have slept since the store last confirmed the lease. */
-  readonly isSuspect: boolean;
-  /** How long the lease is certainly ours and the present hold may last: the shorter of the two. */
-  remainingMs(): number;
-  /** The same, if the machine has not slept since the store last confirmed the lease. */
-  leftMs(): number;
-  /** How long the lease lasts in the store, whatever becomes of the hold, if the machine has not slept. */
-  leaseLeftMs(): number;
-  /** How long the present hold may last, whatever becomes of the lease. */
-  holdLeftMs(): number;
-  /** Settles when the store has confirmed the lease, or when it is over: at once, unless it is suspect. */
-  whenCertain(): Promise<void>;
-  /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
-  noticeDeadline(): void;
-  noticeSuspend(): void;
-  /** From now on the hold has an end: after its longest time or, if it is a fixed one, with the lease. */
+  /** The work of the call begins. */
   holdBegins(hold: Hold, now: number): void;
-  /** Renews now, so that at least this much is left. @returns why the store did not answer, if it did not */
-  prolong(ms: number): Promise<LockStoreError | undefined>;
-  /** Renews now. @returns why the store did not answer, if it did not */
-  renewFor(leaseMs: number): Promise<LockStoreError | undefined>;
-  /**
-   * Raises the stored fencing number above what others have seen, and takes the next one.
-   * @returns that number
-   * @throws LockLostError if the store says that the lease is not ours · LockStoreError if it does not answer
-   */
-  raiseFence(hold: Hold, seen: number): Promise<number>;
   /** The lease stays with its hold, and afterwards with nobody; it is not renewed any more. */
   commitUnknown(hold: Hold): void;
   /** Whether the lease is renewed while the hold lasts. */
@@ -62,8 +38,11 @@ export class Hold {
   readonly options: ResolvedLockOptions;
   /** When the key may be free at the earliest, on the monotonic clock: the latest that one of its calls asks for. */
   keptUntil = -Infinity;
-  readonly #lease: HoldKeeper;
+  readonly #parts: EngineParts;
+  readonly #lease: Lease;
+  readonly #keeper: HoldKeeper;
   #since = Infinity;
+  #endsAt = Infinity;
   #callWaitMs: number | undefined;
   #fencingToken: number;
   #alarm: Alarm | undefined;
@@ -75,8 +54,16 @@ export class Hold {
   #ended: Promise<boolean> | undefined;
   #end!: (ended: Promise<boolean>) => void;
 
-  constructor(lease: HoldKeeper, fencingToken: number, options: ResolvedLockOptions) {
+  constructor(
+    parts: EngineParts,
+    lease: Lease,
+    keeper: HoldKeeper,
+    fencingToken: number,
+    options: ResolvedLockOptions,
+  ) {
+    this.#parts = parts;
     this.#lease = lease;
+    this.#keeper = keeper;
     this.key = lease.key;
     this.#fencingToken = fencingToken;
     this.options = options;
@@ -85,6 +72,11 @@ export class Hold {
   /** When the work under it began, on the monotonic clock; Infinity while the call still waits for other keys. */
   get since(): number {
     return this.#since;
+  }
+
+  /** When it has lasted for `maxHoldMs`, on the monotonic clock; Infinity before its work begins. */
+  get endsAt(): number {
+    return this.#endsAt;
   }
 
   /** The `waitMs` of the call that has acquired it; that of `options` is what was left of it for this key. */
@@ -96,8 +88,9 @@ export class Hold {
   begin(now: number, callWaitMs?: number): void {
     this.#since = now;
     this.keptUntil = now + this.options.holdAtLeastMs;
+    this.#endsAt = now + this.options.maxHoldMs;
     this.#callWaitMs = callWaitMs;
-    this.#lease.holdBegins(this, now);
+    this.#keeper.holdBegins(this, now);
   }
 
   /** The call ends without its work: there is nothing after which the key is to stay taken, or the lease to linger. */
@@ -115,7 +108,7 @@ export class Hold {
    * they find there, such as an open transaction, is the work's own, and never that of the code that noticed the loss.
    */
   get signal(): AbortSignal {
-    this.#lease.noticeDeadline();
+    this.#noticeDeadline();
     if (this.#alarm === undefined) {
       this.#alarm = { controller: new AbortController(), context: new AsyncResource('Lock') };
       if (this.#lost !== undefined) this.#alarm.controller.abort(this.#lost);
@@ -130,13 +123,18 @@ export class Hold {
   /** How long it is certainly held; first looks whether the machine has slept. */
   remainingMs(): number {
     if (this.#users === 0 || this.#lost !== undefined) return 0;
-    this.#lease.noticeSuspend();
-    return this.#lease.remainingMs();
+    this.#parts.noticeSuspend();
+    return Math.max(0, Math.min(this.#lease.deadline.certainMs(), this.holdLeftMs()));
   }
 
   /** Whether it is known to have ended. While its lease is suspect, it is neither held nor over. */
   get isOver(): boolean {
-    return this.#users === 0 || this.#lost !== undefined || this.#lease.leftMs() === 0;
+    return this.#users === 0 || this.#lost !== undefined || this.#leftMs() === 0;
+  }
+
+  /** How long it lasts, if the machine has not slept. */
+  #leftMs(): number {
+    return Math.max(0, Math.min(this.#lease.deadline.leftMs(), this.holdLeftMs()));
   }
 
   /** Settles when it is certain whether it is held: at once, unless its lease is suspect. */
@@ -150,12 +148,23 @@ export class Hold {
    */
   leaseLeftMs(): number {
     const isGone = ['revoked', 'deleted'].includes(this.#lost?.reason ?? '');
-    return this.#users === 0 || isGone ? 0 : this.#lease.leaseLeftMs();
+    return this.#users === 0 || isGone ? 0 : this.#lease.deadline.leftMs();
   }
 
   /** How long it may last, whatever becomes of the lease. */
   holdLeftMs(): number {
-    return this.#lease.holdLeftMs();
+    return this.#endsAt - this.#parts.clock.now();
+  }
+
+  /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
+  #noticeDeadline(): void {
+    this.#parts.scheduler.catchUp();
+  }
+
+  /** Whether the machine may have slept since the store last confirmed the lease. */
+  get #isSuspect(): boolean {
+    this.#parts.noticeSuspend();
+    return this.#lease.deadline.isSuspect;
   }
 
   /** @throws LockLostError if it is over · LockStoreError while its lease is suspect */
@@ -167,7 +176,7 @@ export class Hold {
 
   #assertNotOver(): void {
     if (!this.isOver) return;
-    this.#lease.noticeDeadline();
+    this.#noticeDeadline();
     if (this.#lost !== undefined) {
       throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
     }
@@ -204,14 +213,14 @@ export class Hold {
 
   /** @param wanted gives what must be left; called again after the round trip, when the hold may have less time left */
   async #prolong(wanted: () => number): Promise<void> {
-    const isEnough = (): boolean => !this.#lease.isSuspect && this.remainingMs() >= wanted();
+    const isEnough = (): boolean => !this.#isSuspect && this.remainingMs() >= wanted();
     this.#assertNotOver();
     let cause: LockStoreError | undefined;
     do {
       if (isEnough()) return;
-      cause = await inNeutralContext(() => this.#lease.prolong(wanted()));
+      cause = await inNeutralContext(() => this.#lease.renewal.prolong(wanted()));
       this.#assertNotOver();
-    } while (this.#lease.isSuspect && cause === undefined); // the clock was stepped while it was confirmed
+    } while (this.#isSuspect && cause === undefined); // the clock was stepped while it was confirmed
     if (!this.isHeld) throw suspectError(this.key, { cause });
     if (this.remainingMs() >= wanted() || this.holdLeftMs() < wanted()) return;
     throw new LockStoreError(
@@ -223,7 +232,7 @@ export class Hold {
 
   /** Renews its lease to the whole length, from now on. @returns why the store did not answer, if it did not */
   renewWhole(): Promise<LockStoreError | undefined> {
-    return inNeutralContext(() => this.#lease.renewFor(this.options.leaseMs));
+    return inNeutralContext(() => this.#lease.renewal.renewFor(this.options.leaseMs));
   }
 
   /**
@@ -231,13 +240,19 @@ export class Hold {
    * @throws LockLostError if we are not · LockStoreError if it does not answer
    */
   async raiseFence(seen: number): Promise<void> {
-    this.#fencingToken = await inNeutralContext(() => this.#lease.raiseFence(this, seen));
+    const { numbers, renewal } = this.#lease;
+    numbers.raise(seen);
+    const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
+    this.assertHeld();
+    if (cause !== undefined) throw cause;
+    if (numbers.areSpent) throw noNumbersError(this.key); // as long as the key is moving to another server
+    this.#fencingToken = numbers.next();
   }
 
   /** Nobody knows whether the transaction under it was committed: its lease is neither renewed nor passed on. */
   commitUnknown(doubt: LockCommitUnknownError): void {
     this.#doubt ??= doubt;
-    this.#lease.commitUnknown(this);
+    this.#keeper.commitUnknown(this);
   }
 
   /** The first error about a transaction under it of which nobody knows whether it was committed. */
@@ -248,13 +263,13 @@ export class Hold {
   /** A COMMIT may never be answered, after this silence: until it is, the lease is not renewed. */
   commitIsLate(): void {
     this.#lateCommits++;
-    this.#lease.setRenewing(this, false);
+    this.#keeper.setRenewing(this, false);
   }
 
   /** The COMMIT was answered after all. */
   commitCame(): void {
     this.#lateCommits--;
-    if (this.#lateCommits === 0) this.#lease.setRenewing(this, true);
+    if (this.#lateCommits === 0) this.#keeper.setRenewing(this, true);
   }
 
   /** How many calls share the hold. */
@@ -285,7 +300,7 @@ export class Hold {
   }
 
   #endNow(): Promise<boolean> {
-    const ended = inNeutralContext(() => this.#lease.endHold(this));
+    const ended = inNeutralContext(() => this.#keeper.endHold(this));
     if (this.#ended === undefined) this.#ended = ended;
     else this.#end(ended);
     return this.#ended;

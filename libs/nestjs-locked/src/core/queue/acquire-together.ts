@@ -1,5 +1,5 @@
+import type { Acquires } from '../lease/request-user.js';
 import type { AcquireCommand, AcquireReply, LockStore } from '../store/lock-store.js';
-import type { Acquires } from './lease-user.js';
 
 /** Collects the first commands of several queues and sends them as one, which takes all the keys or none. */
 export class AcquireTogether implements Acquires {

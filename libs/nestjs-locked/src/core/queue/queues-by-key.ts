@@ -1,12 +1,12 @@
+import type { EngineParts } from '../lease/engine-parts.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { awaitAnswer } from '../time/await-answer.js';
 import { AcquireTogether } from './acquire-together.js';
-import type { EngineParts } from './engine-parts.js';
 import type { Hold } from './hold.js';
-import type { Lease } from './lease.js';
 import { LocalQueue } from './local-queue.js';
+import type { Occupancy } from './occupancy.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
 /** The queues of this process: one for each key that somebody here holds or waits for. */
@@ -87,7 +87,7 @@ export class QueuesByKey {
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
       // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
-      this.#queues.get(key)?.lease?.giveUp();
+      this.#queues.get(key)?.occupancy?.giveUp();
       return this.#queueOf(key).enter(terms, together);
     });
     // Handles every rejection from the start: a call may be refused before the joint command is answered.
@@ -108,8 +108,8 @@ export class QueuesByKey {
     if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
   }
 
-  leases(): Lease[] {
-    return [...this.#queues.values()].flatMap(({ lease }) => lease ?? []);
+  occupancies(): Occupancy[] {
+    return [...this.#queues.values()].flatMap(({ occupancy }) => occupancy ?? []);
   }
 
   /**

@@ -1,0 +1,42 @@
+import type { LockStore } from '../store/lock-store.js';
+import type { LeaseGrant } from './lease-grant.js';
+
+/** What a holder calls itself in `inspect`, written beside its lease. Only people read it, so nothing waits for it. */
+export class LeaseLabel {
+  readonly #store: LockStore;
+  readonly #key: string;
+  readonly #token: string;
+  readonly #leaseLastsMs: () => number;
+  /** The label that was last written under this lease. */
+  #written: string | undefined;
+
+  /** @param leaseLastsMs how long the lease may last in the store: so long does its label */
+  constructor(store: LockStore, key: string, { token }: LeaseGrant, leaseLastsMs: () => number) {
+    this.#store = store;
+    this.#key = key;
+    this.#token = token;
+    this.#leaseLastsMs = leaseLastsMs;
+  }
+
+  /** Written once for each lease and renewal, and again only if the next call has another label, or none. */
+  show(label: string | undefined): void {
+    if (label === this.#written) return;
+    if (label === undefined) this.remove();
+    this.#written = label;
+    this.renew();
+  }
+
+  /** The lease was renewed. */
+  renew(): void {
+    if (this.#written === undefined) return;
+    const { directory } = this.#store;
+    const written = directory.label(this.#key, this.#token, this.#written, this.#leaseLastsMs());
+    void written.catch(() => {}); // only people miss it
+  }
+
+  /** Before a release is sent: the next holder may have a label of its own. */
+  remove(): void {
+    if (this.#written === undefined) return;
+    void this.#store.directory.unlabel(this.#key).catch(() => {}); // it also ends by itself
+  }
+}
