@@ -14,7 +14,7 @@ const PAUSE_MS = 4_500;
 const SOON_MS = 2_500;
 
 /** 10,000 in `npm run faults -- --long`. */
-const HAND_OVERS = process.env['FAULTS_LONG'] === '1' ? 10_000 : 1_000;
+const HAND_OVERS = process.env['FAULTS_LONG'] === '1' ? 10_000 : 300;
 
 const redis = useRedis();
 const postgres = usePostgres();
