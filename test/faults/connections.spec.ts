@@ -18,6 +18,8 @@ const SAFETY_MS = LEASE_MS / 3;
 const ACCEPT_MS = 1_000;
 /** So long that nobody gets in by waiting for an end of a lease. */
 const LONG_LEASE_MS = 60_000;
+/** While connections are cut again and again: long enough for a renewal that fails a few times on a busy machine. */
+const RACE_LEASE_MS = 2 * LEASE_MS;
 const LONG_SAFETY_MS = 5_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
@@ -317,7 +319,7 @@ async function race(
 ): Promise<ProcessHold[]> {
   const racers = await LockProcess.startMany(4, {
     redisUrl: url,
-    leaseMs: LEASE_MS,
+    leaseMs: RACE_LEASE_MS,
     waitMs: 110_000,
   });
   const counter = `counter:${key}`;
@@ -349,7 +351,7 @@ async function race(
   // Somebody always waited: a pause between two holds is what the cuts have cost.
   const pauses = holds.slice(1).map((next, i) => next.entered - holds[i]!.left);
   const longest = Math.max(...pauses);
-  expect(longest).toBeLessThan(10 * Math.max(SAFETY_MS, ACCEPT_MS));
+  expect(longest).toBeLessThan(10 * Math.max(RACE_LEASE_MS / 3, ACCEPT_MS));
   measure('cuts', cuts);
   measure('holds', total);
   measure('longest pause between two', longest, 'ms');
