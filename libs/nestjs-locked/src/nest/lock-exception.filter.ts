@@ -1,7 +1,8 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
-import { assertKnownOptions, isObject } from '../core/known-options.js';
+import { isObject } from '../core/known-options.js';
 import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.errors.js';
+import { assertChecked, type OptionChecks } from '../core/option.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { answerLog } from './requests/answer-log.js';
 import { eventPatternOf } from './requests/event-patterns.js';
@@ -112,43 +113,39 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 }
 
-const KNOWN: Readonly<Record<keyof LockExceptionFilterOptions, true>> = {
-  statuses: true,
-  retryAfterSeconds: true,
+const refuse = (problem: string): never => {
+  throw new LockConfigError(`Invalid option of LockExceptionFilter: ${problem}`);
+};
+
+const CHECKS: OptionChecks<LockExceptionFilterOptions> = {
+  statuses(name, statuses) {
+    if (!isObject(statuses)) {
+      refuse(
+        `${name} is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
+      );
+    }
+    for (const [code, status] of Object.entries(statuses as Record<string, unknown>)) {
+      if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
+        refuse(
+          `${name} has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
+        );
+      }
+      if (!Number.isInteger(status) || (status as number) < 400 || (status as number) > 599) {
+        refuse(`${name}.${code} is ${shown(status)}; use an HTTP status from 400 to 599`);
+      }
+    }
+  },
+  retryAfterSeconds(name, seconds) {
+    if (Number.isSafeInteger(seconds) && (seconds as number) >= 0) return;
+    refuse(`${name} is ${shown(seconds)}; use a whole number of seconds, 0 or more`);
+  },
 };
 
 function assertOptions(options: LockExceptionFilterOptions): void {
-  const refuse = (problem: string): never => {
-    throw new LockConfigError(`Invalid option of LockExceptionFilter: ${problem}`);
-  };
   if (typeof options !== 'object' || options === null) {
     refuse(`${describeValue(options)} must be an object, such as { retryAfterSeconds: 5 }`);
   }
-  assertKnownOptions(options, KNOWN);
-  const { statuses = {}, retryAfterSeconds } = options;
-  if (
-    retryAfterSeconds !== undefined &&
-    !(Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
-  ) {
-    refuse(
-      `retryAfterSeconds is ${shown(retryAfterSeconds)}; use a whole number of seconds, 0 or more`,
-    );
-  }
-  if (!isObject(statuses)) {
-    refuse(
-      `statuses is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
-    );
-  }
-  for (const [code, status] of Object.entries(statuses)) {
-    if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
-      refuse(
-        `statuses has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
-      );
-    }
-    if (!Number.isInteger(status) || status < 400 || status > 599) {
-      refuse(`statuses.${code} is ${shown(status)}; use an HTTP status from 400 to 599`);
-    }
-  }
+  assertChecked(CHECKS, options);
 }
 
 function shown(value: unknown): string {
