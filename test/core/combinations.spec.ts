@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { SeededRandom } from 'kit';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
@@ -6,7 +7,6 @@ import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
-import { SeededRandom } from '../../tools/torture/src/seeded-random.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { UnreliableStore } from '../support/unreliable-store.js';
 

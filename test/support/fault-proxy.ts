@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type ProxyLink, TcpProxy } from 'kit';
 import { afterTest } from './after-test.js';
 
 /** The kinds of messages in an inbox that can get lost: grant, wanted, head. */
@@ -8,35 +7,22 @@ export type MessageKind = 'g' | 'w' | 'h';
 /**
  * A way to a Redis server that understands what passes: it loses single messages or answers, and can lead elsewhere.
  */
-export class FaultProxy {
-  readonly #server: Server;
-  readonly #links = new Set<Link>();
-  #port: number;
+export class FaultProxy extends TcpProxy {
+  readonly #runScripts = new WeakSet<ProxyLink>();
   #lost: MessageKind | undefined;
   #onLost: () => void = () => {};
 
-  private constructor(port: number) {
-    this.#port = port;
-    this.#server = createServer((client) => this.#accept(client));
-  }
-
-  /** Stopped after the test. */
+  /** Closed after the test. */
   static async start(port: number): Promise<FaultProxy> {
-    const proxy = new FaultProxy(port);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    afterTest(() => proxy.#stop());
+    const proxy = await new FaultProxy(port).open();
+    afterTest(() => proxy.close());
     return proxy;
-  }
-
-  get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** Leads to another server from now on; present connections are cut. */
   switchTo(port: number): void {
-    this.#port = port;
-    for (const link of this.#links) link.cut();
+    this.leadTo(port);
+    this.cut();
   }
 
   /** Loses the next message of this kind, all others pass; resolves when it is lost. */
@@ -47,73 +33,34 @@ export class FaultProxy {
 
   /** Cuts every connection on which scripts are run, as soon as there is an answer, which is lost. */
   loseAnswers(): number {
-    const links = [...this.#links].filter(({ runsScripts }) => runsScripts);
-    for (const link of links) link.cutAtNextAnswer();
+    const links = [...this.links].filter((link) => this.#runScripts.has(link));
+    for (const link of links) link.fromServer = () => link.cut();
     return links.length;
   }
 
-  async #stop(): Promise<void> {
-    for (const link of this.#links) link.cut();
-    this.#server.close();
-    await once(this.#server, 'close');
+  protected override accept(link: ProxyLink): void {
+    link.fromClient = (data) => {
+      if (data.toString('latin1').toLowerCase().includes('evalsha')) this.#runScripts.add(link);
+      link.toServer(data);
+    };
+    let unread: Buffer = Buffer.alloc(0);
+    link.fromServer = (data) => {
+      unread = Buffer.concat([unread, data]);
+      for (;;) {
+        const end = frameEnd(unread, 0);
+        if (end === undefined) return;
+        const frame = unread.subarray(0, end);
+        unread = unread.subarray(end);
+        if (!this.#loses(frame)) link.toClient(frame);
+      }
+    };
   }
 
-  #accept(client: Socket): void {
-    const link = new Link(client, connect(this.#port, '127.0.0.1'), (frame) => {
-      if (this.#lost === undefined || messageKind(frame) !== this.#lost) return true;
-      this.#lost = undefined;
-      this.#onLost();
-      return false;
-    });
-    this.#links.add(link);
-    client.on('close', () => this.#links.delete(link));
-  }
-}
-
-/** One client's connection, and the one to the server behind it. */
-class Link {
-  runsScripts = false;
-  readonly #client: Socket;
-  readonly #target: Socket;
-  #cutAtNextAnswer = false;
-  #unread: Buffer = Buffer.alloc(0);
-
-  constructor(client: Socket, target: Socket, mayPass: (frame: Buffer) => boolean) {
-    this.#client = client;
-    this.#target = target;
-    client.on('data', (data) => {
-      this.runsScripts ||= data.toString('latin1').toLowerCase().includes('evalsha');
-      target.write(data);
-    });
-    target.on('data', (data) => {
-      if (this.#cutAtNextAnswer) return this.cut();
-      for (const frame of this.#frames(data)) if (mayPass(frame)) client.write(frame);
-    });
-    for (const socket of [client, target]) {
-      socket.setNoDelay(true);
-      socket.on('error', () => this.cut());
-      socket.on('close', () => this.cut());
-    }
-  }
-
-  cutAtNextAnswer(): void {
-    this.#cutAtNextAnswer = true;
-  }
-
-  cut(): void {
-    this.#client.destroy();
-    this.#target.destroy();
-  }
-
-  #frames(data: Buffer): Buffer[] {
-    this.#unread = Buffer.concat([this.#unread, data]);
-    const frames: Buffer[] = [];
-    for (;;) {
-      const end = frameEnd(this.#unread, 0);
-      if (end === undefined) return frames;
-      frames.push(this.#unread.subarray(0, end));
-      this.#unread = this.#unread.subarray(end);
-    }
+  #loses(frame: Buffer): boolean {
+    if (this.#lost === undefined || messageKind(frame) !== this.#lost) return false;
+    this.#lost = undefined;
+    this.#onLost();
+    return true;
   }
 }
 

@@ -10,11 +10,10 @@
  *
  * `SELECT … FOR UPDATE` is what guards a single row of a single database without any of this.
  */
-import { cleanUpAtExit, providePostgres, provideRedis } from 'dev-servers';
+import { providePostgres, provideRedis } from 'dev-servers';
+import { ChildProgram } from 'kit';
 import { createFenceTable } from 'nestjs-locked/transactions';
 import { DataSource } from 'typeorm';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -106,25 +105,14 @@ async function start(row) {
     transactions: TRANSACTIONS,
     keys: KEYS,
   };
-  const child = fork(APPLICATION, [JSON.stringify(settings)]);
-  const forget = cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGKILL' });
-  const ended = once(child, 'exit').then(([code]) => {
-    throw new Error(`the application of '${row.name}' has ended with code ${code}`);
-  });
-  const answer = async () => {
-    const [message] = await Promise.race([once(child, 'message'), ended]);
-    return message;
-  };
-  await answer();
+  const application = new ChildProgram(APPLICATION, { args: [JSON.stringify(settings)] });
+  await application.nextMessage();
   return {
     run: () => {
-      child.send('run');
-      return answer();
+      application.tell('run');
+      return application.nextMessage();
     },
-    stop: async () => {
-      child.kill('SIGKILL');
-      await ended.catch(forget);
-    },
+    stop: () => application.kill(),
   };
 }
 

@@ -22,7 +22,7 @@ import { mutate } from './mutate.mjs';
 
 const LIBRARY = 'libs/nestjs-locked';
 /** What specs and torture run: compiling it takes a minute, copying it does not. */
-const BUILT = [`${LIBRARY}/dist`, 'tools/dev-servers/dist', 'tools/torture/dist'];
+const BUILT = [`${LIBRARY}/dist`, 'tools/dev-servers/dist', 'tools/kit/dist', 'tools/torture/dist'];
 
 /**
  * A copy of the working tree, with what was built, in which one file at a time is another one. The working tree is

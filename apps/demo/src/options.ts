@@ -1,3 +1,4 @@
+import { wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
 
 export interface DemoOptions {
@@ -19,13 +20,10 @@ export function readOptions(args: string[]): DemoOptions {
     args,
     options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' } },
   });
-  const seed = values.seed === undefined ? randomSeed() : Number(values.seed);
-  if (!Number.isSafeInteger(seed)) {
-    throw new Error(`--seed is '${values.seed}': give a whole number, for example --seed 42`);
-  }
+  const seed = wholeNumberFrom('seed', values.seed ?? randomSeed(), 0);
   return { ...(values.quick ? QUICK_SALE : FULL_SALE), seed };
 }
 
-function randomSeed(): number {
-  return Math.floor(Math.random() * 1_000_000);
+function randomSeed(): string {
+  return String(Math.floor(Math.random() * 1_000_000));
 }

@@ -1,5 +1,6 @@
-const LABEL_WIDTH = 28;
-const COLUMN_WIDTH = 14;
+import { textTable } from 'kit';
+
+const COLUMN_WIDTH = 12;
 
 export type Row<T> = readonly [label: string, show: (column: T) => string];
 
@@ -9,19 +10,13 @@ export function table<T>(
   heads: readonly ((column: T) => string)[],
   rows: readonly Row<T>[],
 ): string {
-  const rule = '-'.repeat(LABEL_WIDTH + COLUMN_WIDTH * items.length);
-  return [
-    ...heads.map((show) => line('', show)),
-    rule,
-    ...rows.map(([label, show]) => line(label, show)),
-    rule,
-  ].join('\n');
-
-  function line(label: string, show: (column: T) => string): string {
-    return (
-      label.padEnd(LABEL_WIDTH) + items.map((item) => show(item).padStart(COLUMN_WIDTH)).join('')
-    );
-  }
+  const cells = [...heads.map((show): Row<T> => ['', show]), ...rows].map(([label, show]) => [
+    label,
+    ...items.map((item) => show(item).padStart(COLUMN_WIDTH)),
+  ]);
+  const lines = textTable(cells, '  ').split('\n');
+  const rule = '-'.repeat(lines[0]?.length ?? 0);
+  return [...lines.slice(0, heads.length), rule, ...lines.slice(heads.length), rule].join('\n');
 }
 
 export function whole(value: number): string {

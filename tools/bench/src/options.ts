@@ -1,3 +1,4 @@
+import { namesFrom, numberFrom } from 'kit';
 import { parseArgs } from 'node:util';
 import { SCENARIOS } from './scenarios/index.js';
 
@@ -36,37 +37,25 @@ export function readOptions(args: string[]): BenchOptions {
     },
   });
   const known = SCENARIOS.map(({ id }) => id);
-  const wanted = values.only.flatMap((text) => text.split(','));
-  for (const id of wanted) {
-    if (!known.includes(id)) {
-      throw new Error(`--only is '${id}': give one or several of ${known.join(', ')}`);
-    }
-  }
-  const isWhole = wanted.length === 0 && !values.quick && !values.rounds && !values.pace;
+  const wanted = namesFrom('only', values.only, known);
+  const isWhole = wanted.size === 0 && !values.quick && !values.rounds && !values.pace;
   if (values.save && !isWhole) {
     throw new Error(
       '--save keeps what a whole run has measured: leave all other options but --check out',
     );
   }
   const runs = SCENARIOS.filter(({ id, isQuick }) =>
-    wanted.length > 0 ? wanted.includes(id) : isQuick || !values.quick,
+    wanted.size > 0 ? wanted.has(id) : isQuick || !values.quick,
   );
   return {
     only: runs.map(({ id }) => id),
     mode: values.quick ? 'quick' : 'full',
     onlyPage: values.page,
     out: values.out,
-    rounds: numberOf('rounds', values.rounds, 1),
-    pace: numberOf('pace', values.pace, 0.01),
+    rounds: numberFrom('rounds', values.rounds, 1),
+    pace: numberFrom('pace', values.pace, 0.01),
     onlyList: values.list,
     check: values.check,
     save: values.save,
   };
-}
-
-function numberOf(name: string, text: string | undefined, min: number): number | undefined {
-  if (text === undefined) return undefined;
-  const value = Number(text);
-  if (value >= min) return value;
-  throw new Error(`--${name} is '${text}': give a number from ${min}`);
 }

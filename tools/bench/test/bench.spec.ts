@@ -51,7 +51,7 @@ describe('npm run bench', () => {
       process.cwd(),
     );
     expect(code).toBe(1);
-    expect(stderr).toContain("--only is 'speed': give one or several of sequence, many-keys");
+    expect(stderr).toContain("--only is 'speed': give one of sequence, many-keys");
   });
 
   it('saves whole runs only', () => {

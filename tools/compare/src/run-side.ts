@@ -1,5 +1,4 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
+import { ChildProgram } from 'kit';
 import { fileURLToPath } from 'node:url';
 import type { Outcome } from './scenario.js';
 
@@ -10,31 +9,21 @@ const PROGRAM = fileURLToPath(new URL('./side-process.js', import.meta.url));
 
 /** A process that dies and a process that hangs have an outcome, too. */
 export async function runSide(name: string, library: string, limitMs: number): Promise<Outcome> {
-  const child = fork(PROGRAM, [name, library], {
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  const side = new ChildProgram<never, Outcome>(PROGRAM, {
+    args: [name, library],
     execArgv: ['--disable-warning=ExperimentalWarning'],
+    stdout: 'ignore',
+    stderr: 'pipe',
   });
   let outcome: Outcome | undefined;
-  let errors = '';
-  let isLate = false;
-  child.on('message', (message) => (outcome = message as Outcome));
-  child.stderr?.on('data', (data: Buffer) => (errors += data.toString()));
-  const late = setTimeout(() => {
-    isLate = true;
-    child.kill('SIGKILL');
-  }, limitMs);
-  const [code] = (await once(child, 'close')) as [number | null];
-  clearTimeout(late);
+  side.onMessage((message) => (outcome = message));
+  const how = await side.endsWithin(limitMs);
   if (outcome !== undefined) return outcome;
-  if (isLate) {
+  if (how === 'SIGKILL') {
     const limit = `${limitMs / 1_000} s`;
     return { holds: false, figure: 'hangs', words: `There was no answer within ${limit}.` };
   }
-  return {
-    holds: false,
-    figure: `exit code ${code}`,
-    words: `The process died: ${errorLine(errors)}`,
-  };
+  return { holds: false, figure: how, words: `The process died: ${errorLine(side.output)}` };
 }
 
 /** The line that names the error which ended a process. */

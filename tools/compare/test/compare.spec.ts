@@ -61,7 +61,7 @@ describe('a side of ours that fails', () => {
     const project = new TemporaryProject();
     afterTest(() => project.remove());
     cpSync(join(ROOT, 'tools/compare/dist'), join(project.folder, 'dist'), { recursive: true });
-    project.link('dev-servers', 'ioredis', 'nestjs-locked', 'reflect-metadata', 'prettier');
+    project.link('dev-servers', 'kit', 'ioredis', 'nestjs-locked', 'reflect-metadata', 'prettier');
     project.link('@nestjs/core');
     project.write('package.json', { type: 'module' });
     project.write(

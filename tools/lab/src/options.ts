@@ -1,3 +1,4 @@
+import { chosenFrom, wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
 import { ACCIDENTS } from './accidents/index.js';
 import { STAGES } from './stages/index.js';
@@ -29,36 +30,19 @@ export function readOptions(args: string[]): LabOptions {
     },
   });
   return {
-    stages: chosen(
+    stages: chosenFrom(
       'stage',
       values.stage,
       STAGES.map(({ number }) => String(number)),
     ).map(Number),
-    accidents: chosen(
+    accidents: chosenFrom(
       'accident',
       values.accident,
       ACCIDENTS.map(({ id }) => id),
     ),
     onlyList: values.list,
     out: values.out,
-    seed: wholeNumber('seed', values.seed, 0),
-    atOnce: wholeNumber('at-once', values['at-once'], 1),
+    seed: wholeNumberFrom('seed', values.seed, 0),
+    atOnce: wholeNumberFrom('at-once', values['at-once'], 1),
   };
-}
-
-/** Several values may be given: `--stage 6 --stage 7` or `--stage 6,7`. None means all. */
-function chosen(name: string, given: readonly string[], known: readonly string[]): string[] {
-  const wanted = given.flatMap((text) => text.split(','));
-  for (const text of wanted) {
-    if (!known.includes(text)) {
-      throw new Error(`--${name} is '${text}': give one of ${known.join(', ')}`);
-    }
-  }
-  return wanted.length === 0 ? [...known] : known.filter((text) => wanted.includes(text));
-}
-
-function wholeNumber(name: string, text: string, min: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (Number.isSafeInteger(value) && value >= min) return value;
-  throw new Error(`--${name} is '${text}': give a whole number from ${min}`);
 }

@@ -1,5 +1,5 @@
+import type { SeededRandom } from 'kit';
 import type { HistoryFile } from './history/history-file.js';
-import type { SeededRandom } from './seeded-random.js';
 import type { Stage } from './servers/stage.js';
 import { SECOND_SERVICE } from './worker/application.js';
 import type { Feature, KindOfCall } from './worker/repertoire.js';
@@ -80,7 +80,7 @@ export class Crew {
     }
     const started = worker;
     this.#workers.set(started.name, started);
-    void started.exited.then(() => this.replace(started));
+    void started.ended.then(() => this.replace(started));
     return started;
   }
 

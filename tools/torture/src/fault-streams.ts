@@ -1,9 +1,9 @@
+import { SeededRandom } from 'kit';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, Scene } from './faults/fault.js';
 import { faultsOf } from './faults/faults.js';
 import { monotonicMs } from './history/monotonic-ms.js';
 import { hyphenated } from './options.js';
-import { SeededRandom } from './seeded-random.js';
 
 /**
  * Calm first, then faults, then calm again. The rules for times when nothing is wrong are strict, so there must be such

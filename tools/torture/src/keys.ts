@@ -1,4 +1,4 @@
-import type { SeededRandom } from './seeded-random.js';
+import type { SeededRandom } from 'kit';
 
 /** Wanted by everybody, all the time. */
 export const HOT_KEYS = ['a', 'b', 'c'];

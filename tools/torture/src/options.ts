@@ -1,5 +1,5 @@
+import { nameFrom, namesFrom, wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
-import { namesIn, oneOf, wholeNumber } from './command-line.js';
 import { FAULT_NAMES } from './faults/faults.js';
 import { type StageKind, STAGES } from './servers/stage.js';
 import { type Feature, FEATURES, type KindOfCall, KINDS_OF_CALL } from './worker/repertoire.js';
@@ -46,17 +46,17 @@ export function readOptions(args: string[]): TortureOptions {
       keep: { type: 'boolean', default: false },
     },
   });
-  const without = namesIn('without', values.without, NAMES);
-  const only = namesIn('only', values.only, NAMES);
+  const without = namesFrom('without', values.without, NAMES);
+  const only = namesFrom('only', values.only, NAMES);
   return {
-    seed: wholeNumber('seed', values.seed, 0),
-    seconds: wholeNumber('seconds', values.seconds, 1),
-    processes: wholeNumber('processes', values.processes, 2),
-    stage: values.stage === undefined ? undefined : oneOf('stage', values.stage, STAGES),
+    seed: wholeNumberFrom('seed', values.seed, 0),
+    seconds: wholeNumberFrom('seconds', values.seconds, 1),
+    processes: wholeNumberFrom('processes', values.processes, 2),
+    stage: values.stage === undefined ? undefined : nameFrom('stage', values.stage, STAGES),
     kinds: chosen(KINDS_OF_CALL, only, without),
     without: FEATURES.filter((name) => without.has(name)),
     faults: new Set(without.has('faults') ? [] : chosen(FAULTS, only, without)),
-    breaks: [...namesIn('break', values.break, BREAKS)],
+    breaks: [...namesFrom('break', values.break, BREAKS)],
     keep: values.keep,
   };
 }

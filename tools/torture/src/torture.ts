@@ -1,3 +1,4 @@
+import { SeededRandom } from 'kit';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +14,6 @@ import { CROWD_KEYS, STEADY_KEYS } from './keys.js';
 import type { TortureOptions } from './options.js';
 import { watchPulse } from './pulse.js';
 import { residue } from './residue.js';
-import { SeededRandom } from './seeded-random.js';
 import { startStage } from './servers/start-stage.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
 

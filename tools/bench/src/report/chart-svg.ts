@@ -1,3 +1,4 @@
+import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
 import type { Spread } from '../measure/statistics.js';
 import { inDigits } from './format.js';
 
@@ -27,9 +28,6 @@ const TOP = 56;
 const BOTTOM = 56;
 const LABEL_HEIGHT = 19;
 
-/** The same names and colours as in the pictures of the lock lab, and one more for each peer. */
-const LIGHT = { page: '#ffffff', ink: '#1c2430', soft: '#5a6576', line: '#dfe3ea' };
-const DARK: typeof LIGHT = { page: '#12161d', ink: '#e8ecf3', soft: '#a3aec0', line: '#2b3340' };
 const OURS = [
   { light: '#2f6fde', dark: '#5b95ff' },
   { light: '#0d8050', dark: '#3ddc97' },
@@ -49,20 +47,31 @@ export function chartSvg({ title, xTitle, yTitle, series }: Chart): string {
   const ys = series.flatMap(({ points }) => points.flatMap(({ y }) => [y.low, y.high, y.median]));
   const [from, to] = decades(ys);
   const x = (value: number): number =>
-    round(LEFT + ((xs.indexOf(value) + 0.5) / xs.length) * (WIDTH - LEFT - RIGHT));
+    roundForSvg(LEFT + ((xs.indexOf(value) + 0.5) / xs.length) * (WIDTH - LEFT - RIGHT));
   const y = (value: number): number =>
-    round(HEIGHT - BOTTOM - ((Math.log10(value) - from) / (to - from)) * (HEIGHT - TOP - BOTTOM));
+    roundForSvg(
+      HEIGHT - BOTTOM - ((Math.log10(value) - from) / (to - from)) * (HEIGHT - TOP - BOTTOM),
+    );
   const styled = withColours(series);
   return (
-    `<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" ` +
-    `aria-label="${escape(spoken(title, series))}" xmlns="http://www.w3.org/2000/svg">` +
-    `<style>${styleOf(styled)}</style><rect class="page" width="${WIDTH}" height="${HEIGHT}" rx="8"/>` +
-    `<text class="heading" x="16" y="28">${escape(title)}</text>` +
-    yAxis(from, to, y, yTitle) +
-    xAxis(xs, x, xTitle) +
-    styled.map(({ name, points }) => line(name, points, x, y)).join('') +
-    labels(styled, y) +
-    '</svg>\n'
+    svgPicture({
+      width: WIDTH,
+      height: HEIGHT,
+      label: spoken(title, series),
+      attributes: ' class="chart"',
+      own: {
+        light: { ...BASE_COLOURS.light, ...coloursOf(styled, 'light') },
+        dark: { ...BASE_COLOURS.dark, ...coloursOf(styled, 'dark') },
+        style: styleOf(styled),
+      },
+      parts: [
+        `<text class="heading" x="16" y="28">${escapeMarkup(title)}</text>`,
+        yAxis(from, to, y, yTitle),
+        xAxis(xs, x, xTitle),
+        ...styled.map(({ name, points }) => line(name, points, x, y)),
+        labels(styled, y),
+      ],
+    }) + '\n'
   );
 }
 
@@ -82,19 +91,13 @@ function withColours(series: readonly Series[]): Styled[] {
   });
 }
 
+function coloursOf(series: readonly Styled[], scheme: 'light' | 'dark'): Record<string, string> {
+  return Object.fromEntries(series.map(({ name, colours }) => [classOf(name), colours[scheme]]));
+}
+
 function styleOf(series: readonly Styled[]): string {
-  const variables = (scheme: 'light' | 'dark'): string =>
-    [
-      ...Object.entries(scheme === 'light' ? LIGHT : DARK).map(
-        ([key, value]) => `--${key}:${value}`,
-      ),
-      ...series.map(({ name, colours }) => `--${classOf(name)}:${colours[scheme]}`),
-    ].join(';');
   return (
-    `svg{${variables('light')}}@media (prefers-color-scheme:dark){svg{${variables('dark')}}}` +
-    '.page{fill:var(--page)}' +
-    '.chart text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;' +
-    'font-size:13px;fill:var(--soft)}' +
+    '.chart text{font-size:13px;fill:var(--soft)}' +
     '.chart .heading{font-size:16px;font-weight:600;fill:var(--ink)}' +
     '.chart .label{font-weight:600}.chart .grid{stroke:var(--line);stroke-width:1}' +
     '.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .ours{stroke-width:3}' +
@@ -122,7 +125,7 @@ function yAxis(from: number, to: number, y: (value: number) => number, title: st
           `<text x="${LEFT - 8}" y="${y(value) + 4}" text-anchor="end">${tick(value)}</text>`,
       )
       .join('') +
-    `<text x="20" y="${middle}" text-anchor="middle" transform="rotate(-90 20 ${middle})">${escape(title)}</text>`
+    `<text x="20" y="${middle}" text-anchor="middle" transform="rotate(-90 20 ${middle})">${escapeMarkup(title)}</text>`
   );
 }
 
@@ -134,7 +137,7 @@ function xAxis(xs: readonly number[], x: (value: number) => number, title: strin
           `<text x="${x(value)}" y="${HEIGHT - BOTTOM + 20}" text-anchor="middle">${value}</text>`,
       )
       .join('') +
-    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 12}" text-anchor="middle">${escape(title)}</text>`
+    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 12}" text-anchor="middle">${escapeMarkup(title)}</text>`
   );
 }
 
@@ -152,7 +155,7 @@ function line(
         (point) =>
           `<path class="spread ${classOf(name)}" d="M${x(point.x)} ${y(point.y.low)}V${y(point.y.high)}"/>` +
           `<circle class="${classOf(name)}" cx="${x(point.x)}" cy="${y(point.y.median)}" r="4">` +
-          `<title>${escape(`${name}: ${inDigits(point.y.median)}`)}</title></circle>`,
+          `<title>${escapeMarkup(`${name}: ${inDigits(point.y.median)}`)}</title></circle>`,
       )
       .join('')
   );
@@ -180,8 +183,8 @@ function labels(series: readonly Styled[], y: (value: number) => number): string
   return ends
     .map(
       ({ name, end, at }) =>
-        `<path class="leader ${classOf(name)}" d="M${lineEnd} ${end}L${WIDTH - RIGHT + 4} ${round(at)}"/>` +
-        `<text class="label ${classOf(name)}" x="${WIDTH - RIGHT + 10}" y="${round(at + 4)}">${escape(name)}</text>`,
+        `<path class="leader ${classOf(name)}" d="M${lineEnd} ${end}L${WIDTH - RIGHT + 4} ${roundForSvg(at)}"/>` +
+        `<text class="label ${classOf(name)}" x="${WIDTH - RIGHT + 10}" y="${roundForSvg(at + 4)}">${escapeMarkup(name)}</text>`,
     )
     .join('');
 }
@@ -211,12 +214,4 @@ function classOf(name: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '')}`;
-}
-
-function escape(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }

@@ -1,7 +1,9 @@
+import { markdownTable } from 'kit';
 import { isBusy } from '../machine.js';
 import { isMet, type Results, type ScenarioResult } from '../results.js';
-import { inDigits, withSpread } from './format.js';
+import { inDigits } from './format.js';
 import { overviewOf } from './overview.js';
+import { cellsOf, headOf } from './table.js';
 
 /** The page about the numbers, as Markdown. Everything in it comes from one run. */
 export function documentOf(results: Results): string {
@@ -13,7 +15,7 @@ export function documentOf(results: Results): string {
 Fastest under contention; without it, slower than others for a lone caller. \`localHandovers: 0\` is slower under
 contention, too, but keeps strict order. Here is when each matters:
 
-${table(['', 'holds per second', 'best other', 'p99 wait, ms', 'best other'], overviewOf(results))}
+${markdownTable(['', 'holds per second', 'best other', 'p99 wait, ms', 'best other'], overviewOf(results))}
 
 - **Callers wait for the same key:** use the defaults. Waiters queue and are woken by messages, and callers of one
   process pass the lock on without Redis. The other libraries poll.
@@ -53,7 +55,7 @@ ${scenarios.map(section).join('\n\n')}
 
 Leases last 30 s. Others have one connection per process, ours two, with the defaults of ioredis.
 
-${table(
+${markdownTable(
   ['', 'settings'],
   adapters.map(({ name, settings }) => [name, settings]),
 )}
@@ -61,22 +63,9 @@ ${table(
 }
 
 function section({ title, what, columns, rows }: ScenarioResult): string {
-  const head = [
-    '',
-    ...columns.map(({ title, unit }) => (unit === '' ? title : `${title}, ${unit}`)),
-  ];
-  const lines = rows.map(({ name, values }) => [
-    name,
-    ...columns.map(({ id }) => {
-      const value = values[id];
-      return value === undefined ? '' : withSpread(value);
-    }),
-  ]);
-  return `### ${title}\n\n${what}\n\n${table(head, lines)}`;
-}
-
-function table(head: readonly string[], lines: readonly (readonly string[])[]): string {
-  const row = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-  return [row(head), row(head.map(() => '---')), ...lines.map(row)].join('\n');
+  const table = markdownTable(
+    headOf(columns),
+    rows.map((row) => cellsOf(columns, row)),
+  );
+  return `### ${title}\n\n${what}\n\n${table}`;
 }

@@ -1,5 +1,6 @@
+import { newestResults } from 'kit';
 import { format, resolveConfig } from 'prettier';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Results } from '../results.js';
@@ -34,13 +35,7 @@ export async function writePage(results: Results): Promise<string[]> {
 
 /** The numbers of the highest version that has some. */
 export function readRelease(folder = RESULTS): Results | undefined {
-  if (!existsSync(folder)) return undefined;
-  const newest = readdirSync(folder)
-    .filter((name) => name.endsWith('.json') && name !== LATEST)
-    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
-    .at(-1);
-  if (newest === undefined) return undefined;
-  return JSON.parse(readFileSync(join(folder, newest), 'utf8')) as Results;
+  return newestResults(folder);
 }
 
 /** Five digits, which is more than the noise of any machine leaves. */

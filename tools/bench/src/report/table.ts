@@ -1,17 +1,24 @@
-import { type Goal, isMet, type ScenarioResult } from '../results.js';
+import { textTable } from 'kit';
+import type { Spread } from '../measure/statistics.js';
+import { type Column, type Goal, isMet, type Row, type ScenarioResult } from '../results.js';
 import { inDigits, withSpread } from './format.js';
 
 /** What a scenario has found, for a terminal. */
 export function scenarioTable({ id, title, columns, rows, goals }: ScenarioResult): string {
-  const head = ['', ...columns.map(({ title, unit }) => (unit ? `${title}, ${unit}` : title))];
-  const lines = rows.map(({ name, values }) => [
-    name,
-    ...columns.map((column) => {
-      const value = values[column.id];
-      return value === undefined ? '' : withSpread(value);
-    }),
-  ]);
-  return [`\n${id}: ${title}`, inColumns([head, ...lines]), ...goals.map(goalLine)].join('\n');
+  const table = textTable([headOf(columns), ...rows.map((row) => cellsOf(columns, row))]);
+  return [`\n${id}: ${title}`, table.replaceAll(/^/gm, '  '), ...goals.map(goalLine)].join('\n');
+}
+
+/** The first row of a table: what its columns show. */
+export function headOf(columns: readonly Column[]): string[] {
+  return ['', ...columns.map(({ title, unit }) => (unit ? `${title}, ${unit}` : title))];
+}
+
+/** What has not been measured stays empty. */
+export function cellsOf(columns: readonly Column[], { name, values }: Row): string[] {
+  const cell = (value: Spread | undefined): string =>
+    value === undefined ? '' : withSpread(value);
+  return [name, ...columns.map(({ id }) => cell(values[id]))];
 }
 
 function goalLine(goal: Goal): string {
@@ -19,18 +26,4 @@ function goalLine(goal: Goal): string {
   const bound = better === 'higher' ? 'at least' : 'at most';
   const verdict = isMet(goal) ? 'met ' : 'MISSED';
   return `  ${verdict.padEnd(6)} ${text}: ${withSpread(value)}, goal ${bound} ${inDigits(aim)}`;
-}
-
-function inColumns(lines: readonly (readonly string[])[]): string {
-  const widths = (lines[0] ?? []).map((_, n) =>
-    Math.max(...lines.map((cells) => cells[n]?.length ?? 0)),
-  );
-  return lines
-    .map((cells) =>
-      cells.map((cell, n) =>
-        n === 0 ? cell.padEnd(widths[n] ?? 0) : cell.padStart(widths[n] ?? 0),
-      ),
-    )
-    .map((cells) => `  ${cells.join('   ')}`)
-    .join('\n');
 }

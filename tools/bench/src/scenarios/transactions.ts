@@ -1,6 +1,4 @@
-import { cleanUpAtExit } from 'dev-servers';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
+import { ChildProgram } from 'kit';
 import { fileURLToPath } from 'node:url';
 import { ratioOf, spreadOf } from '../measure/statistics.js';
 import type { Scenario } from './scenario.js';
@@ -54,21 +52,14 @@ export const transactions: Scenario = {
   },
 };
 
-async function measured(): Promise<Variant[]> {
-  const child = fork(PROGRAM, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  const cancel =
-    child.pid === undefined
-      ? (): void => {}
-      : cleanUpAtExit({ kind: 'process', pid: child.pid, signal: 'SIGTERM' });
-  let variants: Variant[] | undefined;
-  child.once('message', (message: Variant[]) => {
-    variants = message;
-    child.disconnect();
+async function measured(): Promise<readonly Variant[]> {
+  const program = new ChildProgram<never, Variant[]>(PROGRAM, {
+    stdout: 'ignore',
+    endSignal: 'SIGTERM',
   });
-  const [code] = (await once(child, 'exit')) as [number | null];
-  cancel();
-  if (variants === undefined || code !== 0) {
-    throw new Error(`tools/bench/transactions.mjs ended with code ${String(code)}`);
-  }
+  const variants = await program.nextMessage();
+  program.disconnect();
+  const how = await program.ended;
+  if (how !== 'exit code 0') throw new Error(`tools/bench/transactions.mjs has ended: ${how}`);
   return variants;
 }

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { newestResults } from 'kit';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installedPackage } from '../packages.js';
@@ -22,8 +23,9 @@ export async function writePage(results: Results): Promise<string> {
 
 /** Those of the highest version that has some: the next version has none yet. */
 export function readResults(): Results {
-  const names = readdirSync(RESULTS).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
-  return JSON.parse(readFileSync(join(RESULTS, names.at(-1) ?? ''), 'utf8')) as Results;
+  const results = newestResults<Results>(RESULTS);
+  if (results === undefined) throw new Error(`There are no results in ${RESULTS}`);
+  return results;
 }
 
 /** Named after our version, whose results they are. */

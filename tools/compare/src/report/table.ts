@@ -1,3 +1,4 @@
+import { markdownTable } from 'kit';
 import type { Results, ScenarioResult, SideResult } from '../results.js';
 
 /** Which libraries fail in each scenario, and which do not. */
@@ -85,8 +86,10 @@ function listOf(names: readonly string[]): string {
 }
 
 function table([head = [], ...rows]: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(marked).join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+  return markdownTable(
+    head,
+    rows.map((cells) => cells.map(marked)),
+  );
 }
 
 /** Text of one line, in which only backquotes and links are marks. */
@@ -95,6 +98,5 @@ function marked(text: string): string {
     .replaceAll(/\s+/g, ' ')
     .split(/(`[^`]*`|\[[^\]]*\]\(#[^)]*\))/)
     .map((part, i) => (i % 2 === 1 ? part : part.replaceAll(/[[\]<>*_]/g, '\\$&')))
-    .join('')
-    .replaceAll('|', '\\|');
+    .join('');
 }

@@ -1,7 +1,7 @@
+import { escapeMarkup, svgPicture } from 'kit';
 import type { Trial } from '../run/trial.js';
-import { escape } from './markup.js';
 import { matrixOf, verdictOf } from './matrix.js';
-import { DARK, LIGHT, variables } from './timeline-svg.js';
+import { DARK, LIGHT } from './timeline-svg.js';
 import { VERDICTS } from './verdict-words.js';
 
 const NAME = 268;
@@ -16,13 +16,13 @@ export function matrixSvg(trials: readonly Trial[]): string {
   const height = HEAD + rows.length * ROW + 44;
   const heads = accidents.map(
     ({ name }, n) =>
-      `<text transform="translate(${NAME + n * CELL + 24} ${HEAD - 10}) rotate(-42)">${escape(name)}</text>`,
+      `<text transform="translate(${NAME + n * CELL + 24} ${HEAD - 10}) rotate(-42)">${escapeMarkup(name)}</text>`,
   );
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = HEAD + r * ROW;
     const ours = stage.number === 17;
     return [
-      `<text class="name${ours ? ' ours' : ''}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${escape(`${stage.number}  ${stage.name}`)}</text>`,
+      `<text class="name${ours ? ' ours' : ''}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${escapeMarkup(`${stage.number}  ${stage.name}`)}</text>`,
       ...cells.map(({ trial }, n) => {
         const left = NAME + n * CELL;
         if (trial === undefined) {
@@ -42,17 +42,19 @@ export function matrixSvg(trials: readonly Trial[]): string {
       ({ sign, short, css }, n) =>
         `<rect class="${css}" x="${NAME + n * 118}" y="${height - 32}" width="22" height="18" rx="4"/>` +
         `<text class="sign" x="${NAME + n * 118 + 11}" y="${height - 18}" text-anchor="middle">${sign}</text>` +
-        `<text x="${NAME + n * 118 + 28}" y="${height - 19}">${escape(short)}</text>`,
+        `<text x="${NAME + n * 118 + 28}" y="${height - 19}">${escapeMarkup(short)}</text>`,
     );
-  return (
-    `<svg viewBox="0 0 ${width} ${height}" role="img" xmlns="http://www.w3.org/2000/svg" ` +
-    `aria-label="Stages by accidents: what held and what broke">` +
-    `<style>svg{${variables({ ...LIGHT, ...CELLS_LIGHT })}}` +
-    `@media (prefers-color-scheme:dark){svg{${variables({ ...DARK, ...CELLS_DARK })}}}${STYLE}</style>` +
-    `<rect class="page" width="${width}" height="${height}" rx="8"/>` +
-    [...heads, ...lines, ...legend].join('') +
-    '</svg>'
-  );
+  return svgPicture({
+    width,
+    height,
+    label: 'Stages by accidents: what held and what broke',
+    own: {
+      light: { ...LIGHT, ...CELLS_LIGHT },
+      dark: { ...DARK, ...CELLS_DARK },
+      style: STYLE,
+    },
+    parts: [...heads, ...lines, ...legend],
+  });
 }
 
 /** Colours that are dark enough for the signs on them. */
@@ -83,8 +85,7 @@ export const CELLS_DARK: typeof CELLS_LIGHT = {
 };
 
 const STYLE =
-  '.page{fill:var(--page)}' +
-  'text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:11.5px;fill:var(--soft)}' +
+  'text{font-size:11.5px;fill:var(--soft)}' +
   '.name{fill:var(--ink);font-size:12.5px}.ours{font-weight:700}.none{fill:var(--soft)}' +
   '.held{fill:var(--held)}.wrong{fill:var(--wrong)}.two{fill:var(--two)}.ever{fill:var(--ever)}.failed{fill:var(--failed)}' +
   '.sign{font-weight:700;font-size:13px}' +

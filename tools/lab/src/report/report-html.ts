@@ -1,8 +1,9 @@
+import { escapeMarkup } from 'kit';
 import { type Measures, measuresOf } from '../run/measures.js';
 import { inSeconds } from '../run/summary.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import { escape, milliseconds } from './markup.js';
+import { milliseconds } from './markup.js';
 import { type Cell, matrixOf, type Row, verdictOf } from './matrix.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
@@ -60,7 +61,7 @@ ${hero(trials)}
 ${legend()}
 <div class="scroll wide" role="region" aria-label="Matrix of stages and accidents" tabindex="0">
 <table class="matrix">
-<thead><tr><th scope="col">Stage</th>${accidents.map(({ name }) => `<th scope="col"><span>${escape(name)}</span></th>`).join('')}</tr></thead>
+<thead><tr><th scope="col">Stage</th>${accidents.map(({ name }) => `<th scope="col"><span>${escapeMarkup(name)}</span></th>`).join('')}</tr></thead>
 <tbody>
 ${rows.map(matrixRow).join('\n')}
 </tbody>
@@ -70,7 +71,7 @@ ${rows.map(matrixRow).join('\n')}
 ${measuresSection(rows)}
 <section aria-labelledby="accidents-head">
 <h2 id="accidents-head">The accidents</h2>
-<dl class="accidents">${accidents.map(({ name, how }) => `<div><dt>${escape(name)}</dt><dd>${escape(how)}.</dd></div>`).join('')}</dl>
+<dl class="accidents">${accidents.map(({ name, how }) => `<div><dt>${escapeMarkup(name)}</dt><dd>${escapeMarkup(how)}.</dd></div>`).join('')}</dl>
 </section>
 <section aria-labelledby="stages-head">
 <h2 id="stages-head">Stage by stage</h2>
@@ -79,7 +80,7 @@ ${rows.map(stageSection).join('\n')}
 </section>
 </main>
 <footer>
-<p>Seed ${facts.seed}, ${trials.length} trials in ${Math.round(facts.seconds)} s, ${escape(facts.machine)}, ${escape(facts.date)}.
+<p>Seed ${facts.seed}, ${trials.length} trials in ${Math.round(facts.seconds)} s, ${escapeMarkup(facts.machine)}, ${escapeMarkup(facts.date)}.
 Times of the articles are divided by ${SCALE}: leases ${LEASE_MS} ms, renewal every ${RENEW_EVERY_MS} ms, a waiter that spins sleeps ${RETRY_MS} ms.
 “Two holders” is judged by what the callers wrote down on one monotonic clock, never by the lock under test; the stock by the rows in PostgreSQL.</p>
 </footer>
@@ -91,12 +92,12 @@ Times of the articles are divided by ${SCALE}: leases ${LEASE_MS} ms, renewal ev
 }
 
 function number(value: number | string, text: string, css = ''): string {
-  return `<div${css === '' ? '' : ` class="${css}"`}><dt>${escape(text)}</dt><dd>${escape(value)}</dd></div>`;
+  return `<div${css === '' ? '' : ` class="${css}"`}><dt>${escapeMarkup(text)}</dt><dd>${escapeMarkup(value)}</dd></div>`;
 }
 
 function deviations({ deviations }: RunFacts): string {
   if (deviations.length === 0) return '';
-  const items = deviations.map((text) => `<li>${escape(text)}</li>`).join('');
+  const items = deviations.map((text) => `<li>${escapeMarkup(text)}</li>`).join('');
   return `<section class="differs"><h2>Differs from the expected results</h2><ul>${items}</ul></section>`;
 }
 
@@ -117,7 +118,7 @@ function hero(trials: readonly Trial[]): string {
   const figures = chosen.map((trial) => {
     const { sold, start, left } = trial.stock;
     const result = `${sold} sold, ${start - left} gone from the stock`;
-    return `<figure class="card"><figcaption>${verdictChip(trial)} ${escape(STORY_TEXTS[trial.stage] ?? '')} <span class="result">${result}</span></figcaption>
+    return `<figure class="card"><figcaption>${verdictChip(trial)} ${escapeMarkup(STORY_TEXTS[trial.stage] ?? '')} <span class="result">${result}</span></figcaption>
 <div class="scroll">${timelineSvg(timelineOf(trial), { label: `${STORY_TEXTS[trial.stage]} ${result}.`, bare: true })}</div></figure>`;
   });
   return `<section class="hero" aria-labelledby="hero-head"><h2 id="hero-head">The same work, three locks: A takes longer than its lock lasts</h2>${figures.join('')}</section>`;
@@ -128,24 +129,24 @@ function legend(): string {
     .filter(({ short }) => short !== 'not told')
     .map(
       ({ sign, short, meaning, css }) =>
-        `<li><span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escape(short)}</span> ${escape(meaning)}</li>`,
+        `<li><span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span> ${escapeMarkup(meaning)}</li>`,
     );
   return `<ul class="legend">${items.join('')}<li><span class="chip none"><b aria-hidden="true">·</b> cannot happen</span> The stage has nothing that could break there.</li></ul>`;
 }
 
 function matrixRow({ stage, cells }: Row): string {
   const css = stage.number === 17 ? ' class="ours"' : '';
-  return `<tr${css}><th scope="row"><a href="#stage-${stage.number}"><span class="no">${stage.number}</span> ${escape(stage.name)}</a></th>${cells.map(matrixCell).join('')}</tr>`;
+  return `<tr${css}><th scope="row"><a href="#stage-${stage.number}"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</a></th>${cells.map(matrixCell).join('')}</tr>`;
 }
 
 function matrixCell({ accident, trial, cannot }: Cell): string {
-  const head = `data-head="${escape(accident.name)}"`;
+  const head = `data-head="${escapeMarkup(accident.name)}"`;
   if (trial === undefined) {
     const why = cannot ?? 'was not run';
-    return `<td class="none" ${head}><span title="${escape(why)}"><span aria-hidden="true">·</span><span class="unseen">${escape(why)}</span></span></td>`;
+    return `<td class="none" ${head}><span title="${escapeMarkup(why)}"><span aria-hidden="true">·</span><span class="unseen">${escapeMarkup(why)}</span></span></td>`;
   }
   const { sign, short, word, css } = VERDICTS[verdictOf(trial)];
-  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${escape(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`)}"><b aria-hidden="true">${sign}</b> <span>${escape(word)}</span><small>${escape(figureOf(trial))}</small></a></td>`;
+  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${escapeMarkup(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`)}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(word)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
 }
 
 /** The one number that says most about a cell. */
@@ -158,7 +159,7 @@ function figureOf(trial: Trial): string {
 
 function verdictChip(trial: Trial): string {
   const { sign, short, css } = VERDICTS[verdictOf(trial)];
-  return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escape(short)}</span>`;
+  return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span>`;
 }
 
 function idOf({ stage, accident }: Trial): string {
@@ -196,16 +197,16 @@ function measuresSection(rows: readonly Row[]): string {
   const lines = sales.map(({ stage, measures }) => {
     const cells = MEASURES.map(
       ([, show, bad]) =>
-        `<td${bad?.(measures) === true ? ' class="bad"' : ''}>${escape(show(measures))}</td>`,
+        `<td${bad?.(measures) === true ? ' class="bad"' : ''}>${escapeMarkup(show(measures))}</td>`,
     );
-    return `<tr${stage.number === 17 ? ' class="ours"' : ''}><th scope="row"><span class="no">${stage.number}</span> ${escape(stage.name)}</th>${cells.join('')}</tr>`;
+    return `<tr${stage.number === 17 ? ' class="ours"' : ''}><th scope="row"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</th>${cells.join('')}</tr>`;
   });
   return `<section aria-labelledby="sale-head">
 <h2 id="sale-head">The sale, measured</h2>
 <p>100 pieces, 15 workers in 3 processes; each wants 10 pieces, up to 3 times. Right is: 10 purchases, 100 pieces sold, 100 gone.
 A call is a purchase that sold, or that found nothing left: both need the lock.</p>
 <div class="scroll wide" role="region" aria-label="What was measured in the sale" tabindex="0"><table class="measures">
-<thead><tr><th scope="col">Stage</th>${MEASURES.map(([head]) => `<th scope="col">${escape(head)}</th>`).join('')}</tr></thead>
+<thead><tr><th scope="col">Stage</th>${MEASURES.map(([head]) => `<th scope="col">${escapeMarkup(head)}</th>`).join('')}</tr></thead>
 <tbody>${lines.join('\n')}</tbody></table></div></section>`;
 }
 
@@ -232,9 +233,9 @@ function stageSection({ stage, cells }: Row): string {
   );
   const damaged = trials.filter(({ findings }) => findings.length > 0).length;
   return `<section class="stage${stage.number === 17 ? ' ours' : ''}" id="stage-${stage.number}" aria-labelledby="stage-${stage.number}-head">
-<h3 id="stage-${stage.number}-head"><span class="no">${stage.number}</span> ${escape(stage.name)}</h3>
-<p class="lesson">${escape(stage.lesson)}</p>
-<p class="breaks"><b>${stage.number === 17 ? 'What remains:' : 'Breaks:'}</b> ${escape(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
+<h3 id="stage-${stage.number}-head"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</h3>
+<p class="lesson">${escapeMarkup(stage.lesson)}</p>
+<p class="breaks"><b>${stage.number === 17 ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
 ${articles.join('\n')}
 </section>`;
 }
@@ -244,11 +245,11 @@ function trialDetails({ accident }: Cell, trial: Trial): string {
   const isOpen = accident.id === 'sale';
   const label = `Timeline of stage ${trial.stage}, ${accident.name}. ${trial.summary}`;
   return `<details class="trial" id="${idOf(trial)}"${isOpen ? ' open' : ''}>
-<summary>${verdictChip(trial)} <span class="what">${escape(accident.name)}</span> <span class="summary">${escape(trial.summary)}</span></summary>
-<p class="how">${escape(accident.how)}.</p>
+<summary>${verdictChip(trial)} <span class="what">${escapeMarkup(accident.name)}</span> <span class="summary">${escapeMarkup(trial.summary)}</span></summary>
+<p class="how">${escapeMarkup(accident.how)}.</p>
 <div class="scroll">${timelineSvg(timeline, { label })}</div>
 ${momentsList(timeline)}
-<details class="as-table"><summary>The same as a table</summary><div class="scroll" role="region" aria-label="${escape(`Stage ${trial.stage}, ${accident.name}, as a table`)}" tabindex="0">${timelineTable(timeline)}</div></details>
+<details class="as-table"><summary>The same as a table</summary><div class="scroll" role="region" aria-label="${escapeMarkup(`Stage ${trial.stage}, ${accident.name}, as a table`)}" tabindex="0">${timelineTable(timeline)}</div></details>
 </details>`;
 }
 
@@ -256,7 +257,7 @@ function momentsList({ moments }: Timeline): string {
   if (moments.length === 0) return '';
   const items = moments.map(
     ({ at, text, kind }) =>
-      `<li data-kind="${kind}"><time>${milliseconds(at)}</time> ${escape(text)}</li>`,
+      `<li data-kind="${kind}"><time>${milliseconds(at)}</time> ${escapeMarkup(text)}</li>`,
   );
   return `<ol class="moments">${items.join('')}</ol>`;
 }
@@ -273,7 +274,7 @@ function timelineTable({ lanes, waits, holds, transactions, results }: Timeline)
   };
   const rows = lanes.map(
     (lane) =>
-      `<tr><th scope="row">${escape(lane)}</th><td>${times(waits, lane)}</td><td>${times(holds, lane)}</td><td>${times(transactions, lane)}</td><td>${escape(results.get(lane) ?? '')}</td></tr>`,
+      `<tr><th scope="row">${escapeMarkup(lane)}</th><td>${times(waits, lane)}</td><td>${times(holds, lane)}</td><td>${times(transactions, lane)}</td><td>${escapeMarkup(results.get(lane) ?? '')}</td></tr>`,
   );
   return `<table><thead><tr><th scope="col">caller</th><th scope="col">waited</th><th scope="col">held the lock</th><th scope="col">transaction open</th><th scope="col">result</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

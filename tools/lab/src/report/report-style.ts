@@ -1,11 +1,12 @@
+import { colourVariables } from 'kit';
 import { CELLS_DARK, CELLS_LIGHT } from './matrix-svg.js';
-import { DARK, LIGHT, TIMELINE_STYLE, variables } from './timeline-svg.js';
+import { DARK, LIGHT, TIMELINE_STYLE } from './timeline-svg.js';
 
 const PAGE_LIGHT = { ground: '#f4f6fa', link: '#1b4fb5', bad: '#b3141f', accent: '#0b5a39' };
 const PAGE_DARK = { ground: '#0b0e13', link: '#8db6ff', bad: '#ff8a92', accent: '#8ff0c1' };
 
-const light = variables({ ...LIGHT, ...CELLS_LIGHT, ...PAGE_LIGHT });
-const dark = variables({ ...DARK, ...CELLS_DARK, ...PAGE_DARK });
+const light = colourVariables({ ...LIGHT, ...CELLS_LIGHT, ...PAGE_LIGHT });
+const dark = colourVariables({ ...DARK, ...CELLS_DARK, ...PAGE_DARK });
 
 export const REPORT_STYLE = `
 :root{${light};color-scheme:light dark}

@@ -1,4 +1,5 @@
-import { escape, milliseconds } from './markup.js';
+import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
+import { milliseconds } from './markup.js';
 import type { Span, Timeline } from './timeline-model.js';
 
 export interface TimelineOptions {
@@ -28,14 +29,14 @@ export function timelineSvg(timeline: Timeline, options: TimelineOptions): strin
   const keyLane = timeline.keys.length > 0 && !isCrowded;
   const height = lanesEnd + (keyLane ? 24 : 0) + 8;
   const x = (at: number): number =>
-    round(LEFT + (clamp(at, 0, timeline.ms) / timeline.ms) * (WIDTH - LEFT - RIGHT));
+    roundForSvg(LEFT + (clamp(at, 0, timeline.ms) / timeline.ms) * (WIDTH - LEFT - RIGHT));
   const y = (lane: string): number => {
     const n = timeline.lanes.indexOf(lane);
     return top + n * laneHeight + gaps(timeline.lanes.slice(0, n + 1)) * 8;
   };
   const bar = (span: Span, name: string, inset: number, tip: string): string => {
     const left = x(span.from);
-    const width = Math.max(1.5, round(x(span.until) - left));
+    const width = Math.max(1.5, roundForSvg(x(span.until) - left));
     return (
       `<rect class="${name}" x="${left}" y="${y(span.lane) + inset}" width="${width}" ` +
       `height="${laneHeight - 2 * inset}" rx="${isCrowded ? 1 : 2}"${tipOf(tip)}/>`
@@ -84,17 +85,17 @@ export function timelineSvg(timeline: Timeline, options: TimelineOptions): strin
   const head =
     options.heading === undefined
       ? ''
-      : `<text class="heading" x="12" y="20">${escape(options.heading)}</text>`;
-  return (
-    `<svg class="timeline" viewBox="0 0 ${WIDTH} ${height}" role="img" tabindex="0" ` +
-    `aria-label="${escape(options.label)}" xmlns="http://www.w3.org/2000/svg">` +
-    (options.standalone === true
-      ? `<style>${STANDALONE_STYLE}</style><rect class="page" width="${WIDTH}" height="${height}" rx="8"/>`
-      : '') +
-    head +
-    parts.join('') +
-    '</svg>'
-  );
+      : `<text class="heading" x="12" y="20">${escapeMarkup(options.heading)}</text>`;
+  return svgPicture({
+    width: WIDTH,
+    height,
+    label: options.label,
+    attributes: ' class="timeline" tabindex="0"',
+    ...(options.standalone === true && {
+      own: { light: LIGHT, dark: DARK, style: TIMELINE_STYLE.replaceAll('\n', '') },
+    }),
+    parts: [head, ...parts],
+  });
 }
 
 /** There is a little more room between two processes. */
@@ -136,14 +137,14 @@ function bands(
     else merged.push({ from, until });
   }
   return merged.map(({ from, until }) => {
-    const width = Math.max(1.5, round(x(until) - x(from)));
+    const width = Math.max(1.5, roundForSvg(x(until) - x(from)));
     return `<rect class="band" x="${x(from)}" y="${top - 2}" width="${width}" height="${bottom - top + 2}"/>`;
   });
 }
 
 function laneLabel(lane: string, middle: number, isCrowded: boolean): string {
   const size = isCrowded ? 'lane small' : 'lane';
-  return `<text class="${size}" x="${LEFT - 8}" y="${round(middle + 4)}" text-anchor="end">${escape(lane)}</text>`;
+  return `<text class="${size}" x="${LEFT - 8}" y="${roundForSvg(middle + 4)}" text-anchor="end">${escapeMarkup(lane)}</text>`;
 }
 
 function endMark(
@@ -180,7 +181,7 @@ function keyBar({ keys, ms }: Timeline, x: (at: number) => number, top: number):
     `<text class="lane small" x="${LEFT - 8}" y="${top + 19}" text-anchor="end">key</text>`,
     `<line class="grid" x1="${x(0)}" x2="${x(ms)}" y1="${top + 15}" y2="${top + 15}"/>`,
     ...keys.map(({ from, until }) => {
-      const width = Math.max(1.5, round(x(until) - x(from)));
+      const width = Math.max(1.5, roundForSvg(x(until) - x(from)));
       const tip = `the key is in Redis: ${milliseconds(from)} to ${milliseconds(until)}`;
       return `<rect class="key" x="${x(from)}" y="${top + 12}" width="${width}" height="6" rx="3"${tipOf(tip)}/>`;
     }),
@@ -212,23 +213,16 @@ function moments(
 }
 
 function tipOf(text: string): string {
-  return ` data-tip="${escape(text)}"`;
+  return ` data-tip="${escapeMarkup(text)}"`;
 }
 
 function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value));
 }
 
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
-}
-
 /** The same names as in the page, for both colour schemes. */
 export const LIGHT = {
-  page: '#ffffff',
-  ink: '#1c2430',
-  soft: '#5a6576',
-  line: '#dfe3ea',
+  ...BASE_COLOURS.light,
   wait: '#c3cedd',
   hold: '#2f6fde',
   both: '#d92d3a',
@@ -240,11 +234,8 @@ export const LIGHT = {
   onMark: '#ffffff',
 };
 
-export const DARK: typeof LIGHT = {
-  page: '#12161d',
-  ink: '#e8ecf3',
-  soft: '#a3aec0',
-  line: '#2b3340',
+export const DARK: Readonly<Record<keyof typeof LIGHT, string>> = {
+  ...BASE_COLOURS.dark,
   wait: '#46536a',
   hold: '#5b95ff',
   both: '#ff5c66',
@@ -255,12 +246,6 @@ export const DARK: typeof LIGHT = {
   mark: '#e8ecf3',
   onMark: '#12161d',
 };
-
-export function variables(colours: typeof LIGHT): string {
-  return Object.entries(colours)
-    .map(([name, value]) => `--${name}:${value}`)
-    .join(';');
-}
 
 export const TIMELINE_STYLE = `
 .timeline text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:12px;fill:var(--soft)}
@@ -287,7 +272,3 @@ export const TIMELINE_STYLE = `
 .timeline .moment.killed circle,.timeline .moment.failed circle{fill:var(--both)}
 .timeline .moment.told circle{fill:var(--commit)}
 `.trim();
-
-const STANDALONE_STYLE =
-  `svg{${variables(LIGHT)}}@media (prefers-color-scheme:dark){svg{${variables(DARK)}}}` +
-  `.page{fill:var(--page)}${TIMELINE_STYLE}`.replaceAll('\n', '');

@@ -245,7 +245,7 @@ export class Scene {
     const process = await this.lab.pool.take(this.stage.number === 17);
     this.#processes.add(process);
     this.#stopListening.push(process.onMessage((message) => this.#hear(message)));
-    const ready = process.isReady();
+    const ready = process.says('ready');
     process.tell({
       do: 'set up',
       setup: {

@@ -71,7 +71,7 @@ export const PROXY_FAULTS = {
   'proxy restarted': onProxy('proxy restarted', async (proxy, random) => {
     await proxy.close();
     await sleep(random.between(0, 600));
-    await proxy.reopen();
+    await proxy.open();
   }),
   'slow answers': (scene) => slowAnswers(scene, scene.random.pick([30, 100, 250])),
   /** As a NAT does with connections that it has forgotten: they stay open, and nothing comes through. */

@@ -1,7 +1,7 @@
+import type { SeededRandom } from 'kit';
 import type { Fault as FaultEntry } from '../history/entry.js';
 import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
-import type { SeededRandom } from '../seeded-random.js';
 import type { Stage } from '../servers/stage.js';
 import type { WorkerProcess } from '../worker/worker-process.js';
 

@@ -1,9 +1,9 @@
 import { RedisCluster, type RedisServer } from 'dev-servers';
+import type { SeededRandom } from 'kit';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { EVERY_KEY } from '../keys.js';
-import type { SeededRandom } from '../seeded-random.js';
 import { type Look, type Member, memberOf, roleOf } from './member.js';
 import { Promotions } from './promotions.js';
 import type { RedisAddress } from './redis-address.js';

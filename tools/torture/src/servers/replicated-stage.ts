@@ -31,7 +31,7 @@ export class ReplicatedStage implements ProxiedStage {
 
   static async start(): Promise<ReplicatedStage> {
     const [master, replica] = await Promise.all([startNode(), startNode()]);
-    const proxy = await LatencyProxy.start(master.server.port);
+    const proxy = await new LatencyProxy(master.server.port).open();
     const stage = new ReplicatedStage(master, replica, proxy);
     await stage.#follow(replica, master);
     return stage;

@@ -1,8 +1,8 @@
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import type { SeededRandom } from 'kit';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
@@ -27,7 +27,7 @@ export class SingleStage implements ProxiedStage {
     const data = join(folder, 'redis-data');
     await mkdir(data);
     const server = await RedisServer.start({ dir: data, args: ['--appendonly', 'yes'] });
-    return new SingleStage(server, await LatencyProxy.start(server.port), data);
+    return new SingleStage(server, await new LatencyProxy(server.port).open(), data);
   }
 
   get masters(): readonly Master[] {

@@ -1,7 +1,7 @@
 import type { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import type { SeededRandom } from 'kit';
 import type { Fault } from '../history/entry.js';
-import type { SeededRandom } from '../seeded-random.js';
 import type { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
 

@@ -1,5 +1,5 @@
+import type { SeededRandom } from 'kit';
 import type { HistoryFile } from '../history/history-file.js';
-import type { SeededRandom } from '../seeded-random.js';
 import { ClusterStage } from './cluster-stage.js';
 import { ReplicatedStage } from './replicated-stage.js';
 import { SentinelStage } from './sentinel-stage.js';

@@ -1,9 +1,9 @@
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
+import type { SeededRandom } from 'kit';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import type { SeededRandom } from '../seeded-random.js';
 import { adminClient } from './admin-client.js';
 import { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
@@ -48,7 +48,7 @@ export class SteppedClockStage implements ProxiedStage {
     process.env['PATH'] = programs + delimiter + path; // found first
     try {
       const server = await RedisServer.start();
-      return new SteppedClockStage(server, await LatencyProxy.start(server.port), offset);
+      return new SteppedClockStage(server, await new LatencyProxy(server.port).open(), offset);
     } finally {
       process.env['PATH'] = path;
     }

@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type ProxyLink, TcpProxy } from 'kit';
 
 /** What can become of a COMMIT on its way to the database and back. */
 export const COMMIT_FAULTS = [
@@ -24,81 +23,51 @@ export interface DeadMs {
 }
 
 /** The way from the processes to the database. The next COMMIT on it can be cut off, or vanish without a word. */
-export class DatabaseProxy {
+export class DatabaseProxy extends TcpProxy {
   /** How often a COMMIT met each fault. */
   readonly happened: Partial<Record<CommitFault, number>> = {};
-  readonly #target: URL;
-  readonly #deadMs: DeadMs;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
   #next: CommitFault | undefined;
 
-  private constructor(target: URL, deadMs: DeadMs) {
-    this.#target = target;
-    this.#deadMs = deadMs;
-    this.#server = createServer((client) => this.#link(client));
-  }
-
-  static async start(databaseUrl: string, deadMs: DeadMs): Promise<DatabaseProxy> {
-    const proxy = new DatabaseProxy(new URL(databaseUrl), deadMs);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    return proxy;
-  }
-
-  get url(): string {
-    const url = new URL(this.#target);
-    url.hostname = '127.0.0.1';
-    url.port = String((this.#server.address() as AddressInfo).port);
-    return url.href;
+  constructor(
+    databaseUrl: string,
+    private readonly deadMs: DeadMs,
+  ) {
+    super(databaseUrl);
   }
 
   disturbNextCommit(fault: CommitFault): void {
     this.#next = fault;
   }
 
-  async stop(): Promise<void> {
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
-    await once(this.#server, 'close');
+  protected override accept(link: ProxyLink): void {
+    link.fromClient = (data) => {
+      const fault = this.#next;
+      if (fault === undefined || !COMMIT.test(data.toString('latin1'))) return link.toServer(data);
+      this.#next = undefined;
+      this.happened[fault] = (this.happened[fault] ?? 0) + 1;
+      this.#disturb(link, fault, data);
+    };
   }
 
-  #link(client: Socket): void {
-    const target = connect(Number(this.#target.port) || 5_432, this.#target.hostname);
-    let fault: CommitFault | undefined;
-    const cut = (): void => {
-      client.destroy();
-      target.destroy();
-    };
-    for (const socket of [client, target]) {
-      this.#sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on('error', cut);
-      socket.on('close', () => {
-        this.#sockets.delete(socket);
-        // The other side of a connection that is silent is not told.
-        if (fault === undefined) cut();
-      });
+  #disturb(link: ProxyLink, fault: CommitFault, commit: Buffer): void {
+    link.fallSilent();
+    switch (fault) {
+      case 'COMMIT lost':
+        return link.cut();
+      case 'COMMIT comes late':
+        setTimeout(() => link.toServer(commit), LATE_MS).unref();
+        link.client.destroy();
+        break;
+      case 'answer to COMMIT lost':
+        link.fromServer = () => link.cut();
+        link.toServer(commit);
+        break;
+      case 'answer to COMMIT never comes':
+        link.toServer(commit);
+        break;
+      case 'COMMIT never arrives':
     }
-    client.on('data', (data) => {
-      if (fault === undefined && this.#next !== undefined && COMMIT.test(data.toString('latin1'))) {
-        fault = this.#next;
-        this.#next = undefined;
-        this.happened[fault] = (this.happened[fault] ?? 0) + 1;
-        if (fault === 'COMMIT lost') cut();
-        if (fault === 'COMMIT comes late') {
-          setTimeout(() => target.write(data), LATE_MS).unref();
-          client.destroy();
-        }
-        setTimeout(() => target.destroy(), this.#deadMs.server).unref();
-        setTimeout(cut, this.#deadMs.client).unref();
-      }
-      const isPassed = fault === undefined || fault.startsWith('answer');
-      if (isPassed && !target.destroyed) target.write(data);
-    });
-    target.on('data', (data) => {
-      if (fault === undefined) client.write(data);
-      else if (fault === 'answer to COMMIT lost') cut();
-    });
+    setTimeout(() => link.server.destroy(), this.deadMs.server).unref();
+    setTimeout(() => link.cut(), this.deadMs.client).unref();
   }
 }

@@ -1,4 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
+import type { SeededRandom } from 'kit';
 import {
   LockCommitUnknownError,
   LockError,
@@ -7,7 +8,6 @@ import {
 } from 'nestjs-locked';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { SeededRandom } from '../seeded-random.js';
 import type { BrokenRule } from './broken-rule.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
 import type { SaleEntry } from './sales-history.js';

@@ -1,4 +1,4 @@
-import type { SeededRandom } from '../seeded-random.js';
+import type { SeededRandom } from 'kit';
 import type { Pieces } from './sales-history.js';
 
 export const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;

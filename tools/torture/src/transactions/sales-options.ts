@@ -1,5 +1,5 @@
+import { namesFrom, wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
-import { namesIn, wholeNumber } from '../command-line.js';
 import { BROKEN_RULES, type BrokenRule } from './broken-rule.js';
 import { SALE_FEATURES, type SaleFeature } from './sale-plan.js';
 
@@ -30,17 +30,17 @@ export function readSalesOptions(args: string[]): SalesOptions {
       break: { type: 'string', default: '' },
     },
   });
-  const broken = [...namesIn('break', values.break, BROKEN_RULES)];
+  const broken = [...namesFrom('break', values.break, BROKEN_RULES)];
   return {
-    seed: wholeNumber('seed', values.seed, 0),
-    seconds: wholeNumber('seconds', values.seconds, 2),
-    processes: wholeNumber('processes', values.processes, 1),
-    callers: wholeNumber('callers', values.callers, 1),
+    seed: wholeNumberFrom('seed', values.seed, 0),
+    seconds: wholeNumberFrom('seconds', values.seconds, 2),
+    processes: wholeNumberFrom('processes', values.processes, 1),
+    callers: wholeNumberFrom('callers', values.callers, 1),
     // One cause at a time, unless the cause is to meet something in particular.
     without:
       broken.length > 0 && values.without === undefined
         ? new Set(SALE_FEATURES)
-        : namesIn('without', values.without ?? '', SALE_FEATURES),
+        : namesFrom('without', values.without ?? '', SALE_FEATURES),
     broken,
   };
 }

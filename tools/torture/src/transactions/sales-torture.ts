@@ -1,9 +1,9 @@
 import { cleanUpAtExit, providePostgres, RedisServer } from 'dev-servers';
+import { SeededRandom } from 'kit';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SeededRandom } from '../seeded-random.js';
 import { type BookVerdict, checkBooks } from './book-checker.js';
 import { COMMIT_FAULTS, type CommitFault, DatabaseProxy } from './database-proxy.js';
 import type { SaleFeature } from './sale-plan.js';
@@ -78,7 +78,7 @@ async function phase(
   writeFileSync(history, '');
   const database = new SalesDatabase(databaseUrl);
   await database.prepare();
-  const proxy = await DatabaseProxy.start(databaseUrl, DEAD_MS);
+  const proxy = await new DatabaseProxy(databaseUrl, DEAD_MS).open();
   const workers = new Map<string, SalesProcess>();
   let started = 0;
   const start = async (): Promise<void> => {
@@ -125,7 +125,7 @@ async function phase(
     return { ...verdict, violations: [...verdict.violations, ...left, ...idle, ...ends.flat()] };
   } finally {
     await Promise.all([...workers.values()].map((worker) => worker.kill()));
-    await proxy.stop();
+    await proxy.close();
     await database.close();
   }
 }

@@ -1,9 +1,9 @@
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { SeededRandom } from 'kit';
 import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SeededRandom } from '../seeded-random.js';
 import { watchHeartbeat } from '../worker/heartbeat.js';
 import { reasonOf, SaleCall, type Shop } from './sale-call.js';
 import { drawPlan, piecesOf } from './sale-plan.js';

@@ -1,3 +1,4 @@
+import type { SeededRandom } from 'kit';
 import {
   type Lock,
   LockLostError,
@@ -9,7 +10,6 @@ import {
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { ALL_KEYS, anyKey, severalKeys } from '../keys.js';
-import type { SeededRandom } from '../seeded-random.js';
 import type { RecordedCall, Recorder, ServiceTerms } from './recorder.js';
 import type { Feature } from './repertoire.js';
 

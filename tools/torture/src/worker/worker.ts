@@ -1,9 +1,9 @@
+import { SeededRandom } from 'kit';
 import { LockConfigError, LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HistoryFile } from '../history/history-file.js';
 import { monotonicMs } from '../history/monotonic-ms.js';
 import { EVERY_KEY } from '../keys.js';
-import { SeededRandom } from '../seeded-random.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
 import { block, Caller, type Work } from './caller.js';
 import { crowd } from './crowd.js';
