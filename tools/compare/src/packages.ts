@@ -7,7 +7,7 @@ export interface InstalledPackage {
 
 /** What is installed under this name: here, or in the workspace above if nothing is installed here. */
 export function installedPackage(alias: string): InstalledPackage {
-  const places = ['../node_modules/', '../../node_modules/'].map(
+  const places = ['../node_modules/', '../../../node_modules/'].map(
     (folder) => new URL(`${folder}${alias}/package.json`, import.meta.url),
   );
   const place = places.find((url) => existsSync(url));
