@@ -1,7 +1,7 @@
 import { isBusy } from './machine.js';
 import { type BenchOptions, readOptions } from './options.js';
 import { comparable, regressions } from './report/check.js';
-import { readRelease, writeLatest, writePage, writeRelease } from './report/files.js';
+import { readRelease, writeLatest, writePages, writeRelease } from './report/files.js';
 import { scenarioTable } from './report/table.js';
 import type { Results } from './results.js';
 import { runBench } from './run-bench.js';
@@ -12,7 +12,7 @@ try {
   if (options.onlyList) {
     for (const { id, title } of SCENARIOS) console.log(`${id.padEnd(14)} ${title}`);
   } else if (options.onlyPage) {
-    console.log((await writePage(released())).join('\n'));
+    console.log((await writePages(released())).join('\n'));
   } else {
     process.exitCode = (await bench(options)) ? 0 : 1;
   }

@@ -2,7 +2,7 @@ import { loadScenario, type NamedScenario } from './load-scenarios.js';
 import { type CompareOptions, readOptions } from './options.js';
 import { installedPackage } from './packages.js';
 import { play, playOurs } from './play.js';
-import { readResults, writePage, writeResults } from './report/files.js';
+import { readResults, writePages, writeResults } from './report/files.js';
 import type { Results, ScenarioResult, SideResult } from './results.js';
 import { SCENARIO_NAMES } from './scenario-names.js';
 import { redisVersion } from './stage/redis.js';
@@ -24,7 +24,7 @@ async function compare({ only, list, ours, save, page }: CompareOptions): Promis
     return true;
   }
   if (page) {
-    console.log(await writePage(readResults()));
+    console.log((await writePages(readResults())).join('\n'));
     return true;
   }
   if (ours) return playAllOurs(scenarios);

@@ -5,11 +5,10 @@ import { ROOT } from '../../../test/api/markdown.js';
 import { TemporaryProject } from '../../../test/api/temporary-project.js';
 import { afterTest } from '../../../test/support/after-test.js';
 import { type CommandResult, runCommand, UNGUARDED } from '../../../test/support/run-command.js';
-import { readResults } from '../src/report/files.js';
+import { PAGES, readResults } from '../src/report/files.js';
 import { pageWith } from '../src/report/page.js';
 import { SCENARIO_NAMES } from '../src/scenario-names.js';
 
-const PAGE = join(ROOT, 'docs/comparison.md');
 /** These need both libraries, so only `npm run compare` runs them, which installs the peers. */
 const WITHOUT_PEERS = SCENARIO_NAMES.filter((name) => !name.startsWith('migrate-'));
 
@@ -88,20 +87,26 @@ it.each([
   expect(stderr).toContain(message);
 });
 
-describe('docs/comparison.md', () => {
+describe('the pages of the comparison', () => {
   const results = readResults();
 
-  it('has the tables of the saved results', async () => {
-    const page = readFileSync(PAGE, 'utf8');
-    expect(await pageWith(results, page, PAGE)).toBe(page);
+  it.each(PAGES)('%s has the tables of the saved results', async (path) => {
+    const page = readFileSync(path, 'utf8');
+    expect(await pageWith(results, page, path)).toBe(page);
   });
 
-  it('has results of every scenario, in which our side did what it should', () => {
+  it('have each table in one page', () => {
+    const text = PAGES.map((path) => readFileSync(path, 'utf8')).join('');
+    const named = [...text.matchAll(/<!-- (\w+): written by npm run compare -->/g)];
+    expect(named.map(([, name]) => name)).toEqual(['table', 'versions', 'settings', 'details']);
+  });
+
+  it('have results of every scenario, in which our side did what it should', () => {
     expect(results.scenarios.map(({ name }) => name)).toEqual(SCENARIO_NAMES);
     expect(results.scenarios.filter(({ ours }) => !ours.outcome.holds)).toEqual([]);
   });
 
-  it('has results of the versions that are installed', () => {
+  it('have results of the versions that are installed', () => {
     const { packages } = readJson<{ packages: Record<string, { version: string }> }>(
       'tools/compare/package-lock.json',
     );

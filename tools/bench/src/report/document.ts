@@ -5,15 +5,15 @@ import { inDigits } from './format.js';
 import { overviewOf } from './overview.js';
 import { cellsOf, headOf } from './table.js';
 
-/** The page about the numbers, as Markdown. Everything in it comes from one run. */
+/** The page for users, as Markdown: when which lock is faster. Everything in it comes from one run. */
 export function documentOf(results: Results): string {
-  const { version, date, machine, adapters, scenarios, violations } = results;
+  const { version, date, machine, scenarios, violations } = results;
   const goals = scenarios.flatMap((scenario) => scenario.goals);
   const missed = goals.filter((goal) => !isMet(goal));
   return `# Benchmarks
 
 Fastest under contention; without it, slower than others for a lone caller. \`localHandovers: 0\` is slower under
-contention, too, but keeps strict order. Here is when each matters:
+contention, too, but keeps strict order.
 
 ${markdownTable(['', 'holds per second', 'best other', 'p99 wait, ms', 'best other'], overviewOf(results))}
 
@@ -25,10 +25,14 @@ ${markdownTable(['', 'holds per second', 'best other', 'p99 wait, ms', 'best oth
 - **Work under the lock** limits the rate of every library; waits differ.
 - **Order across processes matters more than the rate:** \`localHandovers: 0\`, one hand-over through Redis per hold.
 
+![Holds per second against 1, 2, 4 and 8 processes](benchmarks/throughput.svg)
+
+![p99 wait against 1, 2, 4 and 8 processes](benchmarks/waits.svg)
+
 ## How it is measured
 
-Written by \`npm run bench -- --save\` from one run of version ${version} on ${date}. Figures are medians of short
-alternating rounds, followed by the interquartile range. The raw floor is the least that a lock on Redis can cost.
+One run of \`npm run bench -- --save\` with version ${version} on ${date}: [all figures and
+settings](benchmarks/results.md).
 
 - Machine: ${machine.cores} cores (${machine.processor}), ${machine.memoryGb} GB, shared by Redis and all clients.
   With more cores or a remote Redis, round trips count for more and CPU for less.
@@ -40,12 +44,15 @@ alternating rounds, followed by the interquartile range. The raw floor is the le
 - Node ${machine.node}, Redis ${machine.redis}, and ioredis ${machine.ioredis} for every library.
 - Two callers were ${violations.length === 0 ? 'never inside at once.' : `**inside at once**: ${violations.join('; ')}.`}
 - ${missed.length} of the project’s own ${goals.length} goals were missed; \`npm run bench\` lists them.
+`;
+}
 
-## One key, more and more processes
+/** Every figure of the same run, and the settings of each library, as Markdown. */
+export function figuresOf({ version, date, adapters, scenarios }: Results): string {
+  return `# Results of the benchmarks
 
-![Holds per second against 1, 2, 4 and 8 processes](benchmarks/throughput.svg)
-
-![p99 wait against 1, 2, 4 and 8 processes](benchmarks/waits.svg)
+From the run of version ${version} on ${date} that [the benchmarks](../benchmarks.md) describe. Figures are medians of
+short alternating rounds, followed by the interquartile range. The raw floor is the least that a lock on Redis can cost.
 
 ## What was measured
 

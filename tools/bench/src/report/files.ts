@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Results } from '../results.js';
 import { chartsOf } from './charts.js';
-import { documentOf } from './document.js';
+import { documentOf, figuresOf } from './document.js';
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const RESULTS = join(ROOT, 'tools/bench/results');
@@ -16,17 +16,20 @@ export function writeLatest(results: Results, path = join(RESULTS, LATEST)): Pro
   return write(path, textOf(results));
 }
 
-/** The numbers of a version, its page and its pictures, as they are committed. @returns the paths of the files */
+/** The numbers of a version, its pages and their pictures, as they are committed. @returns the paths of the files */
 export async function writeRelease(results: Results): Promise<string[]> {
   return [
     await write(join(RESULTS, `${results.version}.json`), textOf(results)),
-    ...(await writePage(results)),
+    ...(await writePages(results)),
   ];
 }
 
-/** The page and its pictures. @returns the paths of the files */
-export async function writePage(results: Results): Promise<string[]> {
-  const files = [await write(join(ROOT, 'docs/benchmarks.md'), documentOf(results))];
+/** The pages and their pictures. @returns the paths of the files */
+export async function writePages(results: Results): Promise<string[]> {
+  const files = [
+    await write(join(ROOT, 'docs/benchmarks.md'), documentOf(results)),
+    await write(join(ROOT, 'docs/benchmarks/results.md'), figuresOf(results)),
+  ];
   for (const [name, svg] of chartsOf(results)) {
     files.push(await write(join(ROOT, 'docs/benchmarks', name), svg));
   }

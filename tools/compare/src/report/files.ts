@@ -8,17 +8,22 @@ import { OURS } from '../run-side.js';
 import { pageWith } from './page.js';
 
 const RESULTS = fileURLToPath(new URL('../../results/', import.meta.url));
-const PAGE = fileURLToPath(new URL('../../../../docs/comparison.md', import.meta.url));
+/** What the user reads first, and what each scenario has shown. */
+export const PAGES = ['docs/comparison.md', 'docs/comparison/results.md'].map((page) =>
+  fileURLToPath(new URL(`../../../../${page}`, import.meta.url)),
+);
 
 /** @returns the paths that were written */
 export async function writeResults(results: Results): Promise<string[]> {
   writeFileSync(resultsFile(), `${JSON.stringify(results, null, 2)}\n`);
-  return [resultsFile(), await writePage(results)];
+  return [resultsFile(), ...(await writePages(results))];
 }
 
-export async function writePage(results: Results): Promise<string> {
-  writeFileSync(PAGE, await pageWith(results, readFileSync(PAGE, 'utf8'), PAGE));
-  return PAGE;
+export async function writePages(results: Results): Promise<string[]> {
+  for (const page of PAGES) {
+    writeFileSync(page, await pageWith(results, readFileSync(page, 'utf8'), page));
+  }
+  return PAGES;
 }
 
 /** Those of the highest version that has some: the next version has none yet. */

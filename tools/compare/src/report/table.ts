@@ -5,7 +5,7 @@ import type { Results, ScenarioResult, SideResult } from '../results.js';
 export function resultsTable({ scenarios }: Results): string {
   const names = namesOf(scenarios);
   const rows = scenarios.map(({ name, title, peers }) => [
-    `[${title}](#${name})`,
+    `[${title}](comparison/results.md#${name})`,
     listOf(peers.filter(({ outcome }) => !outcome.holds).map(names)),
     listOf(peers.filter(({ outcome }) => outcome.holds).map(names)),
   ]);
@@ -96,7 +96,7 @@ function table([head = [], ...rows]: readonly (readonly string[])[]): string {
 function marked(text: string): string {
   return text
     .replaceAll(/\s+/g, ' ')
-    .split(/(`[^`]*`|\[[^\]]*\]\(#[^)]*\))/)
+    .split(/(`[^`]*`|\[[^\]]*\]\([^)]*\))/)
     .map((part, i) => (i % 2 === 1 ? part : part.replaceAll(/[[\]<>*_]/g, '\\$&')))
     .join('');
 }
