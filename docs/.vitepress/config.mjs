@@ -26,10 +26,6 @@ export default defineConfig({
       markdown.use(fileNames);
     },
   },
-  transformPageData(page) {
-    // Its headings are whole messages, which do not fit into an outline.
-    if (page.relativePath === 'troubleshooting.md') page.frontmatter.outline = 2;
-  },
   themeConfig: {
     sidebar: { '/': sidebar(), '/adr/': sidebarOfDecisions() },
     outline: { level: [2, 3] },
