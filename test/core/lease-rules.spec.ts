@@ -700,6 +700,14 @@ describe('an operator takes the key away', () => {
   const revoke = (store: { listener: StoreListener }, token: string) =>
     store.listener.message({ kind: 'revoked', key: KEY, token });
 
+  it('from a holder of this process, which knows it as soon as forceRelease has answered [R40]', async () => {
+    const { engine, store, held } = await startScripted();
+    const { hold, token } = await held();
+    store.directory = { ...store.directory, revoke: async () => token }; // the message of the store is still under way
+    expect(await engine.forceRelease(KEY)).toBe(true);
+    expect(hold.signal.aborted).toBe(true);
+  });
+
   it('from a lease that lingers unused: the next caller asks again [D7]', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
     const { hold, token } = await held();
@@ -1201,13 +1209,5 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     expect(await store.unanswered()).toEqual([]);
     end.open();
     await call;
-  });
-
-  it('and a holder of this process knows it as soon as forceRelease has answered', async () => {
-    const { engine, store, held } = await startScripted();
-    const { hold, token } = await held();
-    store.directory = { ...store.directory, revoke: async () => token }; // the message of the store is still under way
-    expect(await engine.forceRelease(KEY)).toBe(true);
-    expect(hold.signal.aborted).toBe(true);
   });
 });

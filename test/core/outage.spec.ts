@@ -23,7 +23,7 @@ async function startWithout(ms: number) {
 }
 
 describe('while the store is away', () => {
-  it('a call is sent as ever for two seconds, and refused without a command after that', async () => {
+  it('a call is sent as ever for failFastAfterMs (two seconds), and refused without a command after that', async () => {
     const { clock, store, engine, nothingLeft } = await startWithout(1_999);
     const early = engine.acquire('other', { waitMs: 0 });
     (await store.next('acquire')).reply({ ...unknown, neverRan: true });

@@ -291,7 +291,7 @@ describe('Redis', () => {
     expect(await server.admin.get(counter)).toBe(String(3 * 3 * 50));
   });
 
-  it('restarted empty: the holder learns of the loss at once, waiters queue again, tokens rise [R26, G14]', async () => {
+  it('restarted empty: the holder learns of the loss at once, waiters queue again, fencing tokens grow [R26, G14]', async () => {
     const [holder, ...waiters] = await start(4, LONG_LEASE_MS);
     const holding = holder!.hold(key);
     const { token } = await holding.entered;
@@ -309,7 +309,7 @@ describe('Redis', () => {
     await expect(holding.release()).resolves.toMatchObject({ released: false });
   });
 
-  it('restarted empty during a race: every caller gets its turns, tokens rise', async () => {
+  it('restarted empty during a race: every caller gets its turns, fencing tokens grow', async () => {
     const racers = await start(3);
     const order = { key, counter: `counter:${key}`, callers: 3, times: 100, pauseMs: 1 };
     const races = Promise.all(racers.map((racer) => racer.call('race', order)));

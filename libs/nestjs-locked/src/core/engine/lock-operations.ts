@@ -61,7 +61,10 @@ export class LockOperations {
     }
   }
 
-  /** @returns whether somebody held it @throws LockStoreError */
+  /**
+   * The store takes the key from its holder by `revokeScript`, and tells the holder's `Lease`, which aborts its signal.
+   * @returns whether somebody held it @throws LockStoreError
+   */
   async forceRelease(key: string): Promise<boolean> {
     assertLockKey(key);
     const token = await this.#ask(async () => {

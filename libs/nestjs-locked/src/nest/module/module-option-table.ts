@@ -46,7 +46,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   shutdownMs: {
     default: 10_000,
     check: milliseconds,
-    text: 'How long the locks wait, on closing, for work that still holds them',
+    text: 'How long closing may take. Work that still holds locks has all of it but the last tenth, or the last second',
   },
 };
 
