@@ -159,7 +159,7 @@ const tasks = {
 
   /** So many locks, held for three leases. */
   async hold(total) {
-    const leaseMs = 15_000; // a busy machine renews them all in five seconds, but not in one
+    const leaseMs = 9_000; // a busy machine renews them all in three seconds, but not in one
     const { app, locks, residue } = await open({ leaseMs, waitMs: 60_000 });
     const held = [];
     let lost = 0;
