@@ -42,15 +42,16 @@ describe('docs/support.md', () => {
     );
   });
 
-  it('names every key that a lock has in Redis, and its channel', () => {
-    const keys = new RedisKeys('<prefix>');
+  it('leads to every key that a lock has in Redis, and its channel', () => {
+    expect(page.text).toContain('(how-it-works.md#in-redis)');
+    const keys = new RedisKeys('lock:');
     const names = [
-      ...keys.of('<key>'),
-      keys.labelOf('<key>'),
+      ...keys.of('stock:42'),
+      keys.labelOf('stock:42'),
       keys.processOf('<process>'),
       `${keys.inboxPrefix}<process>`,
     ];
-    const [table = []] = tablesBelow('Two versions on one Redis', page);
+    const [table = []] = tablesBelow('In Redis', readDocument('docs/how-it-works.md'));
     expect(table.map(([name]) => name)).toEqual(names.map((name) => `\`${name}\``));
   });
 });

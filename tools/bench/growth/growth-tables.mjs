@@ -1,4 +1,4 @@
-/** What docs/growth.md shows of the calculation. */
+/** What the calculation gives; docs/growth.md shows the first table. */
 import { keyShares } from './key-shares.mjs';
 import { busiestCore, mastersNeeded } from './masters-needed.mjs';
 

@@ -89,15 +89,14 @@ describe('masters needed', () => {
 describe('docs/growth.md', () => {
   const page = readDocument('docs/growth.md');
 
-  it('has the tables of npm run bench:growth', () => {
-    const printed = growthTables(measured)
-      .split('\n\n')
-      .map((table) => table.split('\n').slice(2).map(cellsOf));
-    expect(tablesBelow('How far it goes', page)).toEqual(printed);
+  it('has the first table of npm run bench:growth', () => {
+    const [masters = ''] = growthTables(measured).split('\n\n');
+    const printed = masters.split('\n').slice(2).map(cellsOf);
+    expect(tablesBelow('How far it goes', page)).toEqual([printed]);
   });
 
   it('names the costs that were measured', () => {
-    const [, costsOnPage = []] = tablesBelow('What one server does', page);
+    const [costsOnPage = []] = tablesBelow('What one server does', page);
     const { freeLockAloneUs, freeLockUs, freeLockBatchedUs, contendedLockUs } = measured;
     expect(costsOnPage.map(([, us]) => Number(us))).toEqual(
       [freeLockAloneUs, freeLockUs, freeLockBatchedUs, contendedLockUs].map(Math.round),
