@@ -113,7 +113,7 @@ describe('imports of the library', () => {
       ['core/store/e.ts', `import type { Lease } from '../lease/lease.js';`],
       ['redis/f.ts', `type M = import('../nest/module/redis-lock.module.js').RedisLockModule;`],
       ['nest/result/g.ts', `const typeorm = await import('typeorm');`],
-      ['testing/h.ts', `import { openRedis } from '../redis/connection/open-redis.js';`],
+      ['testing/h.ts', `import { openRedis } from '../redis/connection/server/open-redis.js';`],
       ['core/lease/i.ts', `import { LockService } from '../../index.js';`],
       ['other/j.ts', `import 'node:fs';`],
     ];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
+import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server/server-info.js';
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { cells } from '../../tools/matrix/cells.mjs';
 import { LIBRARY } from './entry-points.js';

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RedisServer } from 'dev-servers';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocksOn } from '../support/open-locks.js';
 import { startRedisCluster } from '../support/own-cluster.js';

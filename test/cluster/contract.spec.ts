@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { InboxMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/server/redis-cluster.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import {
   type ContractStore,

@@ -2,11 +2,11 @@
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
+import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
 import type {
   CommandOutcome,
   RedisCommand,
-} from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
+} from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin } from '../support/open-locks.js';

@@ -10,8 +10,8 @@ import {
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { hashSlot } from '../../libs/nestjs-locked/src/redis/cluster/hash-slot.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/server/redis-cluster.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocksOn } from '../support/open-locks.js';

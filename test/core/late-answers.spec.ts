@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import {
   LateAnswers,
   SlowLinkError,
-} from '../../libs/nestjs-locked/src/redis/connection/slow-link.js';
+} from '../../libs/nestjs-locked/src/redis/connection/silence/slow-link.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const LATE_MS = 300;

@@ -2,7 +2,7 @@
 import { describe, expect } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { keepClient } from '../support/keep-client.js';

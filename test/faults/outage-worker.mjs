@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AFTER_STALL_MS } from '../../libs/nestjs-locked/dist/modules/core/time/after-silence.js';
 import { systemClock } from '../../libs/nestjs-locked/dist/modules/core/time/clock.js';
-import { openRedis } from '../../libs/nestjs-locked/dist/modules/redis/connection/open-redis.js';
+import { openRedis } from '../../libs/nestjs-locked/dist/modules/redis/connection/server/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/dist/modules/redis/redis-lock-store.js';
 
 const CALLS_PER_SECOND = 1_000;

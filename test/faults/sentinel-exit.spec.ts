@@ -4,7 +4,7 @@ import { RedisReplicaSet } from 'dev-servers';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';

@@ -20,7 +20,7 @@ import {
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { concurrentFault, fault, type Measure } from '../support/fault-report.js';

@@ -11,7 +11,7 @@ import {
   RedisLockModule,
   type WithLockOptions,
 } from '../../libs/nestjs-locked/src/index.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import {
   LockTestingModule,
   overrideLocks,

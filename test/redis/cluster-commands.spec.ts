@@ -6,7 +6,7 @@ import type { ClusterNodes } from '../../libs/nestjs-locked/src/redis/cluster/cl
 import type {
   CommandOutcome,
   RedisCommand,
-} from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
+} from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
 import { readOutcome } from '../../libs/nestjs-locked/src/redis/read-outcome.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 

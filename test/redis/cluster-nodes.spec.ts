@@ -5,11 +5,11 @@ import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js
 import type { ClusterNode } from '../../libs/nestjs-locked/src/redis/cluster/cluster-node.js';
 import { ClusterNodes } from '../../libs/nestjs-locked/src/redis/cluster/cluster-nodes.js';
 import type { LockServersListener } from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
-import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import type { RedisHandshake } from '../../libs/nestjs-locked/src/redis/connection/proof/redis-handshake.js';
 import { RedisConnections } from '../../libs/nestjs-locked/src/redis/connection/redis-connections.js';
 import type { RedisConnectionsOptions } from '../../libs/nestjs-locked/src/redis/connection/redis-connections.options.js';
-import type { RedisHandshake } from '../../libs/nestjs-locked/src/redis/connection/redis-handshake.js';
-import type { ServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/server/redis-cluster.js';
+import type { ServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server/server-info.js';
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 

@@ -9,8 +9,8 @@ import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   openRedis,
   type RedisOptions,
-} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';

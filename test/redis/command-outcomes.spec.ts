@@ -1,7 +1,7 @@
 /** What becomes of commands, on a clock, over a connection whose server is played by the test. */
 import { describe, expect, it } from '@jest/globals';
-import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
-import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
+import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
+import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
 

@@ -1,13 +1,13 @@
 /** When the rights of the Redis user are looked at again, on the clock. What Redis refuses, `rights-lost` shows. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
-import { ConnectionProof } from '../../libs/nestjs-locked/src/redis/connection/connection-proof.js';
+import { ConnectionProof } from '../../libs/nestjs-locked/src/redis/connection/proof/connection-proof.js';
 import type {
   InboxProof,
   InboxProofOutcome,
-} from '../../libs/nestjs-locked/src/redis/connection/inbox-proof.js';
-import type { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/redis-inbox.js';
+} from '../../libs/nestjs-locked/src/redis/connection/proof/inbox-proof.js';
+import type { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
+import type { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-inbox.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 const refusal = new Error('NOPERM No permissions to access a key');

@@ -2,7 +2,7 @@
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
-import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/command-connection.js';
+import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { useRedisServer } from '../support/own-redis.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Heartbeat } from '../../libs/nestjs-locked/src/redis/connection/heartbeat.js';
+import { Heartbeat } from '../../libs/nestjs-locked/src/redis/connection/silence/heartbeat.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 /** After how long a connection counts as dead on which something is sent after a silence. */

@@ -1,7 +1,7 @@
 /** What is told of a connection that was idle and did not answer: that something has forgotten it must be true. */
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { IdleReplacement } from '../../libs/nestjs-locked/src/redis/connection/idle-replacement.js';
+import { IdleReplacement } from '../../libs/nestjs-locked/src/redis/connection/silence/idle-replacement.js';
 import { eventually } from '../support/eventually.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { type OpenedLocks, openLocks } from '../support/open-locks.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';
 import { eventually } from '../support/eventually.js';

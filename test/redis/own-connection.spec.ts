@@ -1,11 +1,11 @@
 /** When a connection of our own is made again, and given up, over a client that is played by the test. */
 import { describe, expect, it } from '@jest/globals';
+import type { RedisConnection } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
+import { SilenceWatch } from '../../libs/nestjs-locked/src/redis/connection/silence/silence-watch.js';
 import {
   OwnConnection,
   reconnectDelay,
-} from '../../libs/nestjs-locked/src/redis/connection/own-connection.js';
-import type { RedisConnection } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
-import { SilenceWatch } from '../../libs/nestjs-locked/src/redis/connection/silence-watch.js';
+} from '../../libs/nestjs-locked/src/redis/connection/traffic/own-connection.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
 

@@ -1,6 +1,6 @@
 /** What becomes of a subscription, on a clock, over a connection whose server is played by the test. */
 import { describe, expect, it } from '@jest/globals';
-import { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/redis-inbox.js';
+import { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-inbox.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
 

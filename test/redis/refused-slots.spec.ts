@@ -7,7 +7,7 @@ import { RefusedSlots } from '../../libs/nestjs-locked/src/redis/cluster/refused
 import type {
   CommandFailure,
   CommandOutcome,
-} from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
+} from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const DOWN = 'CLUSTERDOWN The cluster is down';

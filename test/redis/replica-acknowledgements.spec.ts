@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { AwakeLimit } from '../../libs/nestjs-locked/src/core/time/after-silence.js';
-import { OpenCommand } from '../../libs/nestjs-locked/src/redis/connection/open-command.js';
+import { OpenCommand } from '../../libs/nestjs-locked/src/redis/connection/traffic/open-command.js';
 import type {
   CommandAnswer,
   CommandFailure,
   CommandOutcome,
-} from '../../libs/nestjs-locked/src/redis/connection/redis-command.js';
-import { ReplicaAcknowledgements } from '../../libs/nestjs-locked/src/redis/connection/replica-acknowledgements.js';
+} from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
+import { ReplicaAcknowledgements } from '../../libs/nestjs-locked/src/redis/connection/traffic/replica-acknowledgements.js';
 
 const answered = (reply: unknown): CommandAnswer => {
   return { kind: 'answered', reply, mayHaveRunBefore: false };

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { startMasterAndReplica } from '../support/master-and-replica.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
-import { attendToSentinels } from '../../libs/nestjs-locked/src/redis/connection/sentinel-listeners.js';
-import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel-questions.js';
+import { attendToSentinels } from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-listeners.js';
+import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-questions.js';
 import { settled } from '../support/fake-clock.js';
 
 /** A connection to a sentinel as ioredis makes it, which fails whatever is asked of it. */

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
-import { NamedMaster } from '../../libs/nestjs-locked/src/redis/connection/named-master.js';
+import { NamedMaster } from '../../libs/nestjs-locked/src/redis/connection/sentinel/named-master.js';
 import type {
   SentinelAddress,
   SentinelClient,
   SentinelConnector,
-} from '../../libs/nestjs-locked/src/redis/connection/sentinel-connector.js';
-import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel-questions.js';
+} from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-connector.js';
+import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-questions.js';
 
 /** A connection for a question, and how it was made and ended. */
 class Question extends EventEmitter {

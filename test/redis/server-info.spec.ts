@@ -5,8 +5,8 @@ import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.j
 import {
   openRedis,
   type RedisOptions,
-} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
-import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server-info.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
+import { readServerInfo } from '../../libs/nestjs-locked/src/redis/connection/server/server-info.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { CountingClock } from '../support/counting-clock.js';

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/
 import {
   openRedis,
   type RedisConnectionOptions,
-} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';

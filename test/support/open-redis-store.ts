@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
-import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
-import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/redis-cluster.js';
+import type { RedisClient } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
+import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/server/redis-cluster.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { CountingClock } from './counting-clock.js';

@@ -6,11 +6,11 @@ import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   openRedis,
   type RedisConnectionOptions,
-} from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import {
   requiredReplicas,
   type WaitReplicas,
-} from '../../libs/nestjs-locked/src/redis/connection/required-replicas.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/required-replicas.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { StoreEvents } from './store-events.js';

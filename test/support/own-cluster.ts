@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { RedisCluster, type RedisClusterOptions, type RedisServer } from 'dev-servers';
-import type { RedisClusterOptions as ClusterConnection } from '../../libs/nestjs-locked/src/redis/connection/open-redis.js';
+import type { RedisClusterOptions as ClusterConnection } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { afterTest } from './after-test.js';
 import { type OpenedLocks, openLocksOn, type OpenOptions } from './open-locks.js';
 

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type {
   RedisClient,
   RedisConnection,
-} from '../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+} from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 
 /** The options that the library sets and ioredis uses by itself. */
 interface Override {

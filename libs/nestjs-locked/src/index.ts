@@ -57,7 +57,7 @@ export type {
   RedisClusterOptions,
   RedisConnectionOptions,
   RedisOptions,
-} from './redis/connection/open-redis.js';
-export type { RedisCluster } from './redis/connection/redis-cluster.js';
-export type { RedisClient, RedisConnection } from './redis/connection/redis-client.js';
-export type { WaitReplicas } from './redis/connection/required-replicas.js';
+} from './redis/connection/server/open-redis.js';
+export type { RedisCluster } from './redis/connection/server/redis-cluster.js';
+export type { RedisClient, RedisConnection } from './redis/connection/server/redis-client.js';
+export type { WaitReplicas } from './redis/connection/server/required-replicas.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RedisClient } from '../../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+import type { RedisClient } from '../../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 import { eventually } from '../../support/eventually.js';
 import { connectTo, versions } from '../../support/ioredis-versions.js';
 import {

@@ -3,7 +3,7 @@ import {
   LockConfigError,
   LockStoreError,
 } from '../../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { RedisClient } from '../../../libs/nestjs-locked/src/redis/connection/redis-client.js';
+import type { RedisClient } from '../../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 import { RedisLockStore } from '../../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { concurrentIt } from '../../support/concurrent.js';
 import { CountingClock } from '../../support/counting-clock.js';

@@ -1,6 +1,6 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import type { Unknown } from '../core/store/lock-store.js';
-import type { CommandAnswer, CommandOutcome } from './connection/redis-command.js';
+import type { CommandAnswer, CommandOutcome } from './connection/traffic/redis-command.js';
 import { hasWrongType, isRefusal } from './scripts/reply-error.js';
 
 /** @param mayHaveRunBefore the command may have been carried out twice */

@@ -5,8 +5,8 @@ import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js'
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
-import type { RedisConnection } from './connection/redis-client.js';
-import type { RedisCommand } from './connection/redis-command.js';
+import type { RedisConnection } from './connection/server/redis-client.js';
+import type { RedisCommand } from './connection/traffic/redis-command.js';
 import type { LockScripts } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';

@@ -1,7 +1,7 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import { flag, must, type OptionChecks, type OptionTable, wholeNumber } from '../../core/option.js';
-import { requiredReplicas } from '../../redis/connection/required-replicas.js';
+import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/store-defaults.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 

@@ -1,7 +1,7 @@
 import { withDefaults } from '../../core/option.js';
 import { systemClock } from '../../core/time/clock.js';
-import { openRedis } from '../../redis/connection/open-redis.js';
-import { requiredReplicas } from '../../redis/connection/required-replicas.js';
+import { openRedis } from '../../redis/connection/server/open-redis.js';
+import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { RedisLockStore } from '../../redis/redis-lock-store.js';
 import type { EngineFactory } from './engine-factory.js';
 import { MODULE_OPTIONS } from './module-option-table.js';

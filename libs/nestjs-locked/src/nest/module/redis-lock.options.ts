@@ -1,6 +1,6 @@
 import type { LockServiceOptions } from '../../core/lock.options.js';
-import type { RedisConnectionOptions } from '../../redis/connection/open-redis.js';
-import type { WaitReplicas } from '../../redis/connection/required-replicas.js';
+import type { RedisConnectionOptions } from '../../redis/connection/server/open-redis.js';
+import type { WaitReplicas } from '../../redis/connection/server/required-replicas.js';
 
 /** What `RedisLockModule.forRoot` takes. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {

@@ -1,5 +1,5 @@
-import type { RedisClient } from '../connection/redis-client.js';
-import type { Address, RedisCluster } from '../connection/redis-cluster.js';
+import type { RedisClient } from '../connection/server/redis-client.js';
+import type { Address, RedisCluster } from '../connection/server/redis-cluster.js';
 import { hashSlot } from './hash-slot.js';
 
 /** @param redisKey without the prefix that the connection puts before it */

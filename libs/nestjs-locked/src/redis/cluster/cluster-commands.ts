@@ -4,7 +4,11 @@ import { unreachable } from '../../core/runtime/unreachable.js';
 import { AwakeLimit, stoodStillMs } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { CommandRunner } from '../connection/lock-servers.js';
-import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import type {
+  CommandFailure,
+  CommandOutcome,
+  RedisCommand,
+} from '../connection/traffic/redis-command.js';
 import type { ClusterNode } from './cluster-node.js';
 import type { ClusterNodes } from './cluster-nodes.js';
 import { redirectionOf } from './redirection.js';

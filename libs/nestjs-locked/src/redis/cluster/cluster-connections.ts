@@ -4,13 +4,17 @@ import type {
   LockServers,
   LockServersListener,
 } from '../connection/lock-servers.js';
-import { neededRights } from '../connection/needed-rights.js';
-import { reasonOf } from '../connection/reason-of.js';
-import type { RedisCluster } from '../connection/redis-cluster.js';
-import { type CommandOutcome, notOpen, type RedisCommand } from '../connection/redis-command.js';
+import { neededRights } from '../connection/proof/needed-rights.js';
+import { RedisHandshake } from '../connection/proof/redis-handshake.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
-import { RedisHandshake } from '../connection/redis-handshake.js';
-import type { ServerInfo } from '../connection/server-info.js';
+import { reasonOf } from '../connection/server/reason-of.js';
+import type { RedisCluster } from '../connection/server/redis-cluster.js';
+import type { ServerInfo } from '../connection/server/server-info.js';
+import {
+  type CommandOutcome,
+  notOpen,
+  type RedisCommand,
+} from '../connection/traffic/redis-command.js';
 import { slotIn } from './cluster-address.js';
 import { ClusterCommands } from './cluster-commands.js';
 import { ClusterNodes } from './cluster-nodes.js';

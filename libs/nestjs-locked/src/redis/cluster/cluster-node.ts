@@ -2,11 +2,11 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { afterSilence } from '../../core/time/after-silence.js';
 import { atMost } from '../../core/time/at-most.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
-import { reasonOf } from '../connection/reason-of.js';
-import type { RedisClient } from '../connection/redis-client.js';
 import { RedisConnections } from '../connection/redis-connections.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
-import type { ServerInfo } from '../connection/server-info.js';
+import { reasonOf } from '../connection/server/reason-of.js';
+import type { RedisClient } from '../connection/server/redis-client.js';
+import type { ServerInfo } from '../connection/server/server-info.js';
 
 /** How long to wait before a node is tried again that has refused us. */
 const REFUSED_MS = 1_000;

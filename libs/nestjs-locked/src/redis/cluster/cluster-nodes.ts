@@ -1,9 +1,9 @@
 import type { LockServersListener } from '../connection/lock-servers.js';
-import type { RedisClient } from '../connection/redis-client.js';
-import type { RedisCluster } from '../connection/redis-cluster.js';
+import type { RedisHandshake } from '../connection/proof/redis-handshake.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
-import type { RedisHandshake } from '../connection/redis-handshake.js';
-import type { ServerInfo } from '../connection/server-info.js';
+import type { RedisClient } from '../connection/server/redis-client.js';
+import type { RedisCluster } from '../connection/server/redis-cluster.js';
+import type { ServerInfo } from '../connection/server/server-info.js';
 import { clientAt, namedAddress, reachableAddress, slotIn } from './cluster-address.js';
 import { ClusterNode } from './cluster-node.js';
 import { ClusterOutages } from './cluster-outages.js';

@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/time/clock.js';
-import { CLOSED, reasonOf } from '../connection/reason-of.js';
-import type { RedisClient } from '../connection/redis-client.js';
-import type { RedisCluster } from '../connection/redis-cluster.js';
-import { withinLimit } from '../connection/time-limit.js';
+import { CLOSED, reasonOf } from '../connection/server/reason-of.js';
+import type { RedisClient } from '../connection/server/redis-client.js';
+import type { RedisCluster } from '../connection/server/redis-cluster.js';
+import { withinLimit } from '../connection/silence/time-limit.js';
 import { hostAndPort } from './cluster-address.js';
 import { type ClusterView, viewFrom } from './origin-view.js';
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/time/clock.js';
-import type { RedisClient } from '../connection/redis-client.js';
-import type { RedisCluster } from '../connection/redis-cluster.js';
-import { withinLimit } from '../connection/time-limit.js';
+import type { RedisClient } from '../connection/server/redis-client.js';
+import type { RedisCluster } from '../connection/server/redis-cluster.js';
+import { withinLimit } from '../connection/silence/time-limit.js';
 import { clientAt, reachableAddress } from './cluster-address.js';
 
 /** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */

@@ -1,4 +1,4 @@
-import type { CommandFailure } from '../connection/redis-command.js';
+import type { CommandFailure } from '../connection/traffic/redis-command.js';
 
 /** Why a node of a cluster did not carry out a command, and what is to be done. */
 export type Redirection =

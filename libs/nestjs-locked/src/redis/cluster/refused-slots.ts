@@ -1,8 +1,12 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
-import { reasonOf } from '../connection/reason-of.js';
-import type { CommandFailure, CommandOutcome, RedisCommand } from '../connection/redis-command.js';
+import { reasonOf } from '../connection/server/reason-of.js';
+import type {
+  CommandFailure,
+  CommandOutcome,
+  RedisCommand,
+} from '../connection/traffic/redis-command.js';
 import type { ClusterNodes } from './cluster-nodes.js';
 import { redirectionOf } from './redirection.js';
 

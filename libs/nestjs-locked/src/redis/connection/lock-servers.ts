@@ -1,7 +1,7 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
 import type { InboxMessage } from '../../core/store/lock-store.js';
-import type { CommandOutcome, RedisCommand } from './redis-command.js';
-import type { ServerInfo } from './server-info.js';
+import type { ServerInfo } from './server/server-info.js';
+import type { CommandOutcome, RedisCommand } from './traffic/redis-command.js';
 
 /** Sends commands to one server, or to the one that each command needs. */
 export interface CommandRunner {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { RedisKeys } from '../scripts/redis-keys.js';
 import type { RedisScript } from '../scripts/redis-script.js';
-import type { RequiredReplicas } from './required-replicas.js';
+import type { RequiredReplicas } from './server/required-replicas.js';
 
 export interface RedisConnectionsOptions {
   readonly clock: Clock;

@@ -1,21 +1,21 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
 import { isRefusal, lacksRights } from '../scripts/reply-error.js';
-import { CommandConnection } from './command-connection.js';
-import { ConnectionProof } from './connection-proof.js';
-import { describedServer } from './described-server.js';
-import { parseInboxMessage } from './inbox-message.js';
-import { InboxProof } from './inbox-proof.js';
 import type { CommandRunner, LockServers, LockServersListener } from './lock-servers.js';
-import { neededRights } from './needed-rights.js';
-import type { RedisClient, RedisConnection } from './redis-client.js';
-import type { CommandOutcome, RedisCommand } from './redis-command.js';
+import { ConnectionProof } from './proof/connection-proof.js';
+import { InboxProof } from './proof/inbox-proof.js';
+import { neededRights } from './proof/needed-rights.js';
+import { RedisHandshake } from './proof/redis-handshake.js';
+import { ReplicaProof } from './proof/replica-proof.js';
+import { askServer } from './proof/server-answers.js';
 import type { ClusterNodeTerms, RedisConnectionsOptions } from './redis-connections.options.js';
-import { RedisHandshake } from './redis-handshake.js';
-import { RedisInbox } from './redis-inbox.js';
-import { ReplicaProof } from './replica-proof.js';
-import type { RequiredReplicas } from './required-replicas.js';
-import { askServer } from './server-answers.js';
-import type { ServerInfo } from './server-info.js';
+import { describedServer } from './server/described-server.js';
+import type { RedisClient, RedisConnection } from './server/redis-client.js';
+import type { RequiredReplicas } from './server/required-replicas.js';
+import type { ServerInfo } from './server/server-info.js';
+import { CommandConnection } from './traffic/command-connection.js';
+import { parseInboxMessage } from './traffic/inbox-message.js';
+import type { CommandOutcome, RedisCommand } from './traffic/redis-command.js';
+import { RedisInbox } from './traffic/redis-inbox.js';
 
 const CHECK_REPLICAS =
   'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';

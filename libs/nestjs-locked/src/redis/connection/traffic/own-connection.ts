@@ -1,9 +1,9 @@
-import type { Clock } from '../../core/time/clock.js';
-import { CLOSED, reasonOf } from './reason-of.js';
-import type { RedisClient, RedisConnection } from './redis-client.js';
-import { attendToSentinels, sentinelDelay } from './sentinel-listeners.js';
-import { SentinelQuestions } from './sentinel-questions.js';
-import { SilenceWatch } from './silence-watch.js';
+import type { Clock } from '../../../core/time/clock.js';
+import { attendToSentinels, sentinelDelay } from '../sentinel/sentinel-listeners.js';
+import { SentinelQuestions } from '../sentinel/sentinel-questions.js';
+import { CLOSED, reasonOf } from '../server/reason-of.js';
+import type { RedisClient, RedisConnection } from '../server/redis-client.js';
+import { SilenceWatch } from '../silence/silence-watch.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */

@@ -1,4 +1,9 @@
-import { isBlocked, lacksRights, missesReplicas, refusesWrites } from '../scripts/reply-error.js';
+import {
+  isBlocked,
+  lacksRights,
+  missesReplicas,
+  refusesWrites,
+} from '../../scripts/reply-error.js';
 
 /**
  * What ends a refusal, in words for a message; undefined if only the words of Redis say that.

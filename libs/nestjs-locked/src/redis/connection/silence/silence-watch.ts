@@ -1,6 +1,6 @@
-import { afterSilence } from '../../core/time/after-silence.js';
-import type { Clock } from '../../core/time/clock.js';
-import type { RedisConnection } from './redis-client.js';
+import { afterSilence } from '../../../core/time/after-silence.js';
+import type { Clock } from '../../../core/time/clock.js';
+import type { RedisConnection } from '../server/redis-client.js';
 import { SilenceError } from './silence-error.js';
 
 /**

@@ -1,4 +1,4 @@
-import { invalidOption } from '../../core/lock.errors.js';
+import { invalidOption } from '../../../core/lock.errors.js';
 
 /** What `waitReplicas` may be besides a number. */
 export interface WaitReplicas {

@@ -5,8 +5,8 @@ import {
   Redis,
   type RedisOptions as AnyRedisOptions,
 } from 'ioredis';
-import { LockConfigError } from '../../core/lock.errors.js';
-import { shownValue } from '../../core/runtime/shown-value.js';
+import { LockConfigError } from '../../../core/lock.errors.js';
+import { shownValue } from '../../../core/runtime/shown-value.js';
 import type { RedisClient } from './redis-client.js';
 import type { RedisCluster } from './redis-cluster.js';
 

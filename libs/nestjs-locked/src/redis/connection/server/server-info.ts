@@ -1,5 +1,5 @@
-import { LockConfigError } from '../../core/lock.errors.js';
-import { hasNoTime, publishesToSlot } from '../scripts/reply-error.js';
+import { LockConfigError } from '../../../core/lock.errors.js';
+import { hasNoTime, publishesToSlot } from '../../scripts/reply-error.js';
 
 /** The oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
 const OLDEST_REDIS = [6, 2] as const;

@@ -1,6 +1,6 @@
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import type { RedisClient } from './redis-client.js';
-import type { RequiredReplicas } from './required-replicas.js';
+import type { RedisKeys } from '../../scripts/redis-keys.js';
+import type { RedisClient } from '../server/redis-client.js';
+import type { RequiredReplicas } from '../server/required-replicas.js';
 
 /** Every command that we or our scripts send. */
 const COMMANDS =

@@ -1,9 +1,9 @@
-import { LockConfigError } from '../../core/lock.errors.js';
-import type { Clock } from '../../core/time/clock.js';
-import { isUnknownCommand } from '../scripts/reply-error.js';
-import type { CommandConnection } from './command-connection.js';
-import type { RequiredReplicas } from './required-replicas.js';
-import { acknowledgedBy, longestWaitMs, waitCommand } from './wait-command.js';
+import { LockConfigError } from '../../../core/lock.errors.js';
+import type { Clock } from '../../../core/time/clock.js';
+import { isUnknownCommand } from '../../scripts/reply-error.js';
+import type { RequiredReplicas } from '../server/required-replicas.js';
+import type { CommandConnection } from '../traffic/command-connection.js';
+import { acknowledgedBy, longestWaitMs, waitCommand } from '../traffic/wait-command.js';
 
 export interface ReplicaProofOptions {
   readonly commands: CommandConnection;

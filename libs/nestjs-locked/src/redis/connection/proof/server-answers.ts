@@ -1,6 +1,6 @@
-import { isReplyError, lacksRights, refusesUser } from '../scripts/reply-error.js';
-import type { RedisConnection } from './redis-client.js';
-import { readRunId } from './server-info.js';
+import { isReplyError, lacksRights, refusesUser } from '../../scripts/reply-error.js';
+import type { RedisConnection } from '../server/redis-client.js';
+import { readRunId } from '../server/server-info.js';
 
 /** What a server says of itself and of our inbox; undefined where it says nothing of the kind. */
 export interface ServerAnswers {

@@ -1,22 +1,31 @@
 import { setImmediate as immediate } from 'node:timers/promises';
-import { LockStoreError } from '../../core/lock.errors.js';
-import { LinkedList } from '../../core/runtime/linked-list.js';
-import { afterSilence, AwakeLimit, lookEveryMs, whenDue } from '../../core/time/after-silence.js';
-import type { Clock } from '../../core/time/clock.js';
-import type { RedisScript } from '../scripts/redis-script.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import { LinkedList } from '../../../core/runtime/linked-list.js';
+import {
+  afterSilence,
+  AwakeLimit,
+  lookEveryMs,
+  whenDue,
+} from '../../../core/time/after-silence.js';
+import type { Clock } from '../../../core/time/clock.js';
+import type { RedisScript } from '../../scripts/redis-script.js';
 import {
   isFromCluster,
   isFromReplica,
   isReplyError,
   isUnknownScript,
   lacksRights,
-} from '../scripts/reply-error.js';
-import { Heartbeat } from './heartbeat.js';
-import { IdleReplacement } from './idle-replacement.js';
+} from '../../scripts/reply-error.js';
+import { reasonOf } from '../server/reason-of.js';
+import type { RedisClient, RedisConnection } from '../server/redis-client.js';
+import type { RequiredReplicas } from '../server/required-replicas.js';
+import { readServerInfo, type ServerInfo } from '../server/server-info.js';
+import { Heartbeat } from '../silence/heartbeat.js';
+import { IdleReplacement } from '../silence/idle-replacement.js';
+import { saysMoreThan } from '../silence/silence-error.js';
+import { assertInTime, LateAnswers, SlowLinkError } from '../silence/slow-link.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
-import { reasonOf } from './reason-of.js';
-import type { RedisClient, RedisConnection } from './redis-client.js';
 import {
   type CommandFailure,
   type CommandOutcome,
@@ -24,10 +33,6 @@ import {
   type RedisCommand,
 } from './redis-command.js';
 import { ReplicaAcknowledgements } from './replica-acknowledgements.js';
-import type { RequiredReplicas } from './required-replicas.js';
-import { readServerInfo, type ServerInfo } from './server-info.js';
-import { saysMoreThan } from './silence-error.js';
-import { assertInTime, LateAnswers, SlowLinkError } from './slow-link.js';
 import { longestWaitMs } from './wait-command.js';
 
 export interface CommandConnectionOptions {

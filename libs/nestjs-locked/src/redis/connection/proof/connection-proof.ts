@@ -1,11 +1,11 @@
-import { LockStoreError } from '../../core/lock.errors.js';
-import { unreachable } from '../../core/runtime/unreachable.js';
-import type { Clock } from '../../core/time/clock.js';
-import { isBlocked, isRefusal } from '../scripts/reply-error.js';
-import type { CommandConnection } from './command-connection.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import { unreachable } from '../../../core/runtime/unreachable.js';
+import type { Clock } from '../../../core/time/clock.js';
+import { isBlocked, isRefusal } from '../../scripts/reply-error.js';
+import { reasonOf } from '../server/reason-of.js';
+import type { CommandConnection } from '../traffic/command-connection.js';
+import type { RedisInbox } from '../traffic/redis-inbox.js';
 import type { InboxProof, InboxProofOutcome } from './inbox-proof.js';
-import { reasonOf } from './reason-of.js';
-import type { RedisInbox } from './redis-inbox.js';
 import { remedyOf } from './remedy-of.js';
 
 /** When Redis could not say whether messages arrive, or has refused something, it is asked again after this time. */

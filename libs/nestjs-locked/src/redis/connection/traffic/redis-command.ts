@@ -1,5 +1,5 @@
-import { LockStoreError } from '../../core/lock.errors.js';
-import type { RedisConnection } from './redis-client.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import type { RedisConnection } from '../server/redis-client.js';
 
 export interface RedisCommand {
   /** For messages: `acquire 'stock:42'`. */

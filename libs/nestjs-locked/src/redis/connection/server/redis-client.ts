@@ -1,4 +1,4 @@
-import type { ScriptClient } from '../scripts/redis-script.js';
+import type { ScriptClient } from '../../scripts/redis-script.js';
 
 /**
  * What `connection` may be besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to log

@@ -1,9 +1,9 @@
-import type { Clock } from '../../core/time/clock.js';
-import type { RedisKeys } from '../scripts/redis-keys.js';
-import type { RedisScript } from '../scripts/redis-script.js';
-import type { CommandConnection } from './command-connection.js';
-import type { CommandFailure, RedisCommand } from './redis-command.js';
-import { withinLimit } from './time-limit.js';
+import type { Clock } from '../../../core/time/clock.js';
+import type { RedisKeys } from '../../scripts/redis-keys.js';
+import type { RedisScript } from '../../scripts/redis-script.js';
+import { withinLimit } from '../silence/time-limit.js';
+import type { CommandConnection } from '../traffic/command-connection.js';
+import type { CommandFailure, RedisCommand } from '../traffic/redis-command.js';
 
 /** What became of a message that a script published to our own inbox. */
 export type InboxProofOutcome =

@@ -1,4 +1,4 @@
-import type { InboxMessage } from '../../core/store/lock-store.js';
+import type { InboxMessage } from '../../../core/store/lock-store.js';
 
 /** What we publish to our own inbox. */
 export interface ProbeMessage {

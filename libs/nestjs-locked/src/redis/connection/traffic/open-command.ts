@@ -1,5 +1,5 @@
-import type { Linked } from '../../core/runtime/linked-list.js';
-import type { AwakeLimit } from '../../core/time/after-silence.js';
+import type { Linked } from '../../../core/runtime/linked-list.js';
+import type { AwakeLimit } from '../../../core/time/after-silence.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command whose outcome is still awaited. */

@@ -1,5 +1,5 @@
-import { afterSilence } from '../../core/time/after-silence.js';
-import type { Clock } from '../../core/time/clock.js';
+import { afterSilence } from '../../../core/time/after-silence.js';
+import type { Clock } from '../../../core/time/clock.js';
 
 export interface HeartbeatOptions {
   readonly clock: Clock;

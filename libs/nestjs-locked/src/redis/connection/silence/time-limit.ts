@@ -1,7 +1,7 @@
-import { LockStoreError } from '../../core/lock.errors.js';
-import { afterSilence } from '../../core/time/after-silence.js';
-import type { Clock } from '../../core/time/clock.js';
-import { reasonOf } from './reason-of.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import { afterSilence } from '../../../core/time/after-silence.js';
+import type { Clock } from '../../../core/time/clock.js';
+import { reasonOf } from '../server/reason-of.js';
 
 /**
  * Waits for a command for at most `limitMs`. The command may still be carried out after that.

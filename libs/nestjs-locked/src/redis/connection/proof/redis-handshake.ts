@@ -1,11 +1,21 @@
-import { LockAbortedError, LockConfigError, LockStoreError } from '../../core/lock.errors.js';
-import { atMost } from '../../core/time/at-most.js';
-import type { Clock } from '../../core/time/clock.js';
-import { isFromCluster, isNotInCluster, lacksRights, refusesUser } from '../scripts/reply-error.js';
-import { reasonOf } from './reason-of.js';
+import { LockAbortedError, LockConfigError, LockStoreError } from '../../../core/lock.errors.js';
+import { atMost } from '../../../core/time/at-most.js';
+import type { Clock } from '../../../core/time/clock.js';
+import {
+  isFromCluster,
+  isNotInCluster,
+  lacksRights,
+  refusesUser,
+} from '../../scripts/reply-error.js';
+import { reasonOf } from '../server/reason-of.js';
+import {
+  clusterError,
+  noClusterError,
+  type ServerInfo,
+  unsuitableServer,
+} from '../server/server-info.js';
+import { SlowLinkError } from '../silence/slow-link.js';
 import { remedyOf } from './remedy-of.js';
-import { clusterError, noClusterError, type ServerInfo, unsuitableServer } from './server-info.js';
-import { SlowLinkError } from './slow-link.js';
 
 export interface RedisHandshakeOptions {
   readonly clock: Clock;

@@ -1,11 +1,11 @@
-import { LockStoreError } from '../../core/lock.errors.js';
-import type { Clock } from '../../core/time/clock.js';
-import { isReplyError } from '../scripts/reply-error.js';
-import { Heartbeat } from './heartbeat.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import type { Clock } from '../../../core/time/clock.js';
+import { isReplyError } from '../../scripts/reply-error.js';
+import { reasonOf } from '../server/reason-of.js';
+import type { RedisClient, RedisConnection } from '../server/redis-client.js';
+import { Heartbeat } from '../silence/heartbeat.js';
+import { withinLimit } from '../silence/time-limit.js';
 import { OwnConnection } from './own-connection.js';
-import { reasonOf } from './reason-of.js';
-import type { RedisClient, RedisConnection } from './redis-client.js';
-import { withinLimit } from './time-limit.js';
 
 export interface RedisInboxOptions {
   /** Shown by CLIENT LIST. */

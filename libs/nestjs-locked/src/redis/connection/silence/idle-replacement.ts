@@ -1,6 +1,6 @@
-import { LockStoreError } from '../../core/lock.errors.js';
-import { afterSilence } from '../../core/time/after-silence.js';
-import type { Clock } from '../../core/time/clock.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import { afterSilence } from '../../../core/time/after-silence.js';
+import type { Clock } from '../../../core/time/clock.js';
 import { SilenceError } from './silence-error.js';
 
 /**

@@ -1,6 +1,6 @@
-import type { RedisConnection } from './redis-client.js';
+import type { RedisConnection } from '../server/redis-client.js';
+import type { RequiredReplicas } from '../server/required-replicas.js';
 import type { RedisCommand } from './redis-command.js';
-import type { RequiredReplicas } from './required-replicas.js';
 
 /**
  * The longest WAIT, in milliseconds: it holds up everything behind it on its connection, releases included, and

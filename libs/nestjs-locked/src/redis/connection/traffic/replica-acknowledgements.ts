@@ -1,4 +1,5 @@
-import { LockStoreError } from '../../core/lock.errors.js';
+import { LockStoreError } from '../../../core/lock.errors.js';
+import type { RequiredReplicas } from '../server/required-replicas.js';
 import type { OpenCommand } from './open-command.js';
 import type {
   CommandAnswer,
@@ -6,7 +7,6 @@ import type {
   CommandOutcome,
   RedisCommand,
 } from './redis-command.js';
-import type { RequiredReplicas } from './required-replicas.js';
 import { acknowledgedBy, waitCommand } from './wait-command.js';
 
 /** A command that Redis has answered, and that ends when replicas have acknowledged what it wrote. */
