@@ -27,6 +27,15 @@ const GUEST_MS = 60_000;
  * The masters of a cluster, and who of them has which slots. What is known here is only good enough to begin with: a
  * node that is asked for a slot that it does not have names the right one. The cluster is looked at when that happens,
  * and when a connection is lost, again and again until every master can be reached.
+ *
+ * A node is in one of three states:
+ *
+ * - A master of the latest view. Its connections are open or being opened, and commands for its slots go there.
+ * - A guest: another node has named it, and the latest view does not show it. It is about to get slots, or their keys
+ *   arrive one by one. Every redirection to it keeps it for another minute, so that not every redirected command makes
+ *   new connections.
+ * - Gone: it was neither when the cluster was looked at. Its connections are closed, and commands that it has not
+ *   answered look for the new owner of their slot.
  */
 export class ClusterNodes {
   readonly #client: RedisCluster;
@@ -34,6 +43,7 @@ export class ClusterNodes {
   readonly #listener: LockServersListener;
   readonly #outages: ClusterOutages;
   readonly #nodes = new Map<string, ClusterNode>();
+  /** The address of each slot's master: of the latest view, corrected by every `MOVED` since. */
   #slots: (string | undefined)[] = [];
   /** The client of some node, for connections to a node that is known by its address only. */
   #template: RedisClient | undefined;
@@ -88,7 +98,9 @@ export class ClusterNodes {
   }
 
   /**
-   * Finds the masters, and opens connections to all of them.
+   * Finds the masters, and opens connections to all of them. A look in between may find others, which are opened in
+   * another round. That a node cannot be opened counts only while it is known: if a replica has taken over for it, the
+   * replica is what must be reached.
    * @throws LockConfigError · LockStoreError · LockAbortedError
    */
   async open(handshake: RedisHandshake, limitMs: number): Promise<ReadonlyMap<string, ServerInfo>> {
@@ -140,7 +152,7 @@ export class ClusterNodes {
     return node;
   }
 
-  /** What is known may be wrong. */
+  /** What is known may be wrong. A single look serves all who say so in the pause before it. */
   lookSoon(): void {
     if (this.#cancelLook !== undefined || this.#isClosed) return;
     this.#cancelLook = this.#options.clock.after(this.#pauseMs, () => {
@@ -191,6 +203,7 @@ export class ClusterNodes {
     }
   }
 
+  /** A view replaces what is known; only guests survive one that does not show them. */
   #learn({ masters, slots }: ClusterView): void {
     const now = this.#options.clock.now();
     this.#slots = [...slots];

@@ -3,7 +3,8 @@ import type { LockServersListener } from '../connection/lock-servers.js';
 
 /**
  * Which nodes do not answer. One of them is an outage only while it has slots: then there are keys that cannot be
- * reached. When its slots have gone to another node, it is nobody's concern.
+ * reached. When its slots have gone to another node, it is nobody's concern. Silence and slots change apart from each
+ * other, so what the listener was told is kept beside them, and compared with them after every change.
  */
 export class ClusterOutages {
   readonly #listener: Pick<LockServersListener, 'lost' | 'back'>;

@@ -2,9 +2,9 @@ import { FENCE_BLOCK } from '../../core/store/fence-block.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * How fencing numbers are made and kept: the public API calls them fencing tokens. A new one (`mint`) is greater than all
- * before it, also after a restart without data, because it is never below the time of the server in microseconds. It is
- * a part of `protocolLua`, which says what `fence` and `now` are.
+ * How fencing numbers are made and kept: the public API calls them fencing tokens. A new one (`mint`) is greater than
+ * all before it, also after a restart without data, because it is never below the time of the server in microseconds.
+ * This is a part of `protocolLua`, which says what `fence` and `now` are.
  */
 export const fenceLua = (settings: ScriptSettings): string => `
 local BLOCK, fenceKeepMs = ${FENCE_BLOCK}, '${settings.fenceKeepMs}'

@@ -1,9 +1,9 @@
 import { RedisScript } from './redis-script.js';
 
 /**
- * Prolongs one lease with its lock key alone. While a slot is moving between nodes of a cluster, a
- * script is refused if some of its keys are missing, and most leases have no queue; but each has its lock. No fencing
- * numbers are reserved, and waiters are not counted.
+ * Prolongs one lease with its lock key alone. While a slot is moving between nodes of a cluster, a script is refused if
+ * some of its keys are missing, and most leases have no queue; but each has its lock. No fencing numbers are reserved,
+ * and waiters are not counted.
  */
 export const shortRenewScript = new RedisScript(
   'short-renew',
