@@ -9,12 +9,16 @@ import {
   ENGINE_OPTIONS,
   SERVICE_OPTIONS,
 } from '../../libs/nestjs-locked/src/core/option-tables.js';
-import { TRANSACTION_OPTIONS } from '../../libs/nestjs-locked/src/core/transaction.options.js';
+import {
+  FENCE_OPTIONS,
+  TRANSACTION_OPTIONS,
+} from '../../libs/nestjs-locked/src/core/transaction.options.js';
 import { DECORATOR_OPTIONS } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
 import {
   EXTRA_OPTIONS,
   MODULE_OPTIONS,
 } from '../../libs/nestjs-locked/src/nest/module/module-option-table.js';
+import { FENCE_TABLE_OPTIONS } from '../../libs/nestjs-locked/src/transactions/fence/fence-table.js';
 import { readDocument, ROOT } from './markdown.js';
 
 /** Options by name. */
@@ -56,7 +60,10 @@ const tableOf = (rows: Rows): string =>
   [
     '| option | default | meaning |',
     '| --- | --- | --- |',
-    ...Object.entries(rows).map(([name, row]) => `| \`${name}\` | ${shown(row)} | ${row.text} |`),
+    ...Object.entries(rows).map(([name, row]) => {
+      expect([name, row.text]).toEqual([name, expect.anything()]);
+      return `| \`${name}\` | ${shown(row)} | ${row.text} |`;
+    }),
     '',
   ].join('\n');
 
@@ -83,6 +90,8 @@ describe('the doc comment of each option', () => {
   const INTERFACES: readonly (readonly [file: string, name: string, rows: Rows])[] = [
     ['core/lock.options.ts', 'LockServiceOptions', SERVICE_OPTIONS],
     ['core/transaction.options.ts', 'TransactionOptions', SERVICE_OPTIONS],
+    ['core/transaction.options.ts', 'FenceOptions', FENCE_OPTIONS],
+    ['transactions/fence/fence-table.ts', 'FenceTableOptions', FENCE_TABLE_OPTIONS],
     ['nest/module/redis-lock.options.ts', 'RedisLockModuleOptions', MODULE_OPTIONS],
     ['nest/module/redis-lock.options.ts', 'RedisLockModuleExtras', EXTRA_OPTIONS],
     ['core/lock.options.ts', 'LockOptions', { ...ofCall, ...(ENGINE_OPTIONS as Rows) }],

@@ -428,6 +428,11 @@ describe('an option that nobody reads', () => {
 
   it.each<[string, object, string]>([
     ['of another library', { ttl: 5 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
+    [
+      'of a third library',
+      { autoExtend: true },
+      "Unknown option 'autoExtend': did you mean 'renew'?",
+    ],
     ['misspelt', { waitMS: 5 }, "Unknown option 'waitMS': did you mean 'waitMs'?"],
     ['of the module', { keyPrefix: 'a:' }, "Unknown option 'keyPrefix': there are waitMs, leaseMs"],
     ['of @Locked', { service: 'a' }, "Unknown option 'service': it is an option of @Locked"],

@@ -140,8 +140,7 @@ describe('a value without a prototype', () => {
     ['fence.connections', { fence: bare({ connections: bare() }) }],
     ['fence.connections', { fence: bare({ connections: [bare()] }) }],
     ['transactionTimeouts.idleMs', { transactionTimeouts: bare({ idleMs: bare() }) }],
-    ['waitReplicas', { waitReplicas: bare({ replicas: bare() }) }],
-    ['waitReplicas', { waitReplicas: bare({ replicas: 10n }) }],
+    ['waitReplicas.replicas', { waitReplicas: bare({ replicas: bare() }) }],
   ])('is refused as %s', async (name, wrong) => {
     const imports = [RedisLockModule.forRoot({ connection, ...wrong })];
     await expect(startNest({ imports })).rejects.toThrow(`Invalid option ${name}: an `);

@@ -197,8 +197,10 @@ describe('RedisLockModule options', () => {
     ).rejects.toThrow("Unknown option 'name': it must be known before the factory runs");
     const loose = { useFactory: () => ({ connection }), waitMs: 5 };
     expect(() => RedisLockModule.forRootAsync(loose)).toThrow(
-      "Unknown option 'waitMs' of RedisLockModule.forRootAsync: return it from useFactory",
+      "Unknown option 'waitMs': return it from useFactory",
     );
+    const misspelt: object = { usefactory: () => ({ connection }) };
+    expect(() => RedisLockModule.forRootAsync(misspelt)).toThrow("did you mean 'useFactory'?");
   });
 
   it('checks what forRootAsync() brings in the same way', async () => {

@@ -361,6 +361,17 @@ describe('TestLocks', () => {
       await expectHeld(locks.service().tryAcquire('a'));
     });
 
+    it.each<[object | null, string]>([
+      [{ forMS: 5 }, "Unknown option 'forMS': did you mean 'forMs'?"],
+      [{ forMs: -1 }, 'Invalid option forMs: -1 must be a number of milliseconds from 0'],
+      [{ label: '' }, "Invalid option label: '' must be a text of 1 to 200 characters"],
+      [null, 'Invalid options: null must be an object'],
+    ])('refuses %j', (options, message) => {
+      const locks = new TestLocks();
+      expect(() => locks.hold('a', options as never)).toThrow(message);
+      expect(() => locks.hold('a', options as never)).toThrow(LockConfigError);
+    });
+
     it('refuses a key that another service holds in the same place', async () => {
       const locks = new TestLocks();
       const lock = await locks.service('billing').acquire('a');
@@ -377,6 +388,14 @@ describe('TestLocks', () => {
       );
     });
   });
+
+  it.each(['untilHeld', 'untilWaiting', 'lose'] as const)(
+    '.%s() refuses an unknown option',
+    async (method) => {
+      const call = new TestLocks()[method]('a', { serivce: 'billing' } as never);
+      await expect(call).rejects.toThrow("Unknown option 'serivce': did you mean 'service'?");
+    },
+  );
 
   describe('.lose()', () => {
     it('aborts the signal of the call that holds the key, and lets the next one in', async () => {

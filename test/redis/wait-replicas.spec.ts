@@ -50,19 +50,18 @@ describe('the option', () => {
     expect(requiredReplicas({ replicas: 0, aof: true })).toBeUndefined();
   });
 
-  it.each([
-    -1,
-    1.5,
-    NaN,
-    '1',
-    null,
-    {},
-    { replicas: '1' },
-    { replicas: 1, aof: 'yes' },
-    { replica: 1 },
-  ])('%p is refused', (value) => {
+  it.each<[unknown, string]>([
+    ...[-1, 1.5, NaN, '1', null].map((value): [unknown, string] => [
+      value,
+      'must be a whole number of replicas from 0, or { replicas, aof: true or false }',
+    ]),
+    [{}, 'Invalid option waitReplicas.replicas: undefined must be a whole number from 0'],
+    [{ replicas: '1' }, "Invalid option waitReplicas.replicas: '1' must be a whole number from 0"],
+    [{ replicas: 1, aof: 'yes' }, "Invalid option waitReplicas.aof: 'yes' must be true or false"],
+    [{ replica: 1 }, "Unknown option 'replica': did you mean 'replicas'?"],
+  ])('%p is refused', (value, message) => {
     expect(() => requiredReplicas(value)).toThrow(LockConfigError);
-    expect(() => requiredReplicas(value)).toThrow(/^Invalid option waitReplicas: /);
+    expect(() => requiredReplicas(value)).toThrow(message);
   });
 
   it('leaves time for the commands behind a WAIT [R64]', () => {

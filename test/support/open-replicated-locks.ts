@@ -67,7 +67,7 @@ export async function openReplicatedLocks(
   connection: RedisConnectionOptions,
   options: ReplicatedOptions = {},
 ) {
-  const resolved = resolveServiceOptions(options, { waitReplicas: true, startMs: true });
+  const resolved = resolveServiceOptions(options, { waitReplicas: {}, startMs: {} });
   const store = newStore(connection, options, resolved.leaseMs);
   const events: LockEvent[] = [];
   const engine = new LockEngine({

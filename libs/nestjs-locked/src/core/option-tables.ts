@@ -14,16 +14,26 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   waitMs: {
     default: 10_000,
     check: wholeNumber(0, 'milliseconds; 0 = one try', 'no limit'),
+    otherNames: [
+      'timeout',
+      'waittimeout',
+      'waittime',
+      'acquiretimeout',
+      'retrycount',
+      'maxattempts',
+    ],
     text: 'How long a call waits; `0` is a single try, `Infinity` is allowed. Keep it below the time-out of your clients',
   },
   leaseMs: {
     default: 30_000,
     check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
+    otherNames: ['ttl', 'duration', 'expire', 'expiry', 'locktimeout', 'leasetime'],
     text: `How long a lock outlives a crash, at least ${MIN_LEASE_MS}. Lower frees it sooner; higher tolerates a slower Redis`,
   },
   maxHoldMs: {
     default: 600_000,
     check: wholeNumber(1, 'milliseconds', 'no limit'),
+    otherNames: ['maxholdtime'],
     text: 'How long the work may hold the lock, `Infinity` is allowed: a handler that hangs does not keep a key for ever',
   },
   localHandovers: {
@@ -65,6 +75,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
       "'throw', 'skip' or a function",
       (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
     ),
+    otherNames: ['onlockfailed'],
     text: "`'skip'`: the call gives `undefined`, which its type must allow. A function: gives the result",
   },
   holdAtLeastMs: {
@@ -75,6 +86,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   renew: {
     default: true,
     check: flag,
+    otherNames: ['autoextend', 'autorenew'],
     text: '`false`: a fixed lease that ends after `leaseMs` and is shared with no other call',
   },
   reentrant: {

@@ -1,5 +1,6 @@
-import { assertKnownOptions } from './known-options.js';
-import { invalidOption } from './lock.errors.js';
+import { assertIsObject } from './arguments.js';
+import { invalidOption, LockConfigError } from './lock.errors.js';
+import { adviceFor } from './option-advice.js';
 import { CONTROL_CHARACTER } from './runtime/quoted.js';
 
 /** Refuses a value. @throws LockConfigError naming option, value and what is allowed */
@@ -14,10 +15,14 @@ export interface Option<Value> {
   readonly default?: Value | undefined;
   /** How the documentation says that. @default the value in `default` */
   readonly shownDefault?: string;
+  /** Whether it must be given; its check then says so. @default false */
+  readonly isRequired?: boolean;
   /** Undefined: whoever reads the option checks it. */
   readonly check?: Check | undefined;
-  /** What it does, as Markdown. */
-  readonly text: string;
+  /** What other libraries call it, in lower case. A name that is close to ours needs no entry. */
+  readonly otherNames?: readonly string[];
+  /** What it does, as Markdown. Undefined if no table of the documentation has the option. */
+  readonly text?: string;
 }
 
 /** A row for each option: the compiler asks for all of them. */
@@ -25,36 +30,46 @@ export type OptionTable<Options> = {
   readonly [Name in keyof Options]-?: Option<Options[Name]>;
 };
 
-/** @throws LockConfigError naming option, value and what is allowed */
-export function assertOptions<Options>(
-  table: OptionTable<Options>,
-  options: Partial<Options>,
-  prefix = '',
-): void {
-  for (const name in table) {
-    const value = options[name];
-    if (value !== undefined) table[name].check?.(`${prefix}${name}`, value);
-  }
-}
-
-/** How options are checked that stand in no table of the documentation; undefined where whoever reads one checks it. */
-export type OptionChecks<Options> = {
-  readonly [Name in keyof Options]-?: Check | undefined;
+/** Some of the options. One that is undefined counts as not given. */
+export type SomeOf<Options> = {
+  readonly [Name in keyof Options]?: Options[Name] | undefined;
 };
 
-/** @throws LockConfigError for what is no object, a name that is not among them, and a wrong value */
-export function assertChecked<Options>(checks: OptionChecks<Options>, options: Options): void {
-  assertKnownOptions(options, checks);
-  for (const name in checks) {
+/** How messages name the options, and what they say of unknown ones. */
+export interface OptionMessages {
+  /** Stands before the name of an option whose value is wrong: `fence.` @default '' */
+  readonly prefix?: string;
+  /** Known names that belong somewhere else, with where that is. @default {} */
+  readonly elsewhere?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Checks the values, and refuses an option that nothing would read: its author believes that it does something.
+ *
+ * @throws LockConfigError naming option, value and what is allowed, or the option that was probably meant; also if they
+ * are no object
+ */
+export function assertOptions<Options>(
+  table: OptionTable<Options>,
+  options: SomeOf<Options>,
+  { prefix = '', elsewhere = {} }: OptionMessages = {},
+): void {
+  assertIsObject(options);
+  for (const name in options) {
+    if (Object.hasOwn(table, name)) continue;
+    throw new LockConfigError(`Unknown option '${name}': ${adviceFor(name, table, elsewhere)}`);
+  }
+  for (const name in table) {
+    const { check, isRequired } = table[name];
     const value = options[name];
-    if (value !== undefined) checks[name]?.(name, value);
+    if (value !== undefined || isRequired) check?.(`${prefix}${name}`, value);
   }
 }
 
 /** The options, with the defaults of those that were not given; what is in no row is left out. */
 export function withDefaults<Options>(
   table: OptionTable<Options>,
-  options: Partial<Options>,
+  options: SomeOf<Options>,
 ): Required<Options> {
   const names = Object.keys(table) as (keyof Options)[];
   const entries = names.map((name) => [name, options[name] ?? table[name].default]);
@@ -78,6 +93,12 @@ export function wholeNumber(min: number, unit: string, infinity?: string): Check
       (value as number) >= min,
   );
 }
+
+/** A length of time; Infinity is one. */
+export const milliseconds: Check = must(
+  'a number of milliseconds from 0',
+  (value) => typeof value === 'number' && value >= 0,
+);
 
 export const callable: Check = must('a function', (value) => typeof value === 'function');
 

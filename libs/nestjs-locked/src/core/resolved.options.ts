@@ -1,6 +1,5 @@
-import { assertKnownOptions, type KnownOptions } from './known-options.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
-import { assertOptions, withDefaults } from './option.js';
+import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import {
   CALL_OPTIONS,
   ENGINE_OPTIONS,
@@ -36,7 +35,7 @@ export interface ResolvedServiceOptions extends Required<EngineOptions> {
   readonly transactions: ResolvedTransactionOptions;
 }
 
-const NOT_FOR_CALLS = {
+const NOT_FOR_CALLS: Readonly<Record<string, string>> = {
   ...advice(SERVICE_OPTIONS, 'it is an option of the module, not of a call'),
   service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
   returns: 'it is an option of @Locked',
@@ -50,18 +49,18 @@ function advice(options: object, text: string): Record<string, string> {
 /**
  * Fills in the defaults and checks every value.
  *
- * @param alsoKnown options that the caller reads itself
+ * @param more options that the caller reads itself
  * @param elsewhere options that are known but belong somewhere else, with where that is
  * @throws LockConfigError naming option, value and what is allowed
  */
 export function resolveServiceOptions(
   options: LockServiceOptions,
-  alsoKnown: KnownOptions = {},
+  more: OptionTable<object> = {},
   elsewhere: Readonly<Record<string, string>> = {},
 ): ResolvedServiceOptions {
-  const known = { ...SERVICE_OPTIONS, ...alsoKnown };
-  assertKnownOptions(options, known, { ...NOT_FOR_SERVICES, ...elsewhere });
-  assertOptions(SERVICE_OPTIONS, options);
+  assertOptions({ ...SERVICE_OPTIONS, ...more }, options, {
+    elsewhere: { ...NOT_FOR_SERVICES, ...elsewhere },
+  });
   return Object.freeze({
     ...withDefaults(ENGINE_OPTIONS, options),
     transactions: resolveTransactionOptions(options),
@@ -74,8 +73,7 @@ export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOpt
 const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
-  assertKnownOptions(options, CALL_OPTIONS, NOT_FOR_CALLS);
-  assertOptions(CALL_OPTIONS, options);
+  assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS });
 }
 
 /** Options that were checked. They are frozen, so that they stay what they were. */

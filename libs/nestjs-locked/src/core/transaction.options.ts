@@ -1,4 +1,4 @@
-import { assertKnownOptions, isObject } from './known-options.js';
+import { isObject } from './arguments.js';
 import { invalidOption } from './lock.errors.js';
 import { assertOptions, type Check, must, type OptionTable, withDefaults } from './option.js';
 
@@ -68,7 +68,7 @@ const limit = must(
   (value) => Number.isSafeInteger(value) && (value as number) >= 0,
 );
 
-const FENCE_OPTIONS: OptionTable<FenceOptions> = {
+export const FENCE_OPTIONS: OptionTable<FenceOptions> = {
   table: {
     default: 'lock_fence',
     check: must(
@@ -102,8 +102,7 @@ const switchOr =
     if (!isObject(value)) {
       throw invalidOption(name, value, `must be true, false or ${example}`);
     }
-    assertKnownOptions(value, table);
-    assertOptions(table, value as Partial<Options>, `${name}.`);
+    assertOptions(table, value as Partial<Options>, { prefix: `${name}.` });
   };
 
 export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
@@ -149,9 +148,4 @@ function resolveFence(fence: boolean | FenceOptions = false): ResolvedTransactio
 function resolveTimeouts(timeouts: boolean | TransactionTimeouts): TransactionTimeouts | undefined {
   if (timeouts === false) return undefined;
   return withDefaults(TIMEOUTS, timeouts === true ? {} : timeouts);
-}
-
-/** @throws LockConfigError */
-export function assertTableName(table: unknown): asserts table is string {
-  FENCE_OPTIONS.table.check?.('fence.table', table);
 }

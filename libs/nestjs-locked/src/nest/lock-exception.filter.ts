@@ -1,8 +1,8 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
-import { isObject } from '../core/known-options.js';
+import { isObject } from '../core/arguments.js';
 import { LockConfigError, LockError, type LockErrorCode } from '../core/lock.errors.js';
-import { assertChecked, type OptionChecks } from '../core/option.js';
+import { assertOptions, type OptionTable, withDefaults } from '../core/option.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { answerLog } from './requests/answer-log.js';
 import { eventPatternOf } from './requests/event-patterns.js';
@@ -56,8 +56,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   readonly #retryAfterSeconds: number;
 
   constructor(@Optional() options: LockExceptionFilterOptions = {}) {
-    assertOptions(options);
-    const { statuses, retryAfterSeconds = DEFAULT_RETRY_AFTER_SECONDS } = options;
+    assertFilterOptions(options);
+    const { statuses, retryAfterSeconds } = withDefaults(FILTER_OPTIONS, options);
     this.#statuses = { ...DEFAULT_STATUSES, ...statuses };
     this.#retryAfterSeconds = retryAfterSeconds;
   }
@@ -117,35 +117,40 @@ const refuse = (problem: string): never => {
   throw new LockConfigError(`Invalid option of LockExceptionFilter: ${problem}`);
 };
 
-const CHECKS: OptionChecks<LockExceptionFilterOptions> = {
-  statuses(name, statuses) {
-    if (!isObject(statuses)) {
-      refuse(
-        `${name} is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
-      );
-    }
-    for (const [code, status] of Object.entries(statuses as Record<string, unknown>)) {
-      if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
+const FILTER_OPTIONS: OptionTable<LockExceptionFilterOptions> = {
+  statuses: {
+    check(name, statuses) {
+      if (!isObject(statuses)) {
         refuse(
-          `${name} has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
+          `${name} is ${describeValue(statuses)}; use an object, such as { LOCK_NOT_ACQUIRED: 409 }`,
         );
       }
-      if (!Number.isInteger(status) || (status as number) < 400 || (status as number) > 599) {
-        refuse(`${name}.${code} is ${shown(status)}; use an HTTP status from 400 to 599`);
+      for (const [code, status] of Object.entries(statuses as Record<string, unknown>)) {
+        if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
+          refuse(
+            `${name} has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
+          );
+        }
+        if (!Number.isInteger(status) || (status as number) < 400 || (status as number) > 599) {
+          refuse(`${name}.${code} is ${shown(status)}; use an HTTP status from 400 to 599`);
+        }
       }
-    }
+    },
   },
-  retryAfterSeconds(name, seconds) {
-    if (Number.isSafeInteger(seconds) && (seconds as number) >= 0) return;
-    refuse(`${name} is ${shown(seconds)}; use a whole number of seconds, 0 or more`);
+  retryAfterSeconds: {
+    default: DEFAULT_RETRY_AFTER_SECONDS,
+    check(name, seconds) {
+      if (Number.isSafeInteger(seconds) && (seconds as number) >= 0) return;
+      refuse(`${name} is ${shown(seconds)}; use a whole number of seconds, 0 or more`);
+    },
   },
 };
 
-function assertOptions(options: LockExceptionFilterOptions): void {
+function assertFilterOptions(options: LockExceptionFilterOptions): void {
   if (typeof options !== 'object' || options === null) {
     refuse(`${describeValue(options)} must be an object, such as { retryAfterSeconds: 5 }`);
   }
-  assertChecked(CHECKS, options);
+  assertOptions(FILTER_OPTIONS, options);
 }
 
 function shown(value: unknown): string {

@@ -1,6 +1,6 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { assertIsObject } from '../core/known-options.js';
+import { assertIsObject } from '../core/arguments.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';

@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { assertIsObject } from '../core/known-options.js';
+import { assertIsObject } from '../core/arguments.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import { assertChecked, type OptionChecks } from '../core/option.js';
+import { assertOptions, type OptionTable } from '../core/option.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/engine-factory.js';
 import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
@@ -30,9 +30,9 @@ export interface OverrideLocksOptions {
   readonly options?: Omit<RedisLockModuleOptions, 'connection'>;
 }
 
-const CHECKS: OptionChecks<OverrideLocksOptions> = {
-  locks: assertTestLocks,
-  options: (_, value) => assertIsObject(value),
+const OPTIONS: OptionTable<OverrideLocksOptions> = {
+  locks: { check: assertTestLocks },
+  options: { check: (_, value) => assertIsObject(value) },
 };
 
 /**
@@ -58,7 +58,7 @@ export function overrideLocks(
       `overrideLocks cannot override the providers of ${describeValue(builder)}: pass it what Test.createTestingModule({ … }) gives, before compile()`,
     );
   }
-  assertChecked(CHECKS, options);
+  assertOptions(OPTIONS, options);
   const { locks = new TestLocks(), options: ofModules } = options;
   const engineInMemory: EngineFactory = (
     { connection, keyPrefix = DEFAULT_KEY_PREFIX },

@@ -1,7 +1,15 @@
 import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
-import { type Check, must } from '../core/option.js';
+import {
+  assertOptions,
+  type Check,
+  milliseconds,
+  must,
+  type OptionTable,
+  withDefaults,
+} from '../core/option.js';
+import { CALL_OPTIONS } from '../core/option-tables.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
 import { processIdOf } from '../core/store/lease-token.js';
@@ -34,6 +42,14 @@ export interface HoldOptions extends ServiceOfTest {
   /** What `LockNotAcquiredError.holder` and `inspect` show as the holder's label. @default none */
   readonly label?: string;
 }
+
+const SERVICE_OF_TEST: OptionTable<ServiceOfTest> = { service: {} };
+
+const HOLD_OPTIONS: OptionTable<HoldOptions> = {
+  ...SERVICE_OF_TEST,
+  forMs: { default: Infinity, check: milliseconds },
+  label: { check: CALL_OPTIONS.label.check },
+};
 
 /** Somebody else who holds a key: another process, as far as the application can tell. */
 export interface OtherHolder extends Disposable {
@@ -103,26 +119,32 @@ export class TestLocks {
   /**
    * Resolves when a call of the application holds the key.
    * @throws Error if there is none within four seconds
+   * @throws LockConfigError for a wrong option
    */
-  async untilHeld(key: string, { service }: ServiceOfTest = {}): Promise<void> {
-    await this.#calls.until('held', key, service);
+  async untilHeld(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertOptions(SERVICE_OF_TEST, options);
+    await this.#calls.until('held', key, options.service);
   }
 
   /**
    * Resolves when a call of the application waits for the key.
    * @throws Error if there is none within four seconds
+   * @throws LockConfigError for a wrong option
    */
-  async untilWaiting(key: string, { service }: ServiceOfTest = {}): Promise<void> {
-    await this.#calls.until('waiting', key, service);
+  async untilWaiting(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertOptions(SERVICE_OF_TEST, options);
+    await this.#calls.until('waiting', key, options.service);
   }
 
   // ---- what the application meets ---------------------------------------------------------------------------
 
   /**
    * Somebody else holds the key: calls for it wait, and are busy when their `waitMs` is over.
-   * @throws LockConfigError if it is held already, or if no module has provided the service
+   * @throws LockConfigError if it is held already, if no module has provided the service, or for a wrong option
    */
-  hold(key: string, { forMs = Infinity, label, service }: HoldOptions = {}): OtherHolder {
+  hold(key: string, options: HoldOptions = {}): OtherHolder {
+    assertOptions(HOLD_OPTIONS, options);
+    const { forMs, label, service } = withDefaults(HOLD_OPTIONS, options);
     const locks = this.#locksOf(service);
     const by = this.#holderOf(key, service)?.by;
     if (by === undefined) this.#takeIdleLease(locks, key);
@@ -149,9 +171,11 @@ export class TestLocks {
    * Takes the key away from the call that holds it: its `signal` aborts with a `LockLostError` ('revoked'), which has
    * happened when this resolves. The next call that waits gets the key. For a lock that expires because it could not be
    * renewed, call `storeDown()` and `advance(leaseMs)`.
-   * @throws LockConfigError if no call of the application holds the key
+   * @throws LockConfigError if no call of the application holds the key, or for a wrong option
    */
-  async lose(key: string, { service }: ServiceOfTest = {}): Promise<void> {
+  async lose(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertOptions(SERVICE_OF_TEST, options);
+    const { service } = options;
     const locks = this.#locksOf(service);
     await settled();
     const token = locks.entry(key).lock?.token;

@@ -1,8 +1,8 @@
 import { ClsServiceManager } from 'nestjs-cls';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { assertChecked, type OptionChecks } from '../../core/option.js';
-import { ADAPTER_CHECKS, poolOrFalse } from '../../transactions/orm/adapter-checks.js';
+import { assertOptions, type OptionTable } from '../../core/option.js';
+import { ADAPTER_OPTIONS, poolOrFalse } from '../../transactions/orm/adapter-options.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
 import { openedHere } from '../../transactions/orm/delayed-begin.js';
 import { guardedTx, mayRollBack } from '../../transactions/orm/guarded-tx.js';
@@ -55,9 +55,9 @@ export interface LockAwareAdapterOptions<Tx = unknown> {
   readonly survivesDisconnect?: boolean;
 }
 
-const CHECKS: OptionChecks<LockAwareAdapterOptions<never>> = {
-  ...ADAPTER_CHECKS,
-  pool: poolOrFalse,
+const OPTIONS: OptionTable<LockAwareAdapterOptions<never>> = {
+  ...ADAPTER_OPTIONS,
+  pool: { check: poolOrFalse },
 };
 
 /**
@@ -79,7 +79,7 @@ export function lockAwareAdapter<A extends TransactionalAdapter>(
       'lockAwareAdapter takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
     );
   }
-  assertChecked(CHECKS, options);
+  assertOptions(OPTIONS, options);
   const make = adapter.optionsFactory.bind(adapter);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
   if (options.connectionName !== undefined) coordinator.sees(options.connectionName);

@@ -1,5 +1,5 @@
-import { callable, type OptionChecks } from '../../core/option.js';
-import { ADAPTER_CHECKS } from '../../transactions/orm/adapter-checks.js';
+import { callable, type OptionTable } from '../../core/option.js';
+import { ADAPTER_OPTIONS } from '../../transactions/orm/adapter-options.js';
 
 /** What `lockAwareDataSource` may be told about a data source. */
 export interface LockAwareDataSourceOptions {
@@ -13,7 +13,7 @@ export interface LockAwareDataSourceOptions {
   runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
 }
 
-export const CHECKS: OptionChecks<LockAwareDataSourceOptions> = {
-  connectionName: ADAPTER_CHECKS.connectionName,
-  runInTransaction: callable,
+export const OPTIONS: OptionTable<LockAwareDataSourceOptions> = {
+  connectionName: ADAPTER_OPTIONS.connectionName,
+  runInTransaction: { check: callable },
 };

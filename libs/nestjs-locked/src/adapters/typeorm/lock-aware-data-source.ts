@@ -1,6 +1,6 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { assertChecked } from '../../core/option.js';
+import { assertOptions } from '../../core/option.js';
 import { BeginWatch } from '../../transactions/orm/begin-watch.js';
 import { BegunSession } from '../../transactions/orm/begun-session.js';
 import { closeConnectionOf } from '../../transactions/orm/broken-connection.js';
@@ -31,7 +31,7 @@ import type { DatabaseSession, TransactionQuery } from '../../transactions/sql/d
 import { KnownDatabase } from '../../transactions/sql/known-database.js';
 import { dialectOf, sessionOf } from '../../transactions/sql/session-of.js';
 import { isLockAware, markLockAware } from './known-data-source.js';
-import { CHECKS, type LockAwareDataSourceOptions } from './lock-aware-data-source.options.js';
+import { type LockAwareDataSourceOptions, OPTIONS } from './lock-aware-data-source.options.js';
 import type { OpenNested } from './nested-callbacks.js';
 import { watchRunner } from './watched-runner.js';
 
@@ -70,7 +70,7 @@ export function lockAwareDataSource<D extends DataSource>(
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
     throw new LockConfigError('lockAwareDataSource takes a TypeORM DataSource');
   }
-  assertChecked(CHECKS, options);
+  assertOptions(OPTIONS, options);
   const type = dataSource.options?.type;
   if (SHARES_ITS_RUNNER.has(type)) {
     throw new LockConfigError(

@@ -1,5 +1,5 @@
+import { assertIsFunction } from '../arguments.js';
 import { assertLockKey } from '../keys/lock-key.js';
-import { assertIsFunction } from '../known-options.js';
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import type { Hold } from '../queue/hold.js';

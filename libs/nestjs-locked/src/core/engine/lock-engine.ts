@@ -1,3 +1,4 @@
+import { assertIsObject } from '../arguments.js';
 import { AcquiredLocks, type AcquiredPlace } from '../calls/acquired-locks.js';
 import type { CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
@@ -6,7 +7,6 @@ import type { HeldLock } from '../calls/held-lock.js';
 import type { Section } from '../calls/section.js';
 import { currentTransaction, keptSections } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
-import { assertIsObject } from '../known-options.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';

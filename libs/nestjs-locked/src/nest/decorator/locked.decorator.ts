@@ -1,4 +1,4 @@
-import { isObject } from '../../core/known-options.js';
+import { isObject } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { GivenWhenBusy, LockKeys, OnBusy } from '../../core/lock.options.js';
 import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';

@@ -1,4 +1,4 @@
-import { isObject } from '../../core/known-options.js';
+import { isObject } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
 import type { OptionTable } from '../../core/option.js';

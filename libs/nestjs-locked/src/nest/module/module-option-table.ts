@@ -1,6 +1,7 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { LockServiceOptions } from '../../core/lock.options.js';
-import { flag, must, type OptionChecks, type OptionTable, wholeNumber } from '../../core/option.js';
+import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
+import { SERVICE_OPTIONS } from '../../core/option-tables.js';
 import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/store-defaults.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
@@ -13,6 +14,7 @@ const milliseconds = wholeNumber(0, 'milliseconds');
 export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof LockServiceOptions>> = {
   connection: {
     shownDefault: '',
+    otherNames: ['redis', 'client', 'url', 'host'],
     text: 'URL, ioredis options, or your ioredis client ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
   },
   keyPrefix: {
@@ -21,6 +23,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
       "a text without braces and white space; the hash tag is the lock's name",
       (value) => typeof value === 'string' && !/[{}\s]/.test(value),
     ),
+    otherNames: ['prefix', 'namespace'],
     text: 'Stands before every key and channel. Services with the same prefix exclude each other',
   },
   fenceKeepMs: {
@@ -52,10 +55,15 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
 
 /** What `forRoot` and `forRootAsync` take out of the options: it must be known before a factory runs. */
 export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
-  name: { shownDefault: 'none', text: 'Tells several lock services apart' },
+  name: {
+    shownDefault: 'none',
+    otherNames: ['servicename'],
+    text: 'Tells several lock services apart',
+  },
   isGlobal: {
     default: true,
     check: flag,
+    otherNames: ['global'],
     text: 'Whether other modules get the service without importing this one',
   },
 };
@@ -64,28 +72,41 @@ export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
 type AsyncOptions = RedisLockModuleExtras &
   ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'>;
 
-const list = must('a list', Array.isArray);
+const list = { check: must('a list', Array.isArray) };
 
-/** How it is checked. Whatever Nest can look for will do as `useExisting`, although the types want a class. */
-export const OF_FOR_ROOT_ASYNC: OptionChecks<AsyncOptions> = {
-  name: EXTRA_OPTIONS.name.check,
-  isGlobal: EXTRA_OPTIONS.isGlobal.check,
+/** Whatever Nest can look for will do as `useExisting`, although the types want a class. */
+export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
+  ...EXTRA_OPTIONS,
   imports: list,
   inject: list,
-  useFactory: must(
-    "a function that returns the options, such as () => ({ connection: 'redis://localhost:6379' })",
-    (value) => typeof value === 'function',
-  ),
-  useClass: must(
-    'a class with a method createRedisLockOptions',
-    (value) => typeof value === 'function',
-  ),
-  useExisting: must(
-    'a provided class with a method createRedisLockOptions, or its injection token',
-    (value) => ['function', 'string', 'symbol'].includes(typeof value),
-  ),
+  useFactory: {
+    check: must(
+      "a function that returns the options, such as () => ({ connection: 'redis://localhost:6379' })",
+      (value) => typeof value === 'function',
+    ),
+  },
+  useClass: {
+    check: must(
+      'a class with a method createRedisLockOptions',
+      (value) => typeof value === 'function',
+    ),
+  },
+  useExisting: {
+    check: must(
+      'a provided class with a method createRedisLockOptions, or its injection token',
+      (value) => ['function', 'string', 'symbol'].includes(typeof value),
+    ),
+  },
   provideInjectionTokensFrom: list,
 };
+
+/** Where these belong that `forRootAsync` is given itself. */
+export const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys({ ...SERVICE_OPTIONS, ...MODULE_OPTIONS }).map((name) => [
+    name,
+    'return it from useFactory',
+  ]),
+);
 
 /** Where these are found in the options after all, a factory has returned them. */
 export const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(

@@ -1,8 +1,8 @@
 import { type ConfigurableModuleAsyncOptions, type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { assertChecked, assertOptions } from '../../core/option.js';
-import { EXTRA_OPTIONS, OF_FOR_ROOT_ASYNC } from './module-option-table.js';
+import { assertOptions } from '../../core/option.js';
+import { ASYNC_OPTIONS, EXTRA_OPTIONS, FROM_A_FACTORY } from './module-option-table.js';
 import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
@@ -28,7 +28,8 @@ export class RedisLockModule extends ConfigurableModuleClass {
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras): DynamicModule {
     assertGiven('forRoot', options);
-    assertOptions(EXTRA_OPTIONS, options);
+    const { name, isGlobal } = options;
+    assertOptions(EXTRA_OPTIONS, { name, isGlobal });
     return super.forRoot(options);
   }
 
@@ -41,13 +42,7 @@ export class RedisLockModule extends ConfigurableModuleClass {
       RedisLockModuleExtras,
   ): DynamicModule {
     assertGiven('forRootAsync', options);
-    for (const name in options) {
-      if (Object.hasOwn(OF_FOR_ROOT_ASYNC, name)) continue;
-      throw new LockConfigError(
-        `Unknown option '${name}' of RedisLockModule.forRootAsync: return it from useFactory, or leave it out`,
-      );
-    }
-    assertChecked(OF_FOR_ROOT_ASYNC, options);
+    assertOptions(ASYNC_OPTIONS, options, { elsewhere: FROM_A_FACTORY });
     const makers = (['useFactory', 'useClass', 'useExisting'] as const).filter(
       (name) => options[name] !== undefined,
     );

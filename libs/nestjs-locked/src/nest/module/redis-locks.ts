@@ -1,6 +1,6 @@
 import { LockEngine } from '../../core/engine/lock-engine.js';
 import type { LockEvent } from '../../core/lock-events.js';
-import { assertOptions, withDefaults } from '../../core/option.js';
+import { withDefaults } from '../../core/option.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
 import type { EngineFactory } from './engine-factory.js';
 import { LockLifecycle } from './lock-lifecycle.js';
@@ -15,7 +15,6 @@ export function redisLocks(
   name?: string,
 ): LockLifecycle {
   const options = resolveServiceOptions(moduleOptions, MODULE_OPTIONS, NOT_FROM_A_FACTORY);
-  assertOptions(MODULE_OPTIONS, moduleOptions);
   const { keyPrefix, shutdownMs, startWithoutRedis } = withDefaults(MODULE_OPTIONS, moduleOptions);
   const log = new LockLog();
   const supplies = {

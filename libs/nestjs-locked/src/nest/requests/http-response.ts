@@ -1,5 +1,5 @@
 import { finished, Stream, type Writable } from 'node:stream';
-import { isObject } from '../../core/known-options.js';
+import { isObject } from '../../core/arguments.js';
 
 /** What the responses of Express and Fastify have in common. Fastify has that of Node inside. */
 export interface HttpResponse {

@@ -1,6 +1,6 @@
-import { assertIsFunction } from '../../core/known-options.js';
-import { assertChecked, type OptionChecks } from '../../core/option.js';
-import { assertTableName } from '../../core/transaction.options.js';
+import { assertIsFunction } from '../../core/arguments.js';
+import { assertOptions, type OptionTable, withDefaults } from '../../core/option.js';
+import { FENCE_OPTIONS } from '../../core/transaction.options.js';
 import type { SqlDialect } from '../sql/database-session.js';
 import { dialectName } from '../sql/session-of.js';
 
@@ -12,20 +12,11 @@ export interface FenceTableOptions {
   readonly table?: string;
 }
 
-/** How they are checked. */
-export const FENCE_TABLE_CHECKS: OptionChecks<FenceTableOptions> = {
-  dialect: dialectName,
-  table: (_, value) => assertTableName(value),
+export const FENCE_TABLE_OPTIONS: OptionTable<FenceTableOptions> = {
+  // Without it, the table would be that of another database.
+  dialect: { isRequired: true, check: dialectName },
+  table: FENCE_OPTIONS.table,
 };
-
-/** @throws LockConfigError for a wrong option, or without a dialect: the table would be that of another database */
-export function assertTableOptions<Options extends FenceTableOptions>(
-  checks: OptionChecks<Options>,
-  options: Options,
-): void {
-  assertChecked(checks, options);
-  dialectName('dialect', options.dialect);
-}
 
 /**
  * The statement that creates the fence table if it does not exist: for migrations. The table gets one row for each key
@@ -34,8 +25,8 @@ export function assertTableOptions<Options extends FenceTableOptions>(
  * @throws LockConfigError
  */
 export function fenceTableSql(options: FenceTableOptions): string {
-  assertTableOptions(FENCE_TABLE_CHECKS, options);
-  const { dialect, table = 'lock_fence' } = options;
+  assertOptions(FENCE_TABLE_OPTIONS, options);
+  const { dialect, table } = withDefaults(FENCE_TABLE_OPTIONS, options);
   // Keys have 512 bytes at most, besides the prefix of their service, and compare by their bytes.
   const key = dialect === 'mysql' ? 'VARBINARY(767)' : 'text';
   return `CREATE TABLE IF NOT EXISTS ${table} (lock_key ${key} PRIMARY KEY, token bigint NOT NULL)`;

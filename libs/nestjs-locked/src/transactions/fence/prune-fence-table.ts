@@ -1,13 +1,12 @@
-import { assertIsFunction } from '../../core/known-options.js';
-import { must, type OptionChecks } from '../../core/option.js';
+import { assertIsFunction } from '../../core/arguments.js';
+import { assertOptions, must, type OptionTable, withDefaults } from '../../core/option.js';
 import { systemClock } from '../../core/time/clock.js';
 import type { SqlDialect, TransactionQuery } from '../sql/database-session.js';
 import { onlyValueOf, rowsOf, shown, textOf, unreadable, valuesOf } from '../sql/rows-of.js';
 import { sqlErrorCode } from '../sql/sql-error.js';
-import { assertTableOptions, FENCE_TABLE_CHECKS, type FenceTableOptions } from './fence-table.js';
+import { FENCE_TABLE_OPTIONS, type FenceTableOptions } from './fence-table.js';
 
 const DAY_MS = 86_400_000;
-const DEFAULT_AGE_MS = 7 * DAY_MS;
 /** How many rows are looked at with one statement. */
 const PAGE = 1_000;
 /** MySQL: the row is locked, and was not released in time. */
@@ -22,12 +21,16 @@ export interface PruneFenceTableOptions extends FenceTableOptions {
   readonly olderThanMs?: number;
 }
 
-const CHECKS: OptionChecks<PruneFenceTableOptions> = {
-  ...FENCE_TABLE_CHECKS,
-  olderThanMs: must(
-    `a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
-    (value) => Number.isSafeInteger(value) && (value as number) >= DAY_MS,
-  ),
+const PRUNE_OPTIONS: OptionTable<PruneFenceTableOptions> = {
+  ...FENCE_TABLE_OPTIONS,
+  olderThanMs: {
+    default: 7 * DAY_MS,
+    shownDefault: '7 days',
+    check: must(
+      `a whole number of milliseconds from ${DAY_MS} (one day): a row may only go when no transaction can be left that it would refuse`,
+      (value) => Number.isSafeInteger(value) && (value as number) >= DAY_MS,
+    ),
+  },
 };
 
 /**
@@ -51,8 +54,8 @@ export async function pruneFenceTable(
     query,
     "pruneFenceTable((sql, params) => dataSource.query(sql, params), { dialect: 'postgres' })",
   );
-  assertTableOptions(CHECKS, options);
-  const { dialect, table = 'lock_fence', olderThanMs = DEFAULT_AGE_MS } = options;
+  assertOptions(PRUNE_OPTIONS, options);
+  const { dialect, table, olderThanMs } = withDefaults(PRUNE_OPTIONS, options);
   const prune = dialect === 'mysql' ? pruneOneByOne : prunePage;
   const run: Run = (sql, params) => query(withPlaceholders(dialect, sql), params);
   const newest = await newestToken(run, table);

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { assertIsFunction } from '../../core/known-options.js';
+import { assertIsFunction } from '../../core/arguments.js';
 
 /** Shared with other copies of this package: transactions are opened by code that knows only one of them. */
 const UNFENCED = Symbol.for('nestjs-locked/Unfenced');

@@ -1,10 +1,10 @@
-import { assertIsFunction, assertIsReference } from '../../core/known-options.js';
+import { assertIsFunction, assertIsReference } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { assertChecked, must, type OptionChecks } from '../../core/option.js';
+import { assertOptions, milliseconds, must, type OptionTable } from '../../core/option.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { SqlDialect } from '../sql/database-session.js';
 import { KnownDatabase } from '../sql/known-database.js';
-import { ADAPTER_CHECKS, poolOrSequelize } from './adapter-checks.js';
+import { ADAPTER_OPTIONS, poolOrSequelize } from './adapter-options.js';
 import { delayBeginsOf } from './client-source.js';
 import { openedHere } from './delayed-begin.js';
 import { guardedTx, mayRollBack } from './guarded-tx.js';
@@ -70,20 +70,19 @@ export type RunTransaction<Tx extends object> = <R>(
   given?: TransactionGiven,
 ) => Promise<R>;
 
-const CHECKS: OptionChecks<TransactionsOptions<never>> = {
-  ...ADAPTER_CHECKS,
-  pool: poolOrSequelize,
+const OPTIONS: OptionTable<TransactionsOptions<never>> = {
+  ...ADAPTER_OPTIONS,
+  pool: { check: poolOrSequelize },
 };
 
-const CHECKS_OF_ONE: OptionChecks<TransactionGiven> = {
-  isolation: must(
-    "the name of a level, such as 'repeatable read'",
-    (value) => typeof value === 'string',
-  ),
-  timeoutMs: must(
-    'a number of milliseconds from 0',
-    (value) => typeof value === 'number' && value >= 0,
-  ),
+const OPTIONS_OF_ONE: OptionTable<TransactionGiven> = {
+  isolation: {
+    check: must(
+      "the name of a level, such as 'repeatable read'",
+      (value) => typeof value === 'string',
+    ),
+  },
+  timeoutMs: { check: milliseconds },
 };
 
 function neverWrapped(): LockConfigError {
@@ -110,7 +109,7 @@ function neverWrapped(): LockConfigError {
 export function lockAwareTransactions<Tx extends object>(
   options: TransactionsOptions<Tx> = {},
 ): RunTransaction<Tx> {
-  assertChecked(CHECKS, options);
+  assertOptions(OPTIONS, options);
   const coordinator = ambientCoordinator(); // from now on transactions are seen
   coordinator.sees(options.connectionName);
   const { connectionName, pool, survivesDisconnect = true } = options;
@@ -125,7 +124,7 @@ export function lockAwareTransactions<Tx extends object>(
         'A transaction is run by a function that opens it: run(async (wrap) => { … })',
       );
     }
-    assertChecked(CHECKS_OF_ONE, given);
+    assertOptions(OPTIONS_OF_ONE, given);
     const transaction: TransactionToRun = {
       ...given,
       ...(connectionName === undefined ? {} : { connection: connectionName }),

@@ -1,4 +1,5 @@
-import { invalidOption } from '../../../core/lock.errors.js';
+import { isObject } from '../../../core/arguments.js';
+import { assertOptions, flag, must, type OptionTable, withDefaults } from '../../../core/option.js';
 
 /** What `waitReplicas` may be besides a number. */
 export interface WaitReplicas {
@@ -14,27 +15,22 @@ export interface WaitReplicas {
 /** The same, checked and complete. */
 export type RequiredReplicas = Required<WaitReplicas>;
 
-const KNOWN: Readonly<Record<keyof WaitReplicas, true>> = { replicas: true, aof: true };
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+
+const COUNT = must(
+  'a whole number of replicas from 0, or { replicas, aof: true or false }',
+  isCount,
+);
+
+const OPTIONS: OptionTable<WaitReplicas> = {
+  replicas: { isRequired: true, check: must('a whole number from 0', isCount) },
+  aof: { default: false, check: flag },
+};
 
 /** @returns undefined if nothing is to be waited for @throws LockConfigError */
 export function requiredReplicas(option: unknown): RequiredReplicas | undefined {
-  const { replicas, aof = false } = asObject(option);
-  if (!Number.isSafeInteger(replicas) || replicas < 0 || typeof aof !== 'boolean') {
-    throw refused(option);
-  }
-  return replicas === 0 ? undefined : { replicas, aof };
-}
-
-function asObject(option: unknown): WaitReplicas {
-  if (typeof option !== 'object' || option === null) return { replicas: option as number };
-  if (Object.keys(option).some((name) => !Object.hasOwn(KNOWN, name))) throw refused(option);
-  return option as WaitReplicas;
-}
-
-function refused(option: unknown): Error {
-  return invalidOption(
-    'waitReplicas',
-    option,
-    'must be a whole number of replicas from 0, or { replicas, aof: true or false }',
-  );
+  if (!isObject(option)) COUNT('waitReplicas', option);
+  const given = (isObject(option) ? option : { replicas: option }) as WaitReplicas;
+  assertOptions(OPTIONS, given, { prefix: 'waitReplicas.' });
+  return given.replicas === 0 ? undefined : withDefaults(OPTIONS, given);
 }

@@ -4,12 +4,12 @@ import { dialectName } from '../sql/session-of.js';
 /** The name of a connection stands in messages. */
 const MAX_NAME_CHARACTERS = 200;
 
-/** How the options are checked that all adapters have in common. */
-export const ADAPTER_CHECKS = {
-  connectionName: shortText(MAX_NAME_CHARACTERS),
-  dialect: dialectName,
-  query: callable,
-  survivesDisconnect: flag,
+/** The options that all adapters have in common. */
+export const ADAPTER_OPTIONS = {
+  connectionName: { check: shortText(MAX_NAME_CHARACTERS) },
+  dialect: { check: dialectName },
+  query: { check: callable },
+  survivesDisconnect: { check: flag },
 } as const;
 
 /** Whether it can be listened to, as a pool of node-postgres can. */

@@ -1,0 +1,40 @@
+/** Edits that still count as a slip of the finger. */
+const MOST_EDITS = 2;
+
+/**
+ * What to write in place of a name that no row has.
+ *
+ * @param elsewhere known names that belong somewhere else, with where that is
+ */
+export function adviceFor(
+  name: string,
+  table: Readonly<Record<string, { readonly otherNames?: readonly string[] }>>,
+  elsewhere: Readonly<Record<string, string>>,
+): string {
+  if (Object.hasOwn(elsewhere, name)) return elsewhere[name] as string;
+  const names = Object.keys(table);
+  const other = name.toLowerCase();
+  const meant =
+    names.find((known) => table[known]?.otherNames?.includes(other)) ?? closest(name, names);
+  return meant === undefined ? `there are ${names.join(', ')}` : `did you mean '${meant}'?`;
+}
+
+function closest(name: string, names: readonly string[]): string | undefined {
+  const distances = names.map((other) => editDistance(name.toLowerCase(), other.toLowerCase()));
+  const least = Math.min(...distances);
+  return least <= MOST_EDITS ? names[distances.indexOf(least)] : undefined;
+}
+
+/** How many letters must be added, left out or replaced (Levenshtein 1966). */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1];
+    for (let column = 1; column <= to.length; column++) {
+      const replaced = (row[column - 1] as number) + (letter === to[column - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[column] as number) + 1, (next[column - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] as number;
+}
