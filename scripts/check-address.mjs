@@ -1,6 +1,6 @@
 /**
- * Refuses to publish the library while the address of its repository is a placeholder, or what follows from it was not
- * written. npm runs this before `npm publish` and not before `npm pack`; it has no such check itself.
+ * Refuses to pack the library while the address of its repository is a placeholder, or what follows from it was not
+ * written. npm runs this before `npm pack` and `npm publish`; tests pack without it, with `--ignore-scripts`.
  */
 import { readFileSync } from 'node:fs';
 import { PACKAGE_FILE, packageJson, readme, README_FILE } from './package/published-readme.mjs';
@@ -18,7 +18,7 @@ if (isUnset || !follows) {
     ? `repository.url has the placeholder ${PLACEHOLDER}: write the address of the repository there, and`
     : 'homepage, bugs or README.md do not follow from repository.url:';
   console.error(
-    `Cannot publish nestjs-locked: in libs/nestjs-locked/package.json, ${wrong} run npm run package:links`,
+    `Cannot pack nestjs-locked: in libs/nestjs-locked/package.json, ${wrong} run npm run package:links`,
   );
   process.exitCode = 1;
 }

@@ -58,7 +58,7 @@ describe('changeset version', () => {
   });
 });
 
-describe('npm publish', () => {
+describe('npm pack', () => {
   const project = new TemporaryProject();
   const manifest = readFileSync(join(ROOT, LIBRARY, 'package.json'), 'utf8');
 
@@ -67,12 +67,15 @@ describe('npm publish', () => {
       cpSync(join(ROOT, path), join(project.folder, path), { recursive: true });
     }
     project.write(`${LIBRARY}/README.md`, '');
+    // Packing builds first; what it then packs is no matter here.
+    const scripts = { clean: 'node -e 0', build: 'node -e 0' };
+    project.write('package.json', JSON.stringify({ private: true, scripts }));
     project.link('prettier');
   });
 
   afterAll(() => project.remove());
 
-  /** What npm does first when it publishes, with this owner of the repository. */
+  /** What npm answers, with this owner of the repository. */
   const check = async (owner: string, { withLinks }: { withLinks: boolean }) => {
     const url = `git+https://github.com/${owner}/nestjs-locked.git`;
     const { repository, ...others } = JSON.parse(manifest) as { repository: object };
@@ -80,19 +83,15 @@ describe('npm publish', () => {
     project.write(`${LIBRARY}/package.json`, JSON.stringify(text, null, 2) + '\n');
     if (withLinks) await project.node(['scripts/package-links.mjs']);
     const folder = join(project.folder, LIBRARY);
-    const { code, stderr } = await runCommand(
-      'npm',
-      ['run', '--silent', 'prepublishOnly'],
-      folder,
-      UNGUARDED,
-    );
+    const pack = ['pack', '--silent', '--dry-run'];
+    const { code, stderr } = await runCommand('npm', pack, folder, UNGUARDED);
     return [code, stderr];
   };
 
   it('refuses the placeholder in one line that says what to do', async () => {
     expect(await check('OWNER', { withLinks: true })).toEqual([
       1,
-      'Cannot publish nestjs-locked: in libs/nestjs-locked/package.json, repository.url has the placeholder OWNER: ' +
+      'Cannot pack nestjs-locked: in libs/nestjs-locked/package.json, repository.url has the placeholder OWNER: ' +
         'write the address of the repository there, and run npm run package:links\n',
     ]);
   });
