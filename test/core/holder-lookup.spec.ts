@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
-import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
+import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
@@ -132,7 +132,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
 
 it('does not delay the error beyond the second that an answer may take', async () => {
   const { clock, store, engine } = await startScripted();
-  Object.assign(store.directory, { inspect: never });
+  Object.assign(store.inspector, { inspect: never });
   let isOver = false;
   const call = engine.acquire(KEY, { waitMs: 100 }).catch((error: unknown) => {
     isOver = true;

@@ -1053,7 +1053,7 @@ describe('a label', () => {
   it('lasts as long as a lease that was ensured for longer', async () => {
     const { store, engine } = await startScripted({ leaseMs: 3_000 });
     const lives: number[] = [];
-    store.directory.label = async (_, __, ___, forMs) => void lives.push(forMs);
+    store.inspector.label = async (_, __, ___, forMs) => void lives.push(forMs);
     const call = engine.withLock(KEY, { label: 'sale' }, (lock) => lock.ensureRemaining(60_000));
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
@@ -1067,7 +1067,7 @@ describe('a label', () => {
   it('is written once for a lease, however often that is handed over [D32]', async () => {
     const { store, engine } = await startScripted();
     const labels: string[] = [];
-    store.directory.label = async (_, __, label) => void labels.push(label);
+    store.inspector.label = async (_, __, label) => void labels.push(label);
     const calls = ['sale', 'sale', 'sale', 'refund'].map((label) =>
       engine.withLock(KEY, { label }, () => Promise.resolve()),
     );

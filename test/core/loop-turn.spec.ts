@@ -97,8 +97,8 @@ describe('a caller that tries again without a pause lets the event loop turn', (
     const { engine, store } = await startScripted();
     await engine.close(0);
     const closed = (): Promise<never> => Promise.reject(new LockStoreError('it is closed'));
-    Object.assign(store.directory, { ping: closed, inspect: closed, revoke: closed });
-    store.directory.list = async function* () {
+    Object.assign(store.inspector, { ping: closed, inspect: closed, revoke: closed });
+    store.inspector.list = async function* () {
       yield await closed();
     };
     expect(await turnsDuring(() => attempt(engine))).toBe(3);

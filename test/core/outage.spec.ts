@@ -254,7 +254,7 @@ describe('while the store is away', () => {
 
   it('operators are told at once after two seconds, without a command', async () => {
     const asked: string[] = [];
-    const directory = {
+    const inspector = {
       inspect: async (key: string) => void asked.push(key),
       revoke: async (key: string) => void asked.push(key),
       list: async function* (pattern: string) {
@@ -263,7 +263,7 @@ describe('while the store is away', () => {
       },
     };
     const { clock, store, engine } = await startScripted();
-    Object.assign(store.directory, directory);
+    Object.assign(store.inspector, inspector);
     const list = async (): Promise<void> => {
       for await (const info of engine.list('stock:*')) throw new Error(info.key);
     };

@@ -61,7 +61,7 @@ describe('one address that leads to another master, with connections left open',
         measure('healed after', performance.now() - from, `ms of ${LEASE_MS}`);
         expect(performance.now() - from).toBeLessThan(LEASE_MS);
         // A command of the other process is enough, and its waiter is put back into the queue.
-        await far.store.directory.inspect(key).catch(() => {});
+        await far.store.inspector.inspect(key).catch(() => {});
         await (await far.engine.acquire(uniqueKey())).release();
         await eventually(async () => expect(await inboxOf(onNext, far.inbox)).toBe(1));
         expect([await inboxOf(onOld, near.inbox), await inboxOf(onOld, far.inbox)]).toEqual([0, 0]);

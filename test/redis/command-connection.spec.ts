@@ -280,7 +280,7 @@ describe('a connection that breaks', () => {
     await peer.acquire('x');
 
     proxy.swallowAnswersOfOldest();
-    const failure = expect(peer.store.directory.revoke('x')).rejects.toThrow(
+    const failure = expect(peer.store.inspector.revoke('x')).rejects.toThrow(
       /^Cannot revoke 'x': the connection to Redis broke/,
     );
     await eventually(async () => expect(await admin.get('lock:{x}')).toMatch(/^revoked/)); // carried out

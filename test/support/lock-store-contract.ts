@@ -79,7 +79,7 @@ class Party {
 
   /** The lease ends without being released. A moment later, nobody has the lock. */
   async lapse(): Promise<void> {
-    notEqual(await this.store.directory.revoke(this.#key), undefined);
+    notEqual(await this.store.inspector.revoke(this.#key), undefined);
     await sleep(1_100);
   }
 
@@ -346,8 +346,8 @@ const RULES: Readonly<Record<string, Rule>> = {
         ['left', 'left', 'left', 'left'],
       );
     }
-    const { directory } = b.store;
-    equal(await directory.inspect(keys[0] as string), undefined);
+    const { inspector } = b.store;
+    equal(await inspector.inspect(keys[0] as string), undefined);
     equal((await b.at(keys[2] as string).told('grant')).token, waiter.token);
     const behind = await b.at(keys[3] as string).queued();
     ok(behind.remainingMs <= 400 && !behind.foreign);
@@ -532,7 +532,7 @@ const RULES: Readonly<Record<string, Rule>> = {
         equal(reply.wasFree === true, i !== taken);
         equal(reply.remainingMs > 0, i === taken);
         equal(
-          await b.store.directory.inspect(keys[i] as string).then((it) => it?.value),
+          await b.store.inspector.inspect(keys[i] as string).then((it) => it?.value),
           i === taken ? token : undefined,
         );
       }
@@ -542,7 +542,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const replies = await a.askTogether(keys);
     for (const [i, reply] of replies.entries()) {
       ok(reply.kind === 'granted');
-      const record = await b.store.directory.inspect(keys[i] as string);
+      const record = await b.store.inspector.inspect(keys[i] as string);
       equal(record?.value, reply.token);
       ok(reply.blockEnd >= reply.fence);
     }
@@ -592,33 +592,33 @@ const RULES: Readonly<Record<string, Rule>> = {
       again.map((reply) => reply.kind === 'granted' && reply.token),
       commands.map(({ token }) => token),
     );
-    await b.store.directory.revoke(keys[1] as string);
+    await b.store.inspector.revoke(keys[1] as string);
     for (const reply of await a.store.acquireTogether(commands)) equal(reply.kind, 'busy');
-    equal(await b.store.directory.inspect(keys[0] as string), undefined);
+    equal(await b.store.inspector.inspect(keys[0] as string), undefined);
   },
   'revoke() takes the key away and tells the holder': async ({ a, b, key }) => {
     const held = await a.acquired();
-    equal(await b.store.directory.revoke(key), held.token);
-    equal(await b.store.directory.revoke(key), undefined);
+    equal(await b.store.inspector.revoke(key), held.token);
+    equal(await b.store.inspector.revoke(key), undefined);
     equal((await a.told('revoked')).token, held.token);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
   },
   'inspect() and list() show holder, waiters and label': async ({ a, b, key }) => {
-    equal(await b.store.directory.inspect(key), undefined);
+    equal(await b.store.inspector.inspect(key), undefined);
     const held = await a.acquired();
     await b.queued();
-    await a.store.directory.label(key, held.token, 'a job', 10_000);
-    const record = await b.store.directory.inspect(key);
+    await a.store.inspector.label(key, held.token, 'a job', 10_000);
+    const record = await b.store.inspector.inspect(key);
     deepEqual([record?.value, record?.waiters, record?.label], [held.token, 1, 'a job']);
     const found: string[] = [];
-    for await (const other of b.store.directory.list(`${key.slice(0, 8)}*`)) found.push(other);
+    for await (const other of b.store.inspector.list(`${key.slice(0, 8)}*`)) found.push(other);
     ok(found.includes(key));
   },
   'inspect() names neither holder nor time of a key that is only kept': async ({ a, b, key }) => {
     const held = await a.acquired();
-    equal(typeof (await b.store.directory.inspect(key))?.since, 'number');
+    equal(typeof (await b.store.inspector.inspect(key))?.since, 'number');
     equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
-    const record = await b.store.directory.inspect(key);
+    const record = await b.store.inspector.inspect(key);
     notEqual(record, undefined);
     deepEqual([record?.since, record?.process, record?.label], [undefined, undefined, undefined]);
   },
@@ -627,7 +627,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await Promise.all(names.map((name) => a.at(`${key}:${name}`).acquired(LONG_MS)));
     for (const [pattern, expected] of Object.entries(PATTERNS)) {
       const found: string[] = [];
-      for await (const other of b.store.directory.list(`${key}:${pattern}`)) found.push(other);
+      for await (const other of b.store.inspector.list(`${key}:${pattern}`)) found.push(other);
       const fits = found.map((other) => other.slice(key.length + 1));
       deepEqual([pattern, ...fits.sort()], [pattern, ...expected.toSorted()]);
     }

@@ -1,5 +1,5 @@
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
+import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -42,7 +42,7 @@ type Sent =
 export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
-  directory = { ...noDirectory };
+  inspector = { ...noInspector };
   isListening = true;
   readonly listensFor = (): boolean => this.isListening;
   mustConfirmMessages = false;
@@ -101,7 +101,7 @@ export class ScriptedStore implements LockStore {
 }
 
 /** Only people ask it. */
-const noDirectory: LockDirectory = {
+const noInspector: LockInspector = {
   label: async () => {},
   unlabel: async () => {},
   ping: async () => {},

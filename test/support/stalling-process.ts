@@ -72,7 +72,7 @@ export class StallingProcess {
     const first = <Reply>([reply]: Promise<Reply>[]) => reply as Promise<Reply>;
     return {
       processId: store.processId,
-      directory: store.directory,
+      inspector: store.inspector,
       commandTimeoutMs: store.commandTimeoutMs,
       listensFor: (key) => store.listensFor(key),
       open: (listener) =>

@@ -1,5 +1,5 @@
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { LockDirectory } from '../../libs/nestjs-locked/src/core/store/lock-directory.js';
+import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   InboxMessage,
@@ -22,7 +22,7 @@ const undone: Unknown = { ...unknown, neverRan: true };
 export class UnreliableStore implements LockStore {
   readonly processId: string;
   readonly commandTimeoutMs = 700;
-  readonly directory: LockDirectory;
+  readonly inspector: LockInspector;
   readonly #inner: LockStore;
   readonly #clock: Clock;
   readonly #random: () => number;
@@ -41,7 +41,7 @@ export class UnreliableStore implements LockStore {
     this.#clock = clock;
     this.#random = random;
     this.processId = inner.processId;
-    this.directory = inner.directory;
+    this.inspector = inner.inspector;
   }
 
   listensFor(key: string): boolean {

@@ -63,7 +63,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     await a.store.acquire({ ...ask, key: 'listed', token: a.token() });
     await without.store.acquire({ ...ask, key: 'another', token: without.token() });
     const found: string[] = [];
-    for await (const key of a.store.directory.list('*')) found.push(key);
+    for await (const key of a.store.inspector.list('*')) found.push(key);
     expect(found).toEqual(['listed']);
   });
 

@@ -34,7 +34,7 @@ import type { ServerInfo } from './connection/server/server-info.js';
 import type { RedisCommand, WhileMoving } from './connection/traffic/redis-command.js';
 import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
-import { RedisLockDirectory } from './redis-lock-directory.js';
+import { RedisLockInspector } from './redis-lock-inspector.js';
 import { LockScripts } from './scripts/lock-scripts.js';
 import { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
@@ -86,7 +86,7 @@ const WHOLE_FOR_MS = 1_000;
 export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
   readonly commandTimeoutMs: number;
-  readonly directory: RedisLockDirectory;
+  readonly inspector: RedisLockInspector;
   readonly #scripts: LockScripts;
   readonly #fenceKeepMs: number;
   readonly #options: RedisLockStoreOptions;
@@ -125,7 +125,7 @@ export class RedisLockStore implements LockStore {
     this.#servers = isCluster(client)
       ? new ClusterConnections(client, connectionOptions)
       : new RedisConnections(client, connectionOptions);
-    this.directory = new RedisLockDirectory({
+    this.inspector = new RedisLockInspector({
       servers: this.#servers,
       clock,
       keys,
@@ -178,17 +178,17 @@ export class RedisLockStore implements LockStore {
           connected: (server, part) => {
             listener.reconnected(part);
             this.#tellEviction(server, part, listener);
-            this.directory.present().catch(() => {}); // perhaps to another server; only people read it
+            this.inspector.present().catch(() => {}); // perhaps to another server; only people read it
           },
         },
         limitMs,
       );
-      await this.directory.enter();
+      await this.inspector.enter();
       for (const [part, server] of servers) this.#tellEviction(server, part, listener);
       isOpen = true;
       for (const tell of early) tell();
     } catch (error) {
-      await this.directory.leave();
+      await this.inspector.leave();
       this.#servers.close();
       await this.#options.closeClient();
       throw error;
@@ -206,11 +206,11 @@ export class RedisLockStore implements LockStore {
     const { clock } = this.#options;
     const inGoodOrder = async (): Promise<void> => {
       await this.#servers.idle();
-      await this.directory.leave();
+      await this.inspector.leave();
     };
     await atMost(clock, limitMs, inGoodOrder()); // then without what was not answered
     this.#servers.close();
-    await this.directory.leave();
+    await this.inspector.leave();
     await this.#options.closeClient();
   }
 

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
 import { newProcessId, processIdOf } from '../core/store/lease-token.js';
-import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -33,8 +33,8 @@ const LAPSED_MS = 60_000;
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
  * tokens rise only within the process.
  */
-export class InMemoryLockStore implements LockStore, LockDirectory {
-  readonly directory = this;
+export class InMemoryLockStore implements LockStore, LockInspector {
+  readonly inspector = this;
   readonly processId = newProcessId();
   readonly commandTimeoutMs = 1_000;
   readonly #shared: InMemoryLocks | (() => InMemoryLocks);

@@ -1,5 +1,5 @@
 import { LockStoreError } from '../core/lock.errors.js';
-import type { LockDirectory } from '../core/store/lock-directory.js';
+import type { LockInspector } from '../core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -62,7 +62,7 @@ function tellCut(listener: StoreListener): void {
 export class InterruptibleStore implements LockStore {
   readonly processId: string;
   readonly commandTimeoutMs: number;
-  readonly directory: LockDirectory;
+  readonly inspector: LockInspector;
   readonly #store: InMemoryLockStore;
   readonly #line: StoreLine;
   readonly #opensDown: boolean;
@@ -75,7 +75,7 @@ export class InterruptibleStore implements LockStore {
     this.#opensDown = opensDown;
     this.processId = store.processId;
     this.commandTimeoutMs = store.commandTimeoutMs;
-    this.directory = interruptibleDirectory(store.directory, line);
+    this.inspector = interruptibleInspector(store.inspector, line);
   }
 
   listensFor(key: string): boolean {
@@ -141,31 +141,31 @@ const silent: StoreListener = {
   mayEvict: () => {},
 };
 
-function interruptibleDirectory(directory: LockDirectory, line: StoreLine): LockDirectory {
+function interruptibleInspector(inspector: LockInspector, line: StoreLine): LockInspector {
   return {
     async label(key, token, label, forMs) {
       assertUp(line);
-      await directory.label(key, token, label, forMs);
+      await inspector.label(key, token, label, forMs);
     },
     async unlabel(key) {
       assertUp(line);
-      await directory.unlabel(key);
+      await inspector.unlabel(key);
     },
     async inspect(key) {
       assertUp(line);
-      return directory.inspect(key);
+      return inspector.inspect(key);
     },
     async *list(pattern) {
       assertUp(line);
-      yield* directory.list(pattern);
+      yield* inspector.list(pattern);
     },
     async revoke(key) {
       assertUp(line);
-      return directory.revoke(key);
+      return inspector.revoke(key);
     },
     async ping() {
       assertUp(line);
-      await directory.ping();
+      await inspector.ping();
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { LockHolder } from '../lock-info.js';
-import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
+import { type LockInspector, lockInfo } from '../store/lock-inspector.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
 
@@ -8,13 +8,13 @@ const LIMIT_MS = 250;
 
 /** Finds out who has the lock, for the error of a wait that has ended. It costs no other call anything. */
 export class HolderLookup {
-  readonly #directory: LockDirectory;
+  readonly #inspector: LockInspector;
   readonly #clock: Clock;
   /** Waits for the same key often end together, and one question answers them all. */
   readonly #asked = new Map<string, Promise<LockHolder | undefined>>();
 
-  constructor(directory: LockDirectory, clock: Clock) {
-    this.#directory = directory;
+  constructor(inspector: LockInspector, clock: Clock) {
+    this.#inspector = inspector;
     this.#clock = clock;
   }
 
@@ -41,7 +41,7 @@ export class HolderLookup {
 
   async #ask(key: string): Promise<LockHolder | undefined> {
     try {
-      const record = await this.#directory.inspect(key);
+      const record = await this.#inspector.inspect(key);
       return record === undefined ? undefined : lockInfo(record).holder;
     } catch {
       return undefined; // the lock is busy all the same

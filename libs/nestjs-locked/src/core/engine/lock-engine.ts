@@ -63,7 +63,7 @@ export class LockEngine implements LockRunner {
       name,
       keyPrefix,
     });
-    this.#holders = new HolderLookup(parts.store.directory, clock);
+    this.#holders = new HolderLookup(parts.store.inspector, clock);
     const inbox = new EngineInbox(parts, queues);
     this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);
     this.#operations = new LockOperations(parts, this.#lifetime, inbox);

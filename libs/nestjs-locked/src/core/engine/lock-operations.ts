@@ -1,7 +1,7 @@
 import { assertKeyPattern, assertLockKey } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockInfo } from '../lock-info.js';
-import { type LockDirectory, lockInfo } from '../store/lock-directory.js';
+import { type LockInspector, lockInfo } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 
@@ -28,7 +28,7 @@ export class LockOperations {
       outages.assertNone();
       await this.#opened();
       const askedAt = clock.now();
-      await this.#directory.ping();
+      await this.#inspector.ping();
       refusals.assertNoneTold(); // first: without rights, messages may not arrive either
       silences.assertNoneTold();
       return clock.now() - askedAt;
@@ -41,7 +41,7 @@ export class LockOperations {
     const record = await this.#ask(async () => {
       this.#parts.outages.assertMayAsk(key);
       await this.#opened();
-      return this.#directory.inspect(key);
+      return this.#inspector.inspect(key);
     });
     return record === undefined ? null : lockInfo(record);
   }
@@ -52,7 +52,7 @@ export class LockOperations {
       assertKeyPattern(pattern);
       this.#parts.outages.assertMayAsk();
       await this.#opened();
-      for await (const key of this.#directory.list(pattern)) {
+      for await (const key of this.#inspector.list(pattern)) {
         const info = await this.inspect(key);
         if (info !== null) yield info;
       }
@@ -70,7 +70,7 @@ export class LockOperations {
     const token = await this.#ask(async () => {
       this.#parts.outages.assertMayAsk(key);
       await this.#opened();
-      return this.#directory.revoke(key);
+      return this.#inspector.revoke(key);
     });
     if (token === undefined) return false;
     // A holder of this process must know when the caller does. The message of the store may come later.
@@ -90,7 +90,7 @@ export class LockOperations {
     if (!this.#lifetime.isOpen) await this.#lifetime.open();
   }
 
-  get #directory(): LockDirectory {
-    return this.#parts.store.directory;
+  get #inspector(): LockInspector {
+    return this.#parts.store.inspector;
   }
 }

@@ -29,14 +29,14 @@ export class LeaseLabel {
   /** The lease was renewed. */
   renew(): void {
     if (this.#written === undefined) return;
-    const { directory } = this.#store;
-    const written = directory.label(this.#key, this.#token, this.#written, this.#leaseLastsMs());
+    const { inspector } = this.#store;
+    const written = inspector.label(this.#key, this.#token, this.#written, this.#leaseLastsMs());
     void written.catch(() => {}); // only people miss it
   }
 
   /** Before a release is sent: the next holder may have a label of its own. */
   remove(): void {
     if (this.#written === undefined) return;
-    void this.#store.directory.unlabel(this.#key).catch(() => {}); // it also ends by itself
+    void this.#store.inspector.unlabel(this.#key).catch(() => {}); // it also ends by itself
   }
 }

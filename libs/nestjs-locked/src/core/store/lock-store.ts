@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../lock.errors.js';
-import type { LockDirectory } from './lock-directory.js';
+import type { LockInspector } from './lock-inspector.js';
 
 /** The store did not answer in time, or refused: what is true there is not known. */
 export interface Unknown {
@@ -244,7 +244,7 @@ export interface LockStore {
    */
   readonly mustConfirmMessages?: boolean;
   /** For operators: who holds what. It is never needed to hold a lock. */
-  readonly directory: LockDirectory;
+  readonly inspector: LockInspector;
   /** How long a command may take before its reply is `unknown`. */
   readonly commandTimeoutMs: number;
   /**

@@ -1,6 +1,6 @@
 import { FENCE_BLOCK } from '../../core/store/fence-block.js';
 import { processIdOf } from '../../core/store/lease-token.js';
-import type { LockRecord } from '../../core/store/lock-directory.js';
+import type { LockRecord } from '../../core/store/lock-inspector.js';
 import type {
   AcquireReply,
   Busy,

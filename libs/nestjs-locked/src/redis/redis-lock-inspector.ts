@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { processIdOf } from '../core/store/lease-token.js';
-import type { LockDirectory, LockRecord } from '../core/store/lock-directory.js';
+import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
@@ -12,7 +12,7 @@ import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
 import { readInspectReply } from './scripts/script-replies.js';
 
-export interface RedisLockDirectoryOptions {
+export interface RedisLockInspectorOptions {
   readonly servers: LockServers;
   readonly clock: Clock;
   readonly keys: RedisKeys;
@@ -33,13 +33,13 @@ const ENTRY_LIMIT_AWAY_MS = 100;
 const SCAN_SIZE = 500;
 
 /** Who holds what, according to Redis. No lock depends on it. */
-export class RedisLockDirectory implements LockDirectory {
-  readonly #options: RedisLockDirectoryOptions;
+export class RedisLockInspector implements LockInspector {
+  readonly #options: RedisLockInspectorOptions;
   #cancelRefresh: () => void = () => {};
   #isPresent = false;
   #hasLeft = false;
 
-  constructor(options: RedisLockDirectoryOptions) {
+  constructor(options: RedisLockInspectorOptions) {
     this.#options = options;
   }
 

@@ -5,14 +5,14 @@ import type {
   CommandRunner,
   LockServers,
 } from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
-import { RedisLockDirectory } from '../../libs/nestjs-locked/src/redis/redis-lock-directory.js';
+import { RedisLockInspector } from '../../libs/nestjs-locked/src/redis/redis-lock-inspector.js';
 import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 /** Two masters of a cluster: one has the lock, the other one the entry of the process that holds it. */
-function startDirectory({ isEntryAway = false, isEntrySilent = false, isReady = true } = {}) {
+function startInspector({ isEntryAway = false, isEntrySilent = false, isReady = true } = {}) {
   const holder = newProcessId();
   const clock = new FakeClock();
   const keys = new RedisKeys('lock:');
@@ -24,7 +24,7 @@ function startDirectory({ isEntryAway = false, isEntrySilent = false, isReady = 
     const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, '', ''];
     return read({ kind: 'answered', reply, mayHaveRunBefore: false });
   };
-  const directory = new RedisLockDirectory({
+  const inspector = new RedisLockInspector({
     servers: { run, isReady } as LockServers,
     clock,
     keys,
@@ -37,20 +37,20 @@ function startDirectory({ isEntryAway = false, isEntrySilent = false, isReady = 
     processId: newProcessId(),
     connectionPrefix: '',
   });
-  return { directory, holder, clock };
+  return { inspector, holder, clock };
 }
 
 it('says who holds a lock', async () => {
-  const { directory, holder } = startDirectory();
-  expect(await directory.inspect('a')).toMatchObject({
+  const { inspector, holder } = startInspector();
+  expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
     process: { host: 'here', pid: 7 },
   });
 });
 
 it('says what it knows of a lock while the master is away that knows more about its holder', async () => {
-  const { directory, holder } = startDirectory({ isEntryAway: true });
-  expect(await directory.inspect('a')).toMatchObject({
+  const { inspector, holder } = startInspector({ isEntryAway: true });
+  expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
     remainingMs: 500,
     process: undefined,
@@ -61,9 +61,9 @@ it.each([
   { isReady: true, limitMs: 1_000, what: 'gives no answer' },
   { isReady: false, limitMs: 100, what: 'is known to be away' },
 ])('waits $limitMs ms for a master that knows more and $what', async ({ isReady, limitMs }) => {
-  const { directory, holder, clock } = startDirectory({ isEntrySilent: true, isReady });
+  const { inspector, holder, clock } = startInspector({ isEntrySilent: true, isReady });
   const answers: unknown[] = [];
-  void directory.inspect('a').then((answer) => answers.push(answer));
+  void inspector.inspect('a').then((answer) => answers.push(answer));
   await clock.advance(limitMs - 1);
   expect(answers).toEqual([]);
   await clock.advance(1);

@@ -20,7 +20,7 @@ export interface LockRecord {
 }
 
 /** Tells who holds what, for operators. Its methods reject with LockStoreError: here nobody needs a quick answer. */
-export interface LockDirectory {
+export interface LockInspector {
   /** Notes for this long, in milliseconds, what the holder of this token calls itself. */
   label(key: string, token: string, label: string, forMs: number): Promise<void>;
   /** The holder is about to release the key, and nobody has it after that with this label. */
