@@ -78,7 +78,7 @@ describe('what a failed command may have left', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('a re-check that was not carried out leaves the place in the queue as it is', async () => {
+  it('a re-check that was not carried out leaves the position in the queue as it is', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     await clock.advance(5_001);
@@ -270,7 +270,7 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
-  it.each(['a place in the queue', 'a first command', 'the last try', 'a re-check'])(
+  it.each(['a position in the queue', 'a first command', 'the last try', 'a re-check'])(
     'is taken back when the store is there again, however long it was away: %s [R23]',
     async (what) => {
       const { clock, store, engine, waiting, nothingLeft } = await startScripted();
@@ -286,7 +286,7 @@ describe('what a failed command may have left', () => {
         if (what === 'the last try') await clock.advance(6_000);
         else if (what === 'a re-check') await clock.advance(5_001);
         store.listener.storeLost(unknown.cause);
-        if (what === 'a place in the queue') abort.abort();
+        if (what === 'a position in the queue') abort.abort();
       }
       const ended = expect(call).rejects.toBeInstanceOf(Error);
       for (let ms = 0; ms < 200_000; ms += 1_000) {
@@ -306,7 +306,7 @@ describe('what a failed command may have left', () => {
   );
 
   it.each([
-    ['a place in the queue', 'LOCK_ABORTED'],
+    ['a position in the queue', 'LOCK_ABORTED'],
     ['the last try', 'LOCK_STORE_FAILED'],
   ])(
     'is taken back although that is refused for longer than a lease: %s [R23]',
@@ -350,7 +350,7 @@ describe('what a failed command may have left', () => {
     expect(await store.unanswered()).toEqual(['leave']);
   });
 
-  /** A place in the queue that could not be taken back so far. */
+  /** A position in the queue that could not be taken back so far. */
   const owing = async () => {
     const started = await startScripted();
     const abort = new AbortController();

@@ -10,7 +10,7 @@ const LEASE_MS = 30_000;
 const HOLD_MS = 10;
 const MINUTES_MS = 120_000;
 
-it('processes that let turn after turn pass and ask again from their old place keep nobody out [R14]', async () => {
+it('processes that let turn after turn pass and ask again from their old position keep nobody out [R14]', async () => {
   const clock = new FakeClock();
   const locks = new InMemoryLocks(clock);
   const healthy = Array.from({ length: 3 }, () => {

@@ -7,7 +7,7 @@ describe('the end of a lease in the store, at the latest', () => {
     const clock = new FakeClock();
     const start = clock.now();
     const grant = {
-      ...{ token: 'p:1', fence: 1, blockEnd: 1_000, waiters: 0, score: undefined },
+      ...{ token: 'p:1', fence: 1, blockEnd: 1_000, waiters: 0, position: undefined },
       ...{ introducedAt: start, lengthMs: 1_000, leaseMs: 1_000, cameBy: 'answer' as const },
     };
     const deadline = new LeaseDeadline(clock, grant, []);

@@ -703,7 +703,7 @@ describe('an operator takes the key away', () => {
   it('from a holder of this process, which knows it as soon as forceRelease has answered [R40]', async () => {
     const { engine, store, held } = await startScripted();
     const { hold, token } = await held();
-    store.directory = { ...store.directory, revoke: async () => token }; // the message of the store is still under way
+    store.inspector = { ...store.inspector, revoke: async () => token }; // the message of the store is still under way
     expect(await engine.forceRelease(KEY)).toBe(true);
     expect(hold.signal.aborted).toBe(true);
   });

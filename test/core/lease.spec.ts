@@ -127,27 +127,27 @@ describe('Lease, waiting', () => {
     expect((await hold).remainingMs()).toBe(29_700);
   });
 
-  it('queues again at its old place when the confirmation comes too late', async () => {
+  it('queues again at its old position when the confirmation comes too late', async () => {
     const { clock, store, waiting, grant } = await start();
     const { hold, token } = await waiting();
     await clock.advance(4_000);
     grant(token);
     (await store.next('renew')).reply({ kind: 'lost' });
     const again = await store.next('acquire');
-    expect(again.command.score).toBe(7);
+    expect(again.command.position).toBe(7);
     expect(again.command.token).not.toBe(token);
     again.reply(granted(again.command.token));
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('re-checks after the safety interval with a new token and its old score [R13]', async () => {
+  it('re-checks after the safety interval with a new token and its old position [R13]', async () => {
     const { clock, store, waiting } = await start();
     const { token } = await waiting({ waitMs: 60_000 });
     await clock.advance(4_999);
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(20);
     const recheck = await store.next('recheck');
-    expect(recheck.command).toMatchObject({ token, score: 7 });
+    expect(recheck.command).toMatchObject({ token, position: 7 });
     expect(recheck.command.newToken).not.toBe(token);
   });
 

@@ -266,14 +266,14 @@ describe('a failure of the store', () => {
 });
 
 describe('an attempt that was not answered', () => {
-  it('is repeated from the same place in the queue', async () => {
+  it('is repeated from the same position in the queue', async () => {
     const { clock, store, waiting } = await startScripted();
     await waiting();
     await clock.advance(5_001);
     (await store.next('recheck')).reply(unknown);
     (await store.next('leave')).reply({ kind: 'left' });
     await clock.advance(100);
-    expect((await store.next('acquire')).command.score).toBe(7);
+    expect((await store.next('acquire')).command.position).toBe(7);
   });
 
   it('is repeated from there even if it was the confirmation of a grant', async () => {
@@ -286,7 +286,7 @@ describe('an attempt that was not answered', () => {
     renewal.reply(unknown);
     (await store.next('release')).reply({ kind: 'released' });
     await clock.advance(100);
-    expect((await store.next('acquire')).command.score).toBe(7);
+    expect((await store.next('acquire')).command.position).toBe(7);
   });
 
   it('is not repeated if the failure will last', async () => {

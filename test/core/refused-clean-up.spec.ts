@@ -11,7 +11,7 @@ import { queued, ScriptedStore, unknown } from '../support/scripted-store.js';
 const refused: Unknown = { ...unknown, isRefused: true };
 const KEYS = 1_000;
 
-/** Many calls have left a place in the queue of their key, and the store refuses to take them out. */
+/** Many calls have left a position in the queue of their key, and the store refuses to take them out. */
 async function start() {
   const { clock, store, engine } = await startScripted();
   const controller = new AbortController();

@@ -10,7 +10,7 @@ import { type Scheduled, Scheduler } from '../../libs/nestjs-locked/src/core/tim
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 class Item implements Scheduled {
-  place: Scheduled['place'];
+  scheduled: Scheduled['scheduled'];
   readonly due: number[] = [];
 
   onDue(now: number): void {

@@ -181,7 +181,13 @@ describe('what is answered', () => {
     expect(await other.acquire('held', waiting, false)).toMatchObject({ kind: 'queued' });
     expect(await acquire('held')).toMatchObject({ kind: 'busy' });
     expect(await release('held', held)).toEqual({ kind: 'released' });
-    const recheck = { ...common, key: 'held', token: waiting, newToken: other.token(), score: 0 };
+    const recheck = {
+      ...common,
+      key: 'held',
+      token: waiting,
+      newToken: other.token(),
+      position: 0,
+    };
     expect(await other.store.recheck(recheck)).toMatchObject(unknown);
     const waiter = { key: 'held', tokens: [waiting] as const };
     expect(await other.store.leave({ ...common, ...waiter })).toMatchObject(unknown);

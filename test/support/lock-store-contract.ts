@@ -71,10 +71,10 @@ class Party {
     return reply;
   }
 
-  ask(token: string, options: { nowait?: boolean; leaseMs?: number; score?: number } = {}) {
-    const { nowait = false, leaseMs = LEASE_MS, score } = options;
+  ask(token: string, options: { nowait?: boolean; leaseMs?: number; position?: number } = {}) {
+    const { nowait = false, leaseMs = LEASE_MS, position } = options;
     const command = { key: this.#key, token, leaseMs, nowait };
-    return this.store.acquire(score === undefined ? command : { ...command, score });
+    return this.store.acquire(position === undefined ? command : { ...command, position });
   }
 
   /** The lease ends without being released. A moment later, nobody has the lock. */
@@ -108,9 +108,9 @@ class Party {
     return reply;
   }
 
-  recheck({ token, score }: Queued) {
+  recheck({ token, position }: Queued) {
     const newToken = this.token();
-    return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, score });
+    return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, position });
   }
 
   async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true) {
@@ -271,7 +271,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const { token, fence } = earlier as Granted;
     const later = await a.requeue(token, fence, a.token(), 100);
     equal(later.kind, 'queued');
-    ok((later as Queued).score > first.score);
+    ok((later as Queued).position > first.position);
     equal((await b.told('grant')).token, first.token);
   },
   'recheck() keeps the place with a new token, even when the old one is gone': async ({ a, b }) => {
@@ -281,7 +281,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal(later.kind, 'queued');
     await b.leave(waiting.token);
     const back = await b.recheck(waiting);
-    deepEqual([back.kind, (back as Queued).score], ['queued', waiting.score]);
+    deepEqual([back.kind, (back as Queued).position], ['queued', waiting.position]);
     await a.release(held.token, held.fence);
     equal((await b.told('grant')).token, (back as Queued).token);
   },
@@ -425,7 +425,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await a.leave(held.token); // does not say what was used
     ok((await b.acquired()).fence > renewed.blockEnd);
   },
-  'a place in the queue is not claimed back after a lease has lapsed: it may have been used':
+  'a position in the queue is not claimed back after a lease has lapsed: it may have been used':
     async ({ a, b }) => {
       await a.acquired(LONG_MS);
       const early = await b.queued();
@@ -435,11 +435,11 @@ const RULES: Readonly<Record<string, Rule>> = {
       equal((await a.recheck(next)).kind, 'granted');
       const later = await a.queued();
       const back = await b.recheck(early);
-      ok(back.kind === 'queued' && back.score > later.score);
+      ok(back.kind === 'queued' && back.position > later.position);
       const still = await a.recheck(later);
-      ok(still.kind === 'queued' && still.score === later.score);
+      ok(still.kind === 'queued' && still.position === later.position);
     },
-  'recheck() asked twice keeps the place in the queue, also after a lease has lapsed': async ({
+  'recheck() asked twice keeps the position in the queue, also after a lease has lapsed': async ({
     a,
     b,
     key,
@@ -448,12 +448,12 @@ const RULES: Readonly<Record<string, Rule>> = {
     const first = await b.queued();
     await a.lapse();
     equal((await b.recheck(first)).kind, 'granted');
-    const { token, score } = await b.queued();
+    const { token, position } = await b.queued();
     await a.queued();
-    const command = { key, token, newToken: b.token(), leaseMs: LEASE_MS, score };
+    const command = { key, token, newToken: b.token(), leaseMs: LEASE_MS, position };
     for (let again = 0; again < 2; again++) {
       const reply = await b.store.recheck(command);
-      ok(reply.kind === 'queued' && reply.score === score);
+      ok(reply.kind === 'queued' && reply.position === position);
     }
   },
   'release() gives the lock to the first live waiter, however many dead ones stand before it':

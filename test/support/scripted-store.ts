@@ -116,6 +116,6 @@ export function granted(token: string, fence = 100, waiters = 0) {
   return { kind: 'granted', token, fence, blockEnd: fence + 1_000_000, waiters } as const;
 }
 
-export function queued(token: string, remainingMs = 30_000, score = 7) {
-  return { kind: 'queued', token, score, remainingMs, foreign: false } as const;
+export function queued(token: string, remainingMs = 30_000, position = 7) {
+  return { kind: 'queued', token, position, remainingMs, foreign: false } as const;
 }

@@ -21,7 +21,7 @@ function everyCommand(
   return {
     acquire: () => store.acquire({ key, token: token(), leaseMs: LEASE_MS, nowait: false }),
     recheck: () =>
-      store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, score: 1 }),
+      store.recheck({ key, token: token(), newToken: token(), leaseMs: LEASE_MS, position: 1 }),
     renew: async () =>
       store.renew([{ key, token: token(), leaseMs: LEASE_MS, used: 1, reserves: true }])[0],
     release: () => store.release({ key, token: token(), used: 1 }),

@@ -34,20 +34,20 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(busy).toEqual({ kind: 'busy', remainingMs: number, foreign: false });
     expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
-    const place = await b.store.acquire({ ...ask, token: b1 });
-    expect(place).toEqual({
+    const queued = await b.store.acquire({ ...ask, token: b1 });
+    expect(queued).toEqual({
       kind: 'queued',
       token: b1,
-      score: number,
+      position: number,
       remainingMs: number,
       foreign: false,
     });
-    if (place.kind !== 'queued') throw new Error('not queued');
+    if (queued.kind !== 'queued') throw new Error('not queued');
     expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
-    const { score } = place;
-    const again = { key, token: b1, newToken: b2, leaseMs: LEASE_MS, score };
-    expect(await b.store.recheck(again)).toMatchObject({ kind: 'queued', token: b2, score });
+    const { position } = queued;
+    const again = { key, token: b1, newToken: b2, leaseMs: LEASE_MS, position };
+    expect(await b.store.recheck(again)).toMatchObject({ kind: 'queued', token: b2, position });
     expect(await a.events.next()).toEqual({ kind: 'wanted', key, token: a1 });
 
     const used = first.fence + 7;

@@ -214,18 +214,18 @@ export class RedisLockStore implements LockStore {
     await this.#options.closeClient();
   }
 
-  acquire({ key, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
+  acquire({ key, token, leaseMs, nowait, position }: AcquireCommand): Promise<AcquireReply> {
     const args: (string | number)[] = [token, leaseMs, leaseMs + this.#fenceKeepMs];
     if (nowait) args.push(1);
-    else if (score !== undefined) args.push(0, score);
+    else if (position !== undefined) args.push(0, position);
     return this.#run(this.#scripts.acquire, key, args, (reply) => readAcquireReply(reply, token));
   }
 
-  recheck({ key, token, newToken, leaseMs, score }: RecheckCommand): Promise<RecheckReply> {
+  recheck({ key, token, newToken, leaseMs, position }: RecheckCommand): Promise<RecheckReply> {
     return this.#run(
       this.#scripts.recheck,
       key,
-      [token, newToken, leaseMs, score],
+      [token, newToken, leaseMs, position],
       readRequeueReply,
     );
   }

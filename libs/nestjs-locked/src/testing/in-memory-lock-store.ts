@@ -65,11 +65,11 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     this.#open = false;
   }
 
-  async acquire({ key, token, leaseMs, nowait, score }: AcquireCommand): Promise<AcquireReply> {
+  async acquire({ key, token, leaseMs, nowait, position }: AcquireCommand): Promise<AcquireReply> {
     const entry = this.#locks.entry(key);
     return nowait
       ? this.#tryOnce(key, entry, token, leaseMs)
-      : this.#take(key, entry, token, token, leaseMs, score);
+      : this.#take(key, entry, token, token, leaseMs, position);
   }
 
   async recheck({
@@ -77,9 +77,9 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     token,
     newToken,
     leaseMs,
-    score,
+    position,
   }: RecheckCommand): Promise<Granted | Queued> {
-    return this.#take(key, this.#locks.entry(key), token, newToken, leaseMs, score);
+    return this.#take(key, this.#locks.entry(key), token, newToken, leaseMs, position);
   }
 
   renew(commands: readonly RenewCommand[]): Promise<RenewReply>[] {
@@ -127,11 +127,11 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     }
     this.#free(entry, used);
     const live = this.#living(entry);
-    const score = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
-    if (live[0] === undefined || (score !== undefined && score < live[0].score)) {
+    const position = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
+    if (live[0] === undefined || (position !== undefined && position < live[0].position)) {
       return this.#grant(entry, newToken, leaseMs);
     }
-    return this.#yield(key, entry, newToken, this.#join(entry, newToken, score), live);
+    return this.#yield(key, entry, newToken, this.#join(entry, newToken, position), live);
   }
 
   async leave({ key, tokens, leaseMs }: LeaveCommand): Promise<LeaveReply> {
@@ -205,26 +205,26 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     old: string,
     me: string,
     leaseMs: number,
-    keptScore: number | undefined,
+    keptPosition: number | undefined,
   ): Granted | Queued {
     const holder = entry.lock?.token;
     if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
     this.#noticeLapse(entry);
-    const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptScore;
-    const score = placeOf(entry, old) ?? placeOf(entry, me) ?? claimed; // of ours: it was sent twice
+    const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptPosition;
+    const before = positionOf(entry, old) ?? positionOf(entry, me) ?? claimed; // of ours: it was sent twice
     if (holder !== undefined) {
       remove(entry, old);
-      const place = this.#join(entry, me, score);
+      const position = this.#join(entry, me, before);
       this.#locks.tell({ kind: 'wanted', key, token: holder });
-      return this.#queued(entry, me, place);
+      return this.#queued(entry, me, position);
     }
     const live = this.#living(entry, old, me);
     remove(entry, old);
     remove(entry, me);
-    if (live[0] === undefined || (score !== undefined && score <= live[0].score)) {
+    if (live[0] === undefined || (before !== undefined && before <= live[0].position)) {
       return this.#grant(entry, me, leaseMs);
     }
-    return this.#yield(key, entry, me, this.#join(entry, me, score), live);
+    return this.#yield(key, entry, me, this.#join(entry, me, before), live);
   }
 
   /** Neither joins the queue nor overtakes a live waiter in it. */
@@ -248,14 +248,14 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   /** Hands the free lock to the waiters that stand before the asking one. */
-  #yield(key: string, entry: Entry, me: string, score: number, live: Waiter[]): Queued {
+  #yield(key: string, entry: Entry, me: string, position: number, live: Waiter[]): Queued {
     this.#handTo(key, entry, live);
-    return this.#queued(entry, me, score);
+    return this.#queued(entry, me, position);
   }
 
-  #queued(entry: Entry, token: string, score: number): Queued {
+  #queued(entry: Entry, token: string, position: number): Queued {
     const remainingMs = this.#remaining(entry);
-    return { kind: 'queued', token, score, remainingMs, foreign: false };
+    return { kind: 'queued', token, position, remainingMs, foreign: false };
   }
 
   /** Takes the lock from its holder; the first live waiter gets it. */
@@ -318,12 +318,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     if (used > 0) entry.fence = used;
   }
 
-  #join(entry: Entry, token: string, score?: number): number {
-    const place = score ?? Math.max(this.#locks.clock.now(), (entry.queue.at(-1)?.score ?? 0) + 1);
+  #join(entry: Entry, token: string, claimed?: number): number {
+    const position =
+      claimed ?? Math.max(this.#locks.clock.now(), (entry.queue.at(-1)?.position ?? 0) + 1);
     remove(entry, token);
-    entry.queue.push({ token, score: place });
-    entry.queue.sort((a, b) => a.score - b.score);
-    return place;
+    entry.queue.push({ token, position });
+    entry.queue.sort((a, b) => a.position - b.position);
+    return position;
   }
 
   #remaining(entry: Entry): number {
@@ -331,9 +332,9 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 }
 
-/** @returns the token's score, if it was in the queue */
-function placeOf({ queue }: Entry, token: string): number | undefined {
-  return queue.find((waiter) => waiter.token === token)?.score;
+/** @returns the token's position, if it was in the queue */
+function positionOf({ queue }: Entry, token: string): number | undefined {
+  return queue.find((waiter) => waiter.token === token)?.position;
 }
 
 function remove({ queue }: Entry, token: string): void {

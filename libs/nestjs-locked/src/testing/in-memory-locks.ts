@@ -4,17 +4,17 @@ import { type Clock, systemClock } from '../core/time/clock.js';
 
 export interface Waiter {
   readonly token: string;
-  readonly score: number;
+  readonly position: number;
 }
 
 /** What Redis would keep for one key. */
 export interface Entry {
   lock: { token: string; expiresAt: number } | undefined;
-  /** Sorted by score. */
+  /** Sorted by position. */
   queue: Waiter[];
   fence: number;
   label: { token: string; label: string } | undefined;
-  /** Before this time, no waiter gets its old place in the queue back. */
+  /** Before this time, no waiter gets its old position in the queue back. */
   lapsedUntil: number;
 }
 

@@ -64,7 +64,7 @@ export function overrideLocks(
     { connection, keyPrefix = DEFAULT_KEY_PREFIX },
     supplies,
     Engine,
-  ) => makeEngine(locks, { supplies, Engine, place: `${serverName(connection)} ${keyPrefix}` });
+  ) => makeEngine(locks, { supplies, Engine, keyspace: `${serverName(connection)} ${keyPrefix}` });
   builder.overrideProvider(ENGINE_FACTORY).useValue(engineInMemory);
   if (ofModules !== undefined) {
     builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...ofModules });

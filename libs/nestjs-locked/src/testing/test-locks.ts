@@ -19,7 +19,7 @@ import type { InMemoryLocks } from './in-memory-locks.js';
 import { InterruptibleStore, StoreLine } from './interruptible-store.js';
 import { type LockCall, RecordedCalls } from './recorded-calls.js';
 import { recordedEngine } from './recorded-engine.js';
-import { ServicePlaces } from './service-places.js';
+import { ServiceKeyspaces } from './service-keyspaces.js';
 import { settled } from './settled.js';
 import { TestClock } from './test-clock.js';
 
@@ -61,8 +61,8 @@ interface WantedEngine {
   readonly supplies: Omit<LockEngineOptions, 'store' | 'clock'>;
   /** Of the copy of this package that the application uses. @default the one that the test uses */
   readonly Engine?: typeof LockEngine;
-  /** Where the keys of a service are: services with the same place exclude each other. @default that of unit tests */
-  readonly place?: string;
+  /** Names where the keys of a service are: services with the same keyspace exclude each other. @default that of unit tests */
+  readonly keyspace?: string;
   /** Whether the service can be used for the first time while the store is down. @default false */
   readonly opensDown?: boolean;
 }
@@ -89,7 +89,7 @@ export class TestLocks {
   readonly #line = new StoreLine();
   readonly #calls = new RecordedCalls((isWaiting) => (this.#clock.isWaitedFor = isWaiting));
   readonly #services = new Map<string | undefined, LockService>();
-  readonly #places = new ServicePlaces(this.#clock);
+  readonly #keyspaces = new ServiceKeyspaces(this.#clock);
   readonly #processes = new Set<string>();
   readonly #others = new Set<OtherHolder>();
 
@@ -252,11 +252,11 @@ export class TestLocks {
   #makeEngine({
     supplies,
     Engine = LockEngine,
-    place,
+    keyspace,
     opensDown = false,
   }: WantedEngine): LockEngine {
     const { name } = supplies;
-    this.#places.add(name, place);
+    this.#keyspaces.add(name, keyspace);
     const memory = new InMemoryLockStore(() => this.#locksOf(name), supplies.options.leaseMs);
     this.#processes.add(memory.processId);
     const store = new InterruptibleStore(memory, this.#line, opensDown);
@@ -265,16 +265,16 @@ export class TestLocks {
 
   /** Asked for when a key is used, because the service without a name may be made after the others. */
   #locksOf(service: string | undefined): InMemoryLocks {
-    const locks = this.#places.locksOf(service);
+    const locks = this.#keyspaces.locksOf(service);
     if (locks !== undefined) return locks;
     throw new LockConfigError(
       `Cannot find the lock service '${service}': no lock module of this test has that name, or the module is not compiled yet`,
     );
   }
 
-  /** A call that holds the key, of this service or of another that has its keys in the same place. */
+  /** A call that holds the key, of this service or of another with the same keyspace. */
   #holderOf(key: string, service: string | undefined): LockCall | undefined {
-    return [service, ...this.#places.servicesWith(this.#locksOf(service))]
+    return [service, ...this.#keyspaces.servicesWith(this.#locksOf(service))]
       .map((other) => this.#calls.find('held', key, other))
       .find((call) => call !== undefined);
   }

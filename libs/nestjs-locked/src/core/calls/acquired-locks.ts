@@ -3,7 +3,7 @@ import type { Hold } from '../queue/hold.js';
 import type { HeldLock } from './held-lock.js';
 
 /** Where a lock of `acquire()` is noted when the call has it. */
-export class AcquiredPlace {
+export class AcquiredEntry {
   #lock: HeldLock | undefined;
   #isLeft = false;
 
@@ -31,23 +31,23 @@ export class AcquiredPlace {
  * by them; it is only known that they were acquired before what comes later in the same context.
  */
 export class AcquiredLocks {
-  readonly #storage = new AsyncLocalStorage<readonly AcquiredPlace[]>();
+  readonly #storage = new AsyncLocalStorage<readonly AcquiredEntry[]>();
 
   /**
-   * Makes a place for a lock in the context of the caller. It must be called before the first `await`, because what
+   * Adds an entry for a lock in the context of the caller. It must be called before the first `await`, because what
    * comes after that runs in a context of its own.
    */
-  newPlace(): AcquiredPlace {
-    const place = new AcquiredPlace();
-    this.#storage.enterWith([...this.#present(), place]);
-    return place;
+  newEntry(): AcquiredEntry {
+    const entry = new AcquiredEntry();
+    this.#storage.enterWith([...this.#present(), entry]);
+    return entry;
   }
 
   here(): readonly Hold[] {
     return this.#present().flatMap(({ holds }) => holds);
   }
 
-  #present(): readonly AcquiredPlace[] {
+  #present(): readonly AcquiredEntry[] {
     return (this.#storage.getStore() ?? []).filter(({ isInUse }) => isInUse);
   }
 }

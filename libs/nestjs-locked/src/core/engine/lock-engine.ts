@@ -1,5 +1,5 @@
 import { assertIsObject } from '../arguments.js';
-import { AcquiredLocks, type AcquiredPlace } from '../calls/acquired-locks.js';
+import { type AcquiredEntry, AcquiredLocks } from '../calls/acquired-locks.js';
 import type { CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
@@ -102,12 +102,12 @@ export class LockEngine implements LockRunner {
   async acquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock> {
     assertOptionsOf('acquire', options);
     const resolved = this.#resolved(options);
-    const place = this.#newPlace(resolved);
+    const entry = this.#newEntry(resolved);
     try {
       const sections = await this.#sectionsOf(keys, resolved, 'acquire');
-      return this.#handOut(sections, place);
+      return this.#handOut(sections, entry);
     } catch (error) {
-      place?.leave();
+      entry?.leave();
       await this.#pause();
       throw await this.#explained(error, resolved);
     }
@@ -117,21 +117,21 @@ export class LockEngine implements LockRunner {
   async tryAcquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock | null> {
     assertOptionsOf('tryAcquire', options);
     const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
-    const place = this.#newPlace(resolved);
+    const entry = this.#newEntry(resolved);
     try {
       const sections = await this.#sectionsOf(keys, resolved, 'tryAcquire');
-      return this.#handOut(sections, place);
+      return this.#handOut(sections, entry);
     } catch (error) {
-      place?.leave();
+      entry?.leave();
       await this.#pause();
       if (error instanceof LockNotAcquiredError) return null;
       throw error;
     }
   }
 
-  #handOut(sections: readonly Section[], place: AcquiredPlace | undefined): HeldLock {
+  #handOut(sections: readonly Section[], entry: AcquiredEntry | undefined): HeldLock {
     const lock = this.#handedOut.handOut(sections);
-    place?.take(lock);
+    entry?.take(lock);
     return lock;
   }
 
@@ -181,12 +181,12 @@ export class LockEngine implements LockRunner {
 
   /**
    * Later transactions must know of the lock only if there is a fence for them to claim. A lock for the application's
-   * whole life is not meant for a transaction. The place is in the context of the caller, which must not have been left
+   * whole life is not meant for a transaction. The entry is in the context of the caller, which must not have been left
    * by an `await`.
    */
-  #newPlace({ maxHoldMs }: ResolvedLockOptions): AcquiredPlace | undefined {
+  #newEntry({ maxHoldMs }: ResolvedLockOptions): AcquiredEntry | undefined {
     const { fence } = this.inTransactions.transactionOptions;
-    return fence !== undefined && maxHoldMs < Infinity ? this.#acquired.newPlace() : undefined;
+    return fence !== undefined && maxHoldMs < Infinity ? this.#acquired.newEntry() : undefined;
   }
 
   /**

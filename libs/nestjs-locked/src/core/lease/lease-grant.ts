@@ -16,6 +16,6 @@ export interface LeaseGrant extends Omit<Granted, 'kind'> {
   readonly cameBy: CameBy;
   /** What was asked for. */
   readonly leaseMs: number;
-  /** The place in the store's queue from which it came, if it had one. */
-  readonly score: number | undefined;
+  /** The position in the store's queue from which it came, if it had one. */
+  readonly position: number | undefined;
 }

@@ -41,7 +41,7 @@ interface Introduced {
  * replace it (`#pending`). A grant may come as a message before the reply that carries it, so each reply looks first.
  */
 export class LeaseRequest implements Scheduled, TokenOwner {
-  place: Scheduled['place'];
+  scheduled: Scheduled['scheduled'];
   /** What the store is asked for, in milliseconds. */
   readonly leaseMs: number;
   readonly #parts: EngineParts;
@@ -52,8 +52,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #asked: Introduced;
   /** What a re-check that is on its way has introduced; it replaces `#asked` when the store says so. */
   #pending: Introduced | undefined;
-  /** The place in the store's queue. */
-  #score: number | undefined;
+  /** Ours in the store's queue. */
+  #position: number | undefined;
   /** Another process wants the key from us: that notice overtook our grant. */
   #wanted = false;
   /** The token from which an operator has taken the key: that notice overtook the reply with the grant. */
@@ -76,12 +76,14 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   /**
    * Sends the first command.
    * @param nowait one try: the store's queue is neither joined nor overtaken
-   * @param score a place in the store's queue that the command claims
+   * @param position in the store's queue, which the command claims
    */
-  async ask(store: Acquires, nowait: boolean, score: number | undefined): Promise<void> {
-    this.#score = score;
+  async ask(store: Acquires, nowait: boolean, position: number | undefined): Promise<void> {
+    this.#position = position;
     const command = { key: this.#key, token: this.token, leaseMs: this.leaseMs, nowait };
-    this.onFirstReply(await store.acquire(score === undefined ? command : { ...command, score }));
+    this.onFirstReply(
+      await store.acquire(position === undefined ? command : { ...command, position }),
+    );
   }
 
   /** The token that waits; at first, the one that the first command introduces. */
@@ -108,7 +110,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       case 'unknown':
         if (reply.neverRan !== true) return this.#abandon(reply);
         this.#end(this.#asked);
-        return this.#user.storeFailed(this, reply, this.#score);
+        return this.#user.storeFailed(this, reply, this.#position);
       default:
         return unreachable(reply);
     }
@@ -116,7 +118,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   #queued(reply: Queued): void {
     this.#state = 'waiting';
-    this.#score = reply.score;
+    this.#position = reply.position;
     this.#recheck.queued(reply);
     this.#user.mustWait();
     if (this.#user.isEmpty) this.leave();
@@ -133,7 +135,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     const { token: newToken } = pending;
     const command = { key: this.#key, token: this.token, newToken, leaseMs: this.leaseMs };
     void this.#parts.store
-      .recheck({ ...command, score: this.#score ?? 0 })
+      .recheck({ ...command, position: this.#position ?? 0 })
       .then((reply) => this.#onRecheckReply(pending, reply));
   }
 
@@ -170,7 +172,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
   }
 
-  /** The re-check was not carried out: the request keeps its place in the queue. */
+  /** The re-check was not carried out: the request keeps its position in the queue. */
   #stayQueued({ cause }: Unknown): void {
     this.#forgetPendingUnless(this.#asked.token);
     this.#user.storeFails(cause);
@@ -230,7 +232,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
     if (grant.token === this.#revoked) {
       this.#end(this.#asked);
-      return this.#user.over(this, this.#score); // taken away before it got here: asked for again, from the same place
+      return this.#user.over(this, this.#position); // taken away before it got here: asked for again, from the same position
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
@@ -244,7 +246,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       lengthMs,
       cameBy,
       leaseMs: this.leaseMs,
-      score: this.#score,
+      position: this.#position,
     });
   }
 
@@ -281,11 +283,11 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#user.over(this);
   }
 
-  /** The store did not answer: we may have the lease, or a place in the queue, or nothing. Either is taken back. */
+  /** The store did not answer: we may have the lease, or a position in the queue, or nothing. Either is taken back. */
   #abandon(unknown: Unknown): void {
     this.#takeBack(this.#tokens());
     this.#end();
-    this.#user.storeFailed(this, unknown, this.#score);
+    this.#user.storeFailed(this, unknown, this.#position);
   }
 
   #tokens(): readonly [string, string?] {
@@ -294,7 +296,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   }
 
   /**
-   * Only a lease ends on its own. A place in the queue does not, and neither does a command that the store has not read
+   * Only a lease ends on its own. A position in the queue does not, and neither does a command that the store has not read
    * yet: it may carry it out when it is back, however late that is.
    */
   #takeBack(tokens: readonly [string, string?]): void {

@@ -34,7 +34,7 @@ type State = 'confirming' | 'ours' | 'doubtful' | 'over';
  * And a lease in doubt is given to no call: waiting calls ask for a new one.
  */
 export class Lease implements Scheduled, TokenOwner, RenewalUser {
-  place: Scheduled['place'];
+  scheduled: Scheduled['scheduled'];
   readonly key: string;
   readonly #parts: EngineParts;
   readonly #user: LeaseUser;
@@ -93,8 +93,8 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
 
   /** The store has granted it: it is offered to the first call, or confirmed before that. */
   start(): void {
-    const { leaseMs, cameBy, score, introducedAt } = this.#grant;
-    const isFirstAnswer = cameBy === 'answer' && score === undefined;
+    const { leaseMs, cameBy, position, introducedAt } = this.#grant;
+    const isFirstAnswer = cameBy === 'answer' && position === undefined;
     if (isFirstAnswer) this.#user.answers.took(this.#parts.clock.now() - introducedAt);
     if (this.readiness.isOfferedAtOnce) this.#offer();
     else this.#confirmOrRefuse(leaseMs);
@@ -290,16 +290,16 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.#ending.afterLoss();
   }
 
-  /** The grant had lapsed before it was confirmed: the queue asks again, from the old place in the store's queue. */
+  /** The grant had lapsed before it was confirmed: the queue asks again, from its old position. */
   #askAgain(): void {
     this.#forget();
-    this.#user.over(this, this.#grant.score);
+    this.#user.over(this, this.#grant.position);
   }
 
   #failToConfirm(unknown: Unknown): void {
     this.#end();
     this.releaseLost();
-    this.#user.storeFailed(this, unknown, this.#grant.score);
+    this.#user.storeFailed(this, unknown, this.#grant.position);
   }
 
   /** Without a command: the store does not have it any more. */

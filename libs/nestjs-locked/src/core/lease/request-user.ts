@@ -15,11 +15,11 @@ export interface KeyUser {
   storeFails(cause: LockStoreError): void;
   /**
    * It is over, and nobody knows what is true in the store.
-   * @param score the place in the store's queue that the next request may claim
+   * @param position in the store's queue, for the next request to claim
    */
-  storeFailed(from: object, unknown: Unknown, score: number | undefined): void;
-  /** It is over. @param score the place in the store's queue that the next request may claim */
-  over(from: object, score?: number): void;
+  storeFailed(from: object, unknown: Unknown, position: number | undefined): void;
+  /** It is over. @param position in the store's queue, for the next request to claim */
+  over(from: object, position?: number): void;
 }
 
 /** The queue, as its request for a lease sees it. */

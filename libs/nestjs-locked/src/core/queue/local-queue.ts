@@ -25,7 +25,7 @@ import { WaitingCalls } from './waiting-calls.js';
  * what an earlier attempt left in the store.
  */
 export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
-  place: Scheduled['place'];
+  scheduled: Scheduled['scheduled'];
   readonly key: string;
   readonly #parts: EngineParts;
   /** Called when no call is left, and there is neither a request nor a lease. */
@@ -37,8 +37,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #failure: LockStoreError | undefined;
   readonly #retryPause = new RetryPause();
   readonly answers = new LatestAnswers();
-  /** The place in the store's queue that the last request or lease had, for the next request to claim. */
-  #score: number | undefined;
+  /** The position in the store's queue that the last request or lease had, for the next request to claim. */
+  #position: number | undefined;
   #awaitsCleanUp = false;
   /** Called when the command that is on its way has been answered, or when the queue closes. */
   readonly #onAnswer: (() => void)[] = [];
@@ -177,14 +177,14 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#parts.scheduler.cancel(this);
       return this.#onEmpty(this);
     }
-    if (this.place !== undefined) return; // pausing after a failure
+    if (this.scheduled !== undefined) return; // pausing after a failure
     const stuckBy = this.#parts.cleanUp.stuckBy(this.key);
     if (stuckBy !== undefined) return this.#awaitCleanUp(stuckBy);
-    const score = this.#score;
-    this.#score = undefined;
+    const position = this.#position;
+    this.#position = undefined;
     const nowait = call.atEnd && this.#calls.size === 1;
     this.#request = new LeaseRequest(this.#parts, this.key, this, call.options.leaseMs);
-    void this.#request.ask(store, nowait, score);
+    void this.#request.ask(store, nowait, position);
   }
 
   /** Our next attempt must not meet what an earlier one left in the store. */
@@ -291,16 +291,16 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #answered(): void {
     this.#failure = undefined;
     this.#retryPause.reset();
-    this.#score = undefined;
+    this.#position = undefined;
   }
 
   /**
    * Calls whose wait is over are refused, and all calls are if asking again cannot help. The others try again after a
-   * pause, from the same place in the store's queue.
+   * pause, from the same position in the store's queue.
    */
-  storeFailed(from: object, { cause, isLasting = false }: Unknown, score?: number): void {
+  storeFailed(from: object, { cause, isLasting = false }: Unknown, position?: number): void {
     this.#failure = cause;
-    this.#score = score;
+    this.#position = position;
     this.#calls.refuseEach((call) => call.atEnd || isLasting, cause);
     this.#detach(from);
     if (this.isEmpty) return this.#proceed();
@@ -314,9 +314,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     void this.onFree().catch(() => {}); // already reported
   }
 
-  over(from: object, score?: number): void {
+  over(from: object, position?: number): void {
     if (!this.#detach(from)) return;
-    this.#score = score;
+    this.#position = position;
     this.#proceed();
   }
 
@@ -343,7 +343,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   lookAgain(): void {
     this.#request?.lookAgain();
     this.#occupancy?.lookAgain();
-    if (this.place === undefined) return;
+    if (this.scheduled === undefined) return;
     this.#parts.scheduler.cancel(this);
     this.#proceed();
   }

@@ -43,7 +43,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   list: object | undefined;
   before: WaitingCall | undefined;
   after: WaitingCall | undefined;
-  place: Scheduled['place'];
+  scheduled: Scheduled['scheduled'];
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;
   readonly isPart: boolean;

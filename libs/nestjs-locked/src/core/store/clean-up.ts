@@ -25,7 +25,7 @@ const WANTED_AFTER_MS = 1_000;
 /**
  * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
  * check the owner and are harmless to repeat, so each is repeated until it is answered, or until nothing can be left
- * any more: a lease ends on its own, a place in the queue does not. A key that is to stay taken for longer than that is
+ * any more: a lease ends on its own, a position in the queue does not. A key that is to stay taken for longer than that is
  * kept as soon as the store answers, if it is free then.
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
@@ -58,7 +58,7 @@ export class CleanUp {
   /** Removes the tokens from the queue; hands the lease on if one of them has got it meanwhile. */
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
     const ofKey = this.#owe({ key, tokens }, until, done);
-    if (ofKey.place === undefined) this.#collect(ofKey);
+    if (ofKey.scheduled === undefined) this.#collect(ofKey);
     else this.#hasten(ofKey);
   }
 
@@ -144,7 +144,7 @@ export class CleanUp {
 
   #newKey(): DebtsOfKey {
     const ofKey: DebtsOfKey = {
-      place: undefined,
+      scheduled: undefined,
       debts: new Set(),
       retryPause: new RetryPause(),
       pausedUntil: -Infinity,
@@ -249,7 +249,7 @@ export class CleanUp {
 
   #pause(ofKey: DebtsOfKey): void {
     if (this.#closed) return this.#collect(ofKey);
-    if (ofKey.place !== undefined) return;
+    if (ofKey.scheduled !== undefined) return;
     const now = this.#clock.now();
     const turnAt = this.#refused.has(ofKey) ? this.#nextTurn(now) : now;
     ofKey.pausedUntil = Math.max(now + ofKey.retryPause.next(), turnAt);
@@ -272,7 +272,7 @@ export class CleanUp {
 
   /** Somebody wants the key. If it pauses because it was refused, the pause need not be longer than any other. */
   #hasten(ofKey: DebtsOfKey): void {
-    if (ofKey.place === undefined || !this.#refused.has(ofKey)) return;
+    if (ofKey.scheduled === undefined || !this.#refused.has(ofKey)) return;
     ofKey.pausedUntil = Math.min(ofKey.pausedUntil, ofKey.triedAt + WANTED_AFTER_MS);
     this.#schedule(ofKey);
   }

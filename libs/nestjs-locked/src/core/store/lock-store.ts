@@ -31,8 +31,8 @@ export interface Granted {
 export interface Queued {
   readonly kind: 'queued';
   readonly token: string;
-  /** The place in the queue. A re-check, which brings a new token, names it again. */
-  readonly score: number;
+  /** Its position in the queue. A re-check, which brings a new token, names it again. */
+  readonly position: number;
   /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
   readonly remainingMs: number;
   /** The holder is a client of another kind: it will not tell when it leaves. */
@@ -59,23 +59,23 @@ export interface AcquireCommand {
   readonly leaseMs: number;
   /** True: one try, the queue is neither joined nor overtaken. */
   readonly nowait: boolean;
-  /** A place in the queue kept from an earlier attempt. */
-  readonly score?: number;
+  /** A position in the queue kept from an earlier attempt. */
+  readonly position?: number;
 }
 /** What became of a request for a lease. */
 export type AcquireReply = Granted | Queued | Busy | Unknown;
 
-/** Looks again whether it is a waiter's turn, with a new token in the old one's place. */
+/** Looks again whether it is a waiter's turn, with a new token in the old one's position. */
 export interface RecheckCommand {
   readonly key: string;
   /** The token that waits now. */
   readonly token: string;
-  /** The token that takes its place. */
+  /** The token that takes its position. */
   readonly newToken: string;
   /** How long the lease is to last, in milliseconds. */
   readonly leaseMs: number;
-  /** The waiter's place in the queue. */
-  readonly score: number;
+  /** The waiter's position in the queue. */
+  readonly position: number;
 }
 /** What became of a waiter. */
 export type RecheckReply = Granted | Queued | Unknown;
@@ -127,7 +127,7 @@ export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
   /** Joins the queue, or gets the lease again at once if nobody waits before it. */
   readonly newToken: string;
   /**
-   * For how long the call has waited for which it asks, in milliseconds: its place is before those who came later.
+   * For how long the call has waited for which it asks, in milliseconds: its position is before those who came later.
    * @default 0: the end of the queue
    */
   readonly waitedMs?: number;
@@ -160,7 +160,7 @@ export interface LeaveCommand {
 export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
 
 /**
- * Takes back a place in the queue, or a lease if one of the tokens has got it meanwhile; the next waiter gets that.
+ * Takes back a position in the queue, or a lease if one of the tokens has got it meanwhile; the next waiter gets that.
  */
 export interface TakeBackCommand {
   readonly key: string;

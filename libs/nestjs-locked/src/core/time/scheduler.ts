@@ -4,7 +4,7 @@ import type { CancelTimer, Clock } from './clock.js';
 /** Something that is due at a moment of the monotonic clock. */
 export interface Scheduled {
   /** Set and read by the scheduler only. */
-  place: { readonly dueAt: number; readonly index: number } | undefined;
+  scheduled: { readonly dueAt: number; readonly index: number } | undefined;
   /** Called once when `dueAt` has come; may schedule itself again. */
   onDue(now: number): void;
 }
@@ -20,7 +20,7 @@ export interface RoundHooks {
 /** The longest time between two rounds: a suspend of the machine is noticed within it. */
 const LONGEST_PAUSE_MS = 1_000;
 
-interface Place {
+interface HeapEntry {
   dueAt: number;
   index: number;
   readonly item: Scheduled;
@@ -34,7 +34,7 @@ interface Place {
 export class Scheduler {
   readonly #clock: Clock;
   readonly #round: RoundHooks;
-  readonly #heap: Place[] = [];
+  readonly #heap: HeapEntry[] = [];
   #cancelTimer: CancelTimer | undefined;
   #timerAt = Infinity;
   /** Nothing is scheduled, but the timer is still armed. */
@@ -53,26 +53,26 @@ export class Scheduler {
       this.cancel(item);
       return;
     }
-    let place = item.place as Place | undefined;
-    if (place === undefined) {
-      place = { dueAt, index: this.#heap.length, item };
-      item.place = place;
-      this.#heap.push(place);
+    let entry = item.scheduled as HeapEntry | undefined;
+    if (entry === undefined) {
+      entry = { dueAt, index: this.#heap.length, item };
+      item.scheduled = entry;
+      this.#heap.push(entry);
     } else {
-      place.dueAt = dueAt;
+      entry.dueAt = dueAt;
     }
-    this.#up(place);
-    this.#down(place);
+    this.#up(entry);
+    this.#down(entry);
     this.#arm();
   }
 
   cancel(item: Scheduled): void {
-    const place = item.place as Place | undefined;
-    if (place === undefined) return;
-    item.place = undefined;
-    const last = this.#heap.pop() as Place;
-    if (last !== place) {
-      last.index = place.index;
+    const entry = item.scheduled as HeapEntry | undefined;
+    if (entry === undefined) return;
+    item.scheduled = undefined;
+    const last = this.#heap.pop() as HeapEntry;
+    if (last !== entry) {
+      last.index = entry.index;
       this.#heap[last.index] = last;
       this.#up(last);
       this.#down(last);
@@ -160,26 +160,26 @@ export class Scheduler {
     this.#cancelTimer?.mayEnd?.(false);
   }
 
-  #up(place: Place): void {
-    while (place.index > 0) {
-      const parent = this.#heap[(place.index - 1) >> 1] as Place;
-      if (parent.dueAt <= place.dueAt) return;
-      this.#swap(parent, place);
+  #up(entry: HeapEntry): void {
+    while (entry.index > 0) {
+      const parent = this.#heap[(entry.index - 1) >> 1] as HeapEntry;
+      if (parent.dueAt <= entry.dueAt) return;
+      this.#swap(parent, entry);
     }
   }
 
-  #down(place: Place): void {
+  #down(entry: HeapEntry): void {
     for (;;) {
-      const left = this.#heap[2 * place.index + 1];
-      const right = this.#heap[2 * place.index + 2];
+      const left = this.#heap[2 * entry.index + 1];
+      const right = this.#heap[2 * entry.index + 2];
       if (left === undefined) return;
       const smaller = right !== undefined && right.dueAt < left.dueAt ? right : left;
-      if (smaller.dueAt >= place.dueAt) return;
-      this.#swap(place, smaller);
+      if (smaller.dueAt >= entry.dueAt) return;
+      this.#swap(entry, smaller);
     }
   }
 
-  #swap(above: Place, below: Place): void {
+  #swap(above: HeapEntry, below: HeapEntry): void {
     const index = above.index;
     above.index = below.index;
     below.index = index;

@@ -162,7 +162,7 @@ function queued([token, score, pttl, foreign]: unknown[]): Queued {
   return {
     kind: 'queued',
     token: String(token),
-    score: number(score),
+    position: number(score),
     remainingMs: remaining(pttl),
     foreign: number(foreign) === 1,
   };

@@ -2,7 +2,7 @@ import type { Clock } from '../core/time/clock.js';
 import { InMemoryLocks } from './in-memory-locks.js';
 
 /** Where the keys of one or several services are; the locks are made when they are first used. */
-interface Place {
+interface Keyspace {
   locks?: InMemoryLocks;
 }
 
@@ -11,13 +11,15 @@ const OF_UNIT_TESTS = '';
 
 /**
  * Which lock services of a test exclude each other: those that have the same name, as replicas of one application have,
- * and those whose modules say that their keys are in the same place. What is in use once never moves.
+ * and those whose modules name the same keyspace. What is in use once never moves.
  */
-export class ServicePlaces {
+export class ServiceKeyspaces {
   readonly #clock: Clock;
   /** The service without a name is always here, so that a test can hold its keys before the application is made. */
-  readonly #ofService = new Map<string | undefined, Place>([[undefined, {}]]);
-  readonly #at = new Map<string, Place>([[OF_UNIT_TESTS, this.#ofService.get(undefined) as Place]]);
+  readonly #ofService = new Map<string | undefined, Keyspace>([[undefined, {}]]);
+  readonly #at = new Map<string, Keyspace>([
+    [OF_UNIT_TESTS, this.#ofService.get(undefined) as Keyspace],
+  ]);
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -34,24 +36,26 @@ export class ServicePlaces {
 
   /** @returns undefined if there is no such service */
   locksOf(service: string | undefined): InMemoryLocks | undefined {
-    const place = this.#ofService.get(service);
-    return place && this.#locksIn(place);
+    const keyspace = this.#ofService.get(service);
+    return keyspace && this.#locksIn(keyspace);
   }
 
   /** The services that have their keys there. */
   servicesWith(locks: InMemoryLocks): (string | undefined)[] {
-    return [...this.#ofService].filter(([, place]) => place.locks === locks).map(([name]) => name);
+    return [...this.#ofService]
+      .filter(([, keyspace]) => keyspace.locks === locks)
+      .map(([name]) => name);
   }
 
   /** A service was known, such as because a test has held its keys, before a module says where they are. */
-  #join(own: Place, there: Place): void {
+  #join(own: Keyspace, there: Keyspace): void {
     const locks = own.locks ?? this.#locksIn(there);
     own.locks ??= locks;
     there.locks ??= locks;
   }
 
-  #locksIn(place: Place): InMemoryLocks {
-    place.locks ??= new InMemoryLocks(this.#clock);
-    return place.locks;
+  #locksIn(keyspace: Keyspace): InMemoryLocks {
+    keyspace.locks ??= new InMemoryLocks(this.#clock);
+    return keyspace.locks;
   }
 }
