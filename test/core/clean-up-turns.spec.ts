@@ -170,7 +170,7 @@ describe('what the store has not answered', () => {
     expect(await tried()).toEqual(['k']);
   });
 
-  it('pauses once for a key, however much is owed for it', async () => {
+  it('pauses once for a key, however many clean-ups are pending for it', async () => {
     const { clock, leave, tried } = start(() => unknown);
     for (const token of ['a', 'b', 'c']) leave('k', token);
     await tried();

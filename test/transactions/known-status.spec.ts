@@ -24,11 +24,11 @@ it('an older answer than that of the latest statement does not count', async () 
 
 it('a driver that does not tell is asked once', async () => {
   const status = new KnownStatus('mysql');
-  expect(status.isDoubtful).toBe(true);
+  expect(status.mustBeAsked).toBe(true);
   const { asked, answer } = ask(status);
   answer(null, {});
   await asked;
-  expect([status.isDoubtful, status.on({})]).toEqual([false, undefined]);
+  expect([status.mustBeAsked, status.on({})]).toEqual([false, undefined]);
 });
 
 it('an error is no such answer', async () => {

@@ -61,7 +61,7 @@ interface WantedEngine {
   readonly supplies: Omit<LockEngineOptions, 'store' | 'clock'>;
   /** Of the copy of this package that the application uses. @default the one that the test uses */
   readonly Engine?: typeof LockEngine;
-  /** Names where the keys of a service are: services with the same keyspace exclude each other. @default that of unit tests */
+  /** Where the keys of a service are: services with the same one exclude each other. @default that of unit tests */
   readonly keyspace?: string;
   /** Whether the service can be used for the first time while the store is down. @default false */
   readonly opensDown?: boolean;

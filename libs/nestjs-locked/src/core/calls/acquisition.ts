@@ -13,8 +13,8 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
 import { renewWhole } from './renew-whole.js';
-import { Section } from './section.js';
-import { isInDoubt, settleDoubts } from './settle-doubts.js';
+import { ReentryLevel } from './reentry-level.js';
+import { isSuspect, settleSuspects } from './settle-suspects.js';
 
 /** A wait that could be one half of a deadlock lasts no longer than this. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
@@ -43,8 +43,8 @@ export class Acquisition {
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #time: CallTime;
-  /** What the call has so far: one section for each of the first keys, in order. */
-  #sections: Section[] = [];
+  /** What the call has so far: one re-entry level for each of the first keys, in order. */
+  #levels: ReentryLevel[] = [];
 
   /** @param keys as `inOrder` gives them */
   constructor(
@@ -60,8 +60,8 @@ export class Acquisition {
     this.#time = new CallTime(parts.clock, options.waitMs);
   }
 
-  /** @returns one section for each key, in order; all of them are held, and their holds have begun */
-  async take(): Promise<readonly Section[]> {
+  /** @returns one re-entry level for each key, in order; all of them are held, and their holds have begun */
+  async take(): Promise<readonly ReentryLevel[]> {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was not asked for: the signal is already aborted', this.#firstKey);
     }
@@ -73,7 +73,7 @@ export class Acquisition {
       this.#giveBack(0);
       throw error;
     }
-    return this.#sections;
+    return this.#levels;
   }
 
   get #firstKey(): string {
@@ -94,7 +94,7 @@ export class Acquisition {
   async #takeAtOnce(): Promise<boolean> {
     try {
       await this.#takeTogether(this.#keys);
-      if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
+      if (this.#levels.some(isSuspect)) await this.#settleSuspects();
     } catch (error) {
       const mayWait = error instanceof LockNotAcquiredError || error instanceof LockStoreError;
       if (this.#time.leftMs === 0 || !mayWait) throw error;
@@ -111,7 +111,7 @@ export class Acquisition {
       const parent = this.#parentOf(key);
       const joined = parent === undefined ? undefined : await this.#join(parent, 0);
       if (joined === undefined) others.push(key);
-      else this.#sections.push(joined);
+      else this.#levels.push(joined);
     }
     const { leftMs, answerBy } = this.#time;
     const { signal } = this.#options;
@@ -120,9 +120,9 @@ export class Acquisition {
     if (others.length > 0) {
       this.#time.asksAgain();
       const holds = await this.#queues.takeTogether(others, this.#options, this.#time, areAnswered);
-      this.#sections.push(...holds.map((hold) => new Section(hold)));
+      this.#levels.push(...holds.map((hold) => new ReentryLevel(hold)));
     }
-    this.#sections.sort((a, b) => byBytes(a.hold.key, b.hold.key));
+    this.#levels.sort((a, b) => byBytes(a.hold.key, b.hold.key));
   }
 
   // ---- one after the other ----------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ export class Acquisition {
    */
   async #takeInTurn(): Promise<void> {
     for (;;) {
-      while (this.#sections.length < this.#keys.length) {
-        const missing = this.#keys.slice(this.#sections.length);
+      while (this.#levels.length < this.#keys.length) {
+        const missing = this.#keys.slice(this.#levels.length);
         const [key] = missing as [string];
         if (missing.length > 1 && this.#time.leftMs === 0) {
           await this.#takeTogether(missing); // one more answer is awaited, and not one for each of them
@@ -144,13 +144,13 @@ export class Acquisition {
         const parent = this.#parentOf(key);
         const joined =
           parent === undefined ? undefined : await this.#join(parent, this.#time.leftMs);
-        this.#sections.push(joined ?? new Section(await this.#enter(key)));
+        this.#levels.push(joined ?? new ReentryLevel(await this.#enter(key)));
       }
       if (this.#isSeveral && !this.#options.renew) await this.#renewWhole();
-      if (this.#sections.some(isInDoubt)) await this.#settleDoubts();
+      if (this.#levels.some(isSuspect)) await this.#settleSuspects();
       const lost = this.#firstLost;
       if (lost === -1) return;
-      const { hold, isRoot } = this.#sections[lost] as Section;
+      const { hold, isRoot } = this.#levels[lost] as ReentryLevel;
       if (isRoot && this.#time.leftMs === 0) hold.assertHeld();
       this.#parts.scheduler.catchUp(); // its lease may not have been told yet, and would be in our way
       this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
@@ -177,14 +177,14 @@ export class Acquisition {
    * @param waitMs how long to wait for our turn among the branches of the call that holds the key
    * @returns undefined if the hold has ended
    */
-  async #join(parent: Section, waitMs: number): Promise<Section | undefined> {
+  async #join(parent: ReentryLevel, waitMs: number): Promise<ReentryLevel | undefined> {
     const { key } = parent.hold;
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.turns.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':
-        if (parent.hold.users > 0) return new Section(parent.hold, parent);
+        if (parent.hold.users > 0) return new ReentryLevel(parent.hold, parent);
         parent.turns.leave();
         return undefined;
       case 'busy':
@@ -205,9 +205,9 @@ export class Acquisition {
   // ---- rules of waiting -------------------------------------------------------------------------------------
 
   /** A call that wants a lock of its own joins what the transaction around has for it, and would wait for itself. */
-  #parentOf(key: string): Section | undefined {
-    const section = this.#ambient.sectionOf(key);
-    return this.#options.reentrant || section?.isOfTransaction === true ? section : undefined;
+  #parentOf(key: string): ReentryLevel | undefined {
+    const level = this.#ambient.levelOf(key);
+    return this.#options.reentrant || level?.isOfTransaction === true ? level : undefined;
   }
 
   /** While the application closes, work that holds a lock may still take another one, so that it can finish. */
@@ -221,10 +221,10 @@ export class Acquisition {
 
   /**
    * A key that this context holds or its transaction keeps, although others would take it after this one.
-   * @param parent the section whose branches take turns: keys that were held before the branches parted are in nobody's
-   * way
+   * @param parent the re-entry level whose branches take turns: keys that were held before the branches parted are in
+   * nobody's way
    */
-  #laterKeyHeld(key: string, parent?: Section): string | undefined {
+  #laterKeyHeld(key: string, parent?: ReentryLevel): string | undefined {
     const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);
     return held.find((other) => byBytes(other, key) > 0);
   }
@@ -246,13 +246,13 @@ export class Acquisition {
   // ---- the end ----------------------------------------------------------------------------------------------
 
   #renewWhole(): Promise<void> {
-    return renewWhole(this.#sections, this.#parts.clock, this.#time, this.#options.signal);
+    return renewWhole(this.#levels, this.#parts.clock, this.#time, this.#options.signal);
   }
 
-  #settleDoubts(): Promise<void> {
+  #settleSuspects(): Promise<void> {
     this.#time.asksAgain();
-    return settleDoubts(
-      this.#sections,
+    return settleSuspects(
+      this.#levels,
       this.#parts.clock,
       this.#time.answerBy,
       this.#options.signal,
@@ -260,7 +260,7 @@ export class Acquisition {
   }
 
   get #firstLost(): number {
-    return this.#sections.findIndex(({ hold }) => hold.isOver);
+    return this.#levels.findIndex(({ hold }) => hold.isOver);
   }
 
   /** The last step before the work. */
@@ -270,17 +270,17 @@ export class Acquisition {
     }
     const now = this.#parts.clock.now();
     const { waitMs, holdAtLeastMs } = this.#options;
-    for (const { hold, isRoot } of this.#sections) {
+    for (const { hold, isRoot } of this.#levels) {
       if (!isRoot) hold.keptUntil = Math.max(hold.keptUntil, now + holdAtLeastMs);
       else if (this.#isSeveral) hold.begin(now, waitMs); // a single one began when it was handed out
     }
   }
 
-  /** Releases the sections from here on, the last one first. Nobody waits for that: it is repeated, and reported. */
+  /** Releases what the call has from here on, in reverse. Nobody waits for that: it is repeated, and reported. */
   #giveBack(from: number): void {
-    for (const section of this.#sections.splice(from).reverse()) {
-      if (section.isRoot) section.hold.neverWorked();
-      section.close().catch(() => {});
+    for (const level of this.#levels.splice(from).reverse()) {
+      if (level.isRoot) level.hold.neverWorked();
+      level.close().catch(() => {});
     }
   }
 

@@ -7,7 +7,7 @@ import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
 import type { TransactionalLocks } from './open-transaction.js';
-import type { Section } from './section.js';
+import type { ReentryLevel } from './reentry-level.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
 import { assertWritten, unwrittenIsKnown } from './unwritten-work.js';
 
@@ -27,17 +27,11 @@ export class HandedOutLocks {
     this.#service = service;
   }
 
-  /** @param sections one for each key of a call, all of them held */
-  handOut(sections: readonly Section[]): HeldLock {
+  /** @param levels one re-entry level for each key of a call, all of them held */
+  handOut(levels: readonly ReentryLevel[]): HeldLock {
     this.#locks++;
     const { loopTurn } = this.#parts;
-    return new HeldLock(
-      sections,
-      this.#ambient,
-      loopTurn,
-      this.#onReleased,
-      this.#runInTransaction,
-    );
+    return new HeldLock(levels, this.#ambient, loopTurn, this.#onReleased, this.#runInTransaction);
   }
 
   readonly #onReleased = (): void => {
@@ -46,10 +40,10 @@ export class HandedOutLocks {
   };
 
   /** Runs the work with these locks as the current ones, and releases them. */
-  async run<T>(sections: readonly Section[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
-    const lock = this.handOut(sections);
+  async run<T>(levels: readonly ReentryLevel[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    const lock = this.handOut(levels);
     // The work's own result and error win over whatever becomes of the release: `settle` never throws.
-    const own = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     try {
       const result = await this.#runWork(lock, own, work);
       assertWritten(own);

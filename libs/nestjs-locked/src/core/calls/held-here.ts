@@ -1,5 +1,5 @@
 import type { Lock } from '../lock.js';
-import type { Section } from './section.js';
+import type { ReentryLevel } from './reentry-level.js';
 
 /** A lock that may be the current one of a context. */
 export interface CurrentLock extends Lock {
@@ -16,11 +16,11 @@ export interface CurrentLock extends Lock {
 export class HeldHere {
   #lock: CurrentLock | undefined;
   /** By key. */
-  readonly #sections: Map<string, Section>;
+  readonly #levels: Map<string, ReentryLevel>;
 
-  constructor(lock: CurrentLock, sections: readonly Section[]) {
+  constructor(lock: CurrentLock, levels: readonly ReentryLevel[]) {
     this.#lock = lock;
-    this.#sections = new Map(sections.map((section) => [section.hold.key, section]));
+    this.#levels = new Map(levels.map((level) => [level.hold.key, level]));
   }
 
   /** What the call was given that holds the keys. */
@@ -28,12 +28,12 @@ export class HeldHere {
     return this.#lock;
   }
 
-  get sections(): ReadonlyMap<string, Section> {
-    return this.#sections;
+  get levels(): ReadonlyMap<string, ReentryLevel> {
+    return this.#levels;
   }
 
   released(): void {
     this.#lock = undefined;
-    this.#sections.clear();
+    this.#levels.clear();
   }
 }

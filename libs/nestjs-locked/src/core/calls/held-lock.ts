@@ -9,7 +9,7 @@ import { shownValue } from '../runtime/shown-value.js';
 import type { LoopTurn } from '../time/loop-turn.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldHere } from './held-here.js';
-import type { Section } from './section.js';
+import type { ReentryLevel } from './reentry-level.js';
 import { isGuardedAnywhere, isGuardedHere } from './transaction-registry.js';
 
 /** Runs the work in the open transaction of the context, if there is one. */
@@ -20,7 +20,7 @@ export type RunInTransaction = <T>(
 
 /** What a call is given: all the keys it asked for, acquired or joined. */
 export class HeldLock implements Lock {
-  readonly #sections: readonly Section[];
+  readonly #levels: readonly ReentryLevel[];
   readonly #ambient: AmbientHolds;
   readonly #loopTurn: LoopTurn;
   readonly #onReleased: () => void;
@@ -33,18 +33,18 @@ export class HeldLock implements Lock {
   #hasEnded = false;
 
   /**
-   * @param sections one for each key, in the order in which they were taken; at least one
+   * @param levels one for each key, in the order in which they were taken; at least one
    * @param onReleased called when the release has been answered
    * @param runInTransaction used when the holds become the current ones of a context
    */
   constructor(
-    sections: readonly Section[],
+    levels: readonly ReentryLevel[],
     ambient: AmbientHolds,
     loopTurn: LoopTurn,
     onReleased: () => void,
     runInTransaction: RunInTransaction,
   ) {
-    this.#sections = sections;
+    this.#levels = levels;
     this.#ambient = ambient;
     this.#loopTurn = loopTurn;
     this.#onReleased = onReleased;
@@ -56,11 +56,11 @@ export class HeldLock implements Lock {
   }
 
   get keys(): readonly string[] {
-    return this.#sections.map(({ hold }) => hold.key);
+    return this.#levels.map(({ hold }) => hold.key);
   }
 
   get holds(): readonly Hold[] {
-    return this.#sections.map(({ hold }) => hold);
+    return this.#levels.map(({ hold }) => hold);
   }
 
   get fencingToken(): number {
@@ -68,8 +68,8 @@ export class HeldLock implements Lock {
   }
 
   fencingTokenOf(key: string): number {
-    const section = this.#sections.find(({ hold }) => hold.key === key);
-    if (section !== undefined) return section.hold.fencingToken;
+    const level = this.#levels.find(({ hold }) => hold.key === key);
+    if (level !== undefined) return level.hold.fencingToken;
     assertLockKey(key);
     throw new LockKeyError(
       `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}`,
@@ -78,7 +78,7 @@ export class HeldLock implements Lock {
   }
 
   get signal(): AbortSignal {
-    const signals = this.#sections.map(({ hold }) => hold.signal);
+    const signals = this.#levels.map(({ hold }) => hold.signal);
     if (signals.length === 1) return this.#first.hold.signal;
     this.#joint ??= new JointSignal(signals);
     if (this.#hasEnded) this.#joint.detach();
@@ -95,16 +95,16 @@ export class HeldLock implements Lock {
 
   /** Whether it is known to be held no longer. */
   get isOver(): boolean {
-    return this.#released !== undefined || this.#sections.some(({ hold }) => hold.isOver);
+    return this.#released !== undefined || this.#levels.some(({ hold }) => hold.isOver);
   }
 
   remainingMs(): number {
     if (this.#released !== undefined) return 0;
-    return Math.min(...this.#sections.map(({ hold }) => hold.remainingMs()));
+    return Math.min(...this.#levels.map(({ hold }) => hold.remainingMs()));
   }
 
   assertHeld(): void {
-    for (const { hold } of this.#sections) hold.assertHeld();
+    for (const { hold } of this.#levels) hold.assertHeld();
     // The holds that it joined may still be held by others.
     if (this.#released !== undefined) throw lostError(this.key, 'released');
   }
@@ -119,7 +119,7 @@ export class HeldLock implements Lock {
     for (;;) {
       try {
         if (this.#released !== undefined) throw lostError(this.key, 'released');
-        await Promise.all(this.#sections.map(({ hold }) => hold.ensureRemaining(ms)));
+        await Promise.all(this.#levels.map(({ hold }) => hold.ensureRemaining(ms)));
       } catch (error) {
         await this.#loopTurn.pause();
         throw error;
@@ -144,7 +144,7 @@ export class HeldLock implements Lock {
 
   /** Runs the work with this lock as the current one. */
   runHere<T>(work: () => T): T {
-    return this.#ambient.run((this.#here ??= new HeldHere(this, this.#sections)), work);
+    return this.#ambient.run((this.#here ??= new HeldHere(this, this.#levels)), work);
   }
 
   /** Whether calls or transactions that joined one of these holds go on, although this lock was released. */
@@ -159,8 +159,8 @@ export class HeldLock implements Lock {
     return kept.some(({ hold }) => isGuardedAnywhere(hold)) ? 'transaction' : 'calls';
   }
 
-  get #outlived(): readonly Section[] {
-    return this.#sections.filter(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
+  get #outlived(): readonly ReentryLevel[] {
+    return this.#levels.filter(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
   }
 
   async release(): Promise<boolean> {
@@ -184,23 +184,21 @@ export class HeldLock implements Lock {
     this.#released ??= this.#release();
     if (!this.#isKeptByThisCode) return this.#released;
     this.#released.catch(() => {}); // already reported
-    return Promise.resolve(this.#sections.every(({ hold }) => !hold.isOver));
+    return Promise.resolve(this.#levels.every(({ hold }) => !hold.isOver));
   }
 
   /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */
   get #isKeptByThisCode(): boolean {
-    if (this.#ambient.isInsideCallThatJoined(this.#sections)) return true;
+    if (this.#ambient.isInsideCallThatJoined(this.#levels)) return true;
     // Its own work may be about to end a transaction, or be a hook of one: only a body is known by its context.
     const isGuarded = this.#ambient.isInside(this.#here) ? isGuardedAnywhere : isGuardedHere;
-    return this.#sections.some(({ hold }) => isGuarded(hold));
+    return this.#levels.some(({ hold }) => isGuarded(hold));
   }
 
   async #release(): Promise<boolean> {
     try {
-      if (this.#sections.length === 1) return await this.#first.close();
-      const answers = await Promise.all(
-        [...this.#sections].reverse().map((section) => section.close()),
-      );
+      if (this.#levels.length === 1) return await this.#first.close();
+      const answers = await Promise.all([...this.#levels].reverse().map((level) => level.close()));
       return answers.every(Boolean);
     } finally {
       this.#hasEnded = true;
@@ -210,7 +208,7 @@ export class HeldLock implements Lock {
     }
   }
 
-  get #first(): Section {
-    return this.#sections[0] as Section;
+  get #first(): ReentryLevel {
+    return this.#levels[0] as ReentryLevel;
   }
 }

@@ -2,7 +2,7 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { Hold } from '../queue/hold.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
-import type { Section } from './section.js';
+import type { ReentryLevel } from './reentry-level.js';
 
 /** What a call asks for. */
 export interface AskedLocks {
@@ -30,7 +30,7 @@ export interface TransactionalLocks {
    */
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context holds already. */
-  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]>;
+  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]>;
   /**
    * Takes the keys for calls inside of the work, runs it with them as the current ones, and releases them.
    * @param work is given the holds that were acquired
@@ -48,7 +48,7 @@ export interface OpenTransaction {
    * Takes locks inside the transaction, if that is safe, and keeps them until it has ended.
    * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins again with the locks
    */
-  take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]>;
+  take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly ReentryLevel[]>;
   /**
    * Keeps holds that were acquired elsewhere until the transaction has ended, and guards its commit with them.
    * @throws as `take`
@@ -63,7 +63,7 @@ export interface TransactionCoordinator {
   /** The innermost open transaction of the present async context. */
   current(): OpenTransaction | undefined;
   /** What the open transactions of this context keep for the service, those that are suspended here included. */
-  kept(locks: TransactionalLocks): readonly Section[];
+  kept(locks: TransactionalLocks): readonly ReentryLevel[];
   /** Whether an open transaction of this context keeps the hold until its end. */
   guards(hold: Hold): boolean;
   /** Whether any open transaction does. */

@@ -4,7 +4,7 @@ import type {
   TransactionalLocks,
   TransactionCoordinator,
 } from './open-transaction.js';
-import type { Section } from './section.js';
+import type { ReentryLevel } from './reentry-level.js';
 
 interface TransactionRegistry {
   /** Every open lock service of this process: a transaction asks all of them for what they hold. */
@@ -30,7 +30,7 @@ export function currentTransaction(): OpenTransaction | undefined {
 }
 
 /** @returns an empty list if no adapter is in use */
-export function keptSections(locks: TransactionalLocks): readonly Section[] {
+export function keptLevels(locks: TransactionalLocks): readonly ReentryLevel[] {
   return registry.coordinator?.kept(locks) ?? [];
 }
 

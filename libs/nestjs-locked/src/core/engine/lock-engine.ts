@@ -4,8 +4,8 @@ import type { CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
-import type { Section } from '../calls/section.js';
-import { currentTransaction, keptSections } from '../calls/transaction-registry.js';
+import type { ReentryLevel } from '../calls/reentry-level.js';
+import { currentTransaction, keptLevels } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
@@ -31,7 +31,7 @@ export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
 /**
  * Everything that one lock service does, without Nest; `core/README.md` describes it on one page.
  *
- * A call comes in here with its keys and options, and gets its sections from an `Acquisition`. Inside an open
+ * A call comes in here with its keys and options, and gets its re-entry levels from an `Acquisition`. Inside an open
  * transaction it gets them from that transaction instead, which knows whether a lock can be taken now, and keeps it
  * until the transaction has ended.
  */
@@ -56,7 +56,7 @@ export class LockEngine implements LockRunner {
     // The parts and the queues need each other: when the machine has slept, the parts ask the queues for their leases.
     const parts = assembleParts({ ...supplies, clock, random }, () => queues);
     const queues = new QueuesByKey(parts);
-    const ambient = new AmbientHolds(() => keptSections(this.inTransactions));
+    const ambient = new AmbientHolds(() => keptLevels(this.inTransactions));
     this.#calls = { parts, queues, ambient };
     this.#handedOut = new HandedOutLocks(parts, ambient, () => this.inTransactions);
     this.inTransactions = new LocksInTransactions(this.#calls, this.#handedOut, this.#acquired, {
@@ -104,8 +104,8 @@ export class LockEngine implements LockRunner {
     const resolved = this.#resolved(options);
     const entry = this.#newEntry(resolved);
     try {
-      const sections = await this.#sectionsOf(keys, resolved, 'acquire');
-      return this.#handOut(sections, entry);
+      const levels = await this.#levelsOf(keys, resolved, 'acquire');
+      return this.#handOut(levels, entry);
     } catch (error) {
       entry?.leave();
       await this.#pause();
@@ -119,8 +119,8 @@ export class LockEngine implements LockRunner {
     const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
     const entry = this.#newEntry(resolved);
     try {
-      const sections = await this.#sectionsOf(keys, resolved, 'tryAcquire');
-      return this.#handOut(sections, entry);
+      const levels = await this.#levelsOf(keys, resolved, 'tryAcquire');
+      return this.#handOut(levels, entry);
     } catch (error) {
       entry?.leave();
       await this.#pause();
@@ -129,8 +129,8 @@ export class LockEngine implements LockRunner {
     }
   }
 
-  #handOut(sections: readonly Section[], entry: AcquiredEntry | undefined): HeldLock {
-    const lock = this.#handedOut.handOut(sections);
+  #handOut(levels: readonly ReentryLevel[], entry: AcquiredEntry | undefined): HeldLock {
+    const lock = this.#handedOut.handOut(levels);
     entry?.take(lock);
     return lock;
   }
@@ -142,23 +142,23 @@ export class LockEngine implements LockRunner {
     callSite?: string,
   ): Promise<T> {
     const resolved = this.#resolved(options);
-    let sections: readonly Section[];
+    let levels: readonly ReentryLevel[];
     try {
-      sections = await this.#sectionsOf(keys, resolved, callSite ?? 'withLock');
+      levels = await this.#levelsOf(keys, resolved, callSite ?? 'withLock');
     } catch (error) {
       await this.#pause();
       if (error instanceof LockNotAcquiredError && options.onBusy === 'skip') return undefined as T;
       return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
-    return this.#handedOut.run(sections, work);
+    return this.#handedOut.run(levels, work);
   }
 
-  /** @returns one section for each key, all of them held */
-  #sectionsOf(
+  /** @returns one re-entry level for each key, all of them held */
+  #levelsOf(
     asked: LockKeys,
     options: ResolvedLockOptions,
     callSite: string,
-  ): Promise<readonly Section[]> {
+  ): Promise<readonly ReentryLevel[]> {
     const keys = inOrder(asked);
     // A call may come before the application has started.
     if (!this.#lifetime.isOpen) return this.open().then(() => this.#take(keys, options, callSite));
@@ -169,7 +169,7 @@ export class LockEngine implements LockRunner {
     keys: readonly string[],
     options: ResolvedLockOptions,
     callSite: string,
-  ): Promise<readonly Section[]> {
+  ): Promise<readonly ReentryLevel[]> {
     const transaction = currentTransaction();
     if (transaction === undefined) return this.inTransactions.take(keys, options);
     return transaction.take(this.inTransactions, { keys, options, callSite });

@@ -2,7 +2,7 @@ import type { AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
 import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
-import type { Section } from '../calls/section.js';
+import type { ReentryLevel } from '../calls/reentry-level.js';
 import { inOrder } from '../keys/key-order.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { Hold } from '../queue/hold.js';
@@ -64,7 +64,7 @@ export class LocksInTransactions implements TransactionalLocks {
     return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
   }
 
-  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly Section[]> {
+  take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]> {
     return new Acquisition(this.#calls, keys, options).take();
   }
 
@@ -73,9 +73,9 @@ export class LocksInTransactions implements TransactionalLocks {
     options: ResolvedLockOptions,
     work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T> {
-    const sections = await this.take(inOrder(keys), options);
-    for (const section of sections) section.isOfTransaction = true;
-    const acquired = sections.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
-    return this.#handedOut.run(sections, () => work(acquired));
+    const levels = await this.take(inOrder(keys), options);
+    for (const level of levels) level.isOfTransaction = true;
+    const acquired = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    return this.#handedOut.run(levels, () => work(acquired));
   }
 }

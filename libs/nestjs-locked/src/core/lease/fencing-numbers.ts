@@ -55,13 +55,13 @@ export class FencingNumbers {
    * connection broke, the lease may have lapsed since and been granted anew, after others had higher numbers. None is
    * handed out or given back until the store has confirmed some.
    */
-  doubt(): void {
+  awaitConfirmation(): void {
     this.#blockEnd = this.#used;
   }
 
   /**
-   * The store has confirmed a lease whose numbers were in doubt. If others have had numbers since, the last one that is
-   * reserved by now is certainly ours, and above all of theirs.
+   * The store has confirmed a lease whose numbers waited for that. If others have had numbers since, the last one that
+   * is reserved by now is certainly ours, and above all of theirs.
    */
   confirmed(blockEnd: number): void {
     if (blockEnd <= this.#first + FENCE_BLOCK) return; // reserved by the grant, or by the confirmation itself

@@ -99,7 +99,7 @@ export class LeaseRenewal implements Renewable {
 
   /** Nobody has the lease before the store has confirmed it for this long. */
   confirm(leaseMs: number): void {
-    if (this.#isHearsay) this.#numbers.doubt();
+    if (this.#isHearsay) this.#numbers.awaitConfirmation();
     this.leaseMs = leaseMs;
     this.dueAt = Infinity;
     this.#user.reschedule();

@@ -296,8 +296,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   }
 
   /**
-   * Only a lease ends on its own. A position in the queue does not, and neither does a command that the store has not read
-   * yet: it may carry it out when it is back, however late that is.
+   * Only a lease ends on its own. A position in the queue does not, and neither does a command that the store has not
+   * read yet: it may carry it out when it is back, however late that is.
    */
   #takeBack(tokens: readonly [string, string?]): void {
     const isAnswered = this.#state === 'asking' && !this.#parts.outages.concern([this.#key]);

@@ -17,10 +17,10 @@ import type { LeaseOccupancy, LeaseUser } from './lease-user.js';
 /**
  * confirming  ours, but too short or too far spent to be handed out: it is renewed first, then offered to the queue
  * ours        handed out, or resting in case another call here wants the key
- * doubtful    nobody knows whether a transaction under it was committed: no call gets it, and it runs out
- * over        released, handed over or lost; only a lost one can still become doubtful, when its work has ended
+ * in-doubt    nobody knows whether a transaction under it was committed: no call gets it, and it runs out
+ * over        released, handed over or lost; only a lost one can still come to be in doubt, when its work has ended
  */
-type State = 'confirming' | 'ours' | 'doubtful' | 'over';
+type State = 'confirming' | 'ours' | 'in-doubt' | 'over';
 
 /**
  * This process's right to a key, for the life of one token: until when the key is ours, and what ends that. Which call
@@ -82,7 +82,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   }
 
   get isEnding(): boolean {
-    return this.#state === 'over' || this.#state === 'doubtful';
+    return this.#state === 'over' || this.#state === 'in-doubt';
   }
 
   leftMs(): number {
@@ -193,7 +193,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
         return this.renewal.collect();
       case 'confirming':
         return this.renewal.collect();
-      case 'doubtful':
+      case 'in-doubt':
       case 'over':
         return this.#forget();
       default:
@@ -215,7 +215,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
         );
       case 'confirming':
         return this.renewal.dueAt;
-      case 'doubtful':
+      case 'in-doubt':
         return this.#forgottenAt;
       case 'over':
         return this.#occupancy.isOccupied ? this.#forgottenAt : Infinity;
@@ -263,7 +263,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
       const until = Math.max(keptUntil, this.deadline.latestIfRenewed(this.renewal.leaseMs));
       return this.release(Math.ceil(until - this.#parts.clock.now()));
     }
-    this.#state = 'doubtful';
+    this.#state = 'in-doubt';
     this.deadline.tellCertain();
     this.reschedule();
     this.#user.over(this);
@@ -337,7 +337,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
         return this.lose('revoked');
       case 'confirming':
         return this.#askAgain();
-      case 'doubtful':
+      case 'in-doubt':
         return this.#forget();
       case 'over':
         return;

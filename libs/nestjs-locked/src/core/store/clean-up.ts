@@ -1,7 +1,7 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { Clock } from '../time/clock.js';
 import type { Scheduler } from '../time/scheduler.js';
-import type { Debt, DebtsOfKey } from './debt.js';
+import type { PendingCleanUp, CleanUpsOfKey } from './pending-clean-up.js';
 import type {
   LockStore,
   ReleaseCommand,
@@ -25,8 +25,8 @@ const WANTED_AFTER_MS = 1_000;
 /**
  * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
  * check the owner and are harmless to repeat, so each is repeated until it is answered, or until nothing can be left
- * any more: a lease ends on its own, a position in the queue does not. A key that is to stay taken for longer than that is
- * kept as soon as the store answers, if it is free then.
+ * any more: a lease ends on its own, a position in the queue does not. A key that is to stay taken for longer than that
+ * is kept as soon as the store answers, if it is free then.
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
  * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
@@ -38,13 +38,13 @@ export class CleanUp {
   readonly #clock: Clock;
   readonly #scheduler: Scheduler;
   readonly #outages: Outages;
-  readonly #byKey = new Map<string, DebtsOfKey>();
+  readonly #byKey = new Map<string, CleanUpsOfKey>();
   /** Those of which the store has refused something when it was last tried. */
-  readonly #refused = new Set<DebtsOfKey>();
+  readonly #refused = new Set<CleanUpsOfKey>();
   /** When the last of them is to be tried. */
-  #lastTurnAt = -Infinity;
+  #lastTryAt = -Infinity;
   /** What is sent at the end of this turn of the event loop. */
-  #collected: Debt[] = [];
+  #collected: PendingCleanUp[] = [];
   readonly #onTheirWay = new Set<Promise<unknown>>();
   #closed = false;
 
@@ -57,7 +57,7 @@ export class CleanUp {
 
   /** Removes the tokens from the queue; hands the lease on if one of them has got it meanwhile. */
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
-    const ofKey = this.#owe({ key, tokens }, until, done);
+    const ofKey = this.#add({ key, tokens }, until, done);
     if (ofKey.scheduled === undefined) this.#collect(ofKey);
     else this.#hasten(ofKey);
   }
@@ -68,7 +68,7 @@ export class CleanUp {
     return this.#whenAnswered(this.#store.release(command), (first) => {
       if (first.kind === 'unknown' && first.isLasting !== true) {
         const { key, token, used } = command;
-        const ofKey = this.#owe({ key, tokens: [token], used }, until, done, first, keptUntil);
+        const ofKey = this.#add({ key, tokens: [token], used }, until, done, first, keptUntil);
         ofKey.triedAt = this.#clock.now();
         this.#noteRefusal(ofKey);
         this.#pause(ofKey);
@@ -85,8 +85,10 @@ export class CleanUp {
    */
   returnAtOnce(key: string, token: string, until: number, done: () => void): void {
     const ofKey = this.#byKey.get(key);
-    const isOwed = [...(ofKey?.debts ?? [])].some(({ command }) => command.tokens.includes(token));
-    this.#collect(isOwed && ofKey ? ofKey : this.#owe({ key, tokens: [token] }, until, done));
+    const isPending = [...(ofKey?.pending ?? [])].some(({ command }) =>
+      command.tokens.includes(token),
+    );
+    this.#collect(isPending && ofKey ? ofKey : this.#add({ key, tokens: [token] }, until, done));
   }
 
   /**
@@ -98,14 +100,14 @@ export class CleanUp {
   stuckBy(key: string): LockStoreError | undefined {
     const ofKey = this.#byKey.get(key);
     if (ofKey === undefined) return undefined;
-    const failure = [...ofKey.debts].find((debt) => debt.failure !== undefined)?.failure;
+    const failure = [...ofKey.pending].find((cleanUp) => cleanUp.failure !== undefined)?.failure;
     if (failure === undefined) this.#collect(ofKey);
     else this.#hasten(ofKey);
     this.#flush(); // ahead of the request
     return failure?.cause;
   }
 
-  /** Calls back once when nothing is owed for the key any more. */
+  /** Calls back once when nothing is pending for the key any more. */
   whenSettled(key: string, callback: () => void): void {
     const ofKey = this.#byKey.get(key);
     if (ofKey === undefined) callback();
@@ -128,24 +130,32 @@ export class CleanUp {
     }
   }
 
-  #owe(
+  #add(
     command: TakeBackCommand,
     leaseEnd: number,
     done: () => void,
     failure?: Unknown,
     keptUntil = -Infinity,
-  ): DebtsOfKey {
+  ): CleanUpsOfKey {
     const until = Math.max(leaseEnd, keptUntil);
     const ofKey = this.#byKey.get(command.key) ?? this.#newKey();
     this.#byKey.set(command.key, ofKey);
-    ofKey.debts.add({ command, until, keptUntil, done, isOnItsWay: false, isLast: false, failure });
+    ofKey.pending.add({
+      command,
+      until,
+      keptUntil,
+      done,
+      isOnItsWay: false,
+      isLast: false,
+      failure,
+    });
     return ofKey;
   }
 
-  #newKey(): DebtsOfKey {
-    const ofKey: DebtsOfKey = {
+  #newKey(): CleanUpsOfKey {
+    const ofKey: CleanUpsOfKey = {
       scheduled: undefined,
-      debts: new Set(),
+      pending: new Set(),
       retryPause: new RetryPause(),
       pausedUntil: -Infinity,
       triedAt: -Infinity,
@@ -156,24 +166,24 @@ export class CleanUp {
     return ofKey;
   }
 
-  #settle(ofKey: DebtsOfKey, debt: Debt): void {
-    ofKey.debts.delete(debt);
-    debt.done();
-    if (ofKey.debts.size > 0) return;
+  #settle(ofKey: CleanUpsOfKey, cleanUp: PendingCleanUp): void {
+    ofKey.pending.delete(cleanUp);
+    cleanUp.done();
+    if (ofKey.pending.size > 0) return;
     this.#scheduler.cancel(ofKey);
     this.#refused.delete(ofKey);
-    this.#byKey.delete(debt.command.key);
+    this.#byKey.delete(cleanUp.command.key);
     for (const callback of ofKey.waiting) callback();
   }
 
-  #isAway({ debts }: DebtsOfKey): boolean {
-    return [...debts].some(({ command }) => this.#outages.concern([command.key]));
+  #isAway({ pending }: CleanUpsOfKey): boolean {
+    return [...pending].some(({ command }) => this.#outages.concern([command.key]));
   }
 
   // ---- sending ----------------------------------------------------------------------------------------------
 
-  #tryAll(keys: Iterable<DebtsOfKey>): void {
-    this.#lastTurnAt = -Infinity;
+  #tryAll(keys: Iterable<CleanUpsOfKey>): void {
+    this.#lastTryAt = -Infinity;
     for (const ofKey of keys) {
       if (this.#isAway(ofKey)) continue;
       ofKey.retryPause.reset();
@@ -181,31 +191,31 @@ export class CleanUp {
     }
   }
 
-  /** Sends all that is owed for the key, unless it is on its way. */
-  #collect(ofKey: DebtsOfKey, isProbe = false): void {
+  /** Sends all that is pending for the key, unless it is on its way. */
+  #collect(ofKey: CleanUpsOfKey, isProbe = false): void {
     this.#scheduler.cancel(ofKey);
     ofKey.triedAt = this.#clock.now();
     ofKey.isProbe = isProbe;
-    for (const debt of ofKey.debts) {
-      if (debt.isOnItsWay) continue;
-      debt.isOnItsWay = true;
-      debt.isLast = this.#closed;
-      if (this.#collected.push(debt) === 1) queueMicrotask(() => this.#flush());
+    for (const cleanUp of ofKey.pending) {
+      if (cleanUp.isOnItsWay) continue;
+      cleanUp.isOnItsWay = true;
+      cleanUp.isLast = this.#closed;
+      if (this.#collected.push(cleanUp) === 1) queueMicrotask(() => this.#flush());
     }
   }
 
   #flush(): void {
-    const debts = this.#collected;
-    if (debts.length === 0) return;
+    const sent = this.#collected;
+    if (sent.length === 0) return;
     this.#collected = [];
     const now = this.#clock.now();
-    const commands = debts.map(({ command, keptUntil }) =>
+    const commands = sent.map(({ command, keptUntil }) =>
       keptUntil > now ? { ...command, keepMs: Math.ceil(keptUntil - now) } : command,
     );
     const replies = this.#store.takeBack(commands);
-    debts.forEach((debt, i) => {
+    sent.forEach((cleanUp, i) => {
       const reply = replies[i] as Promise<TakeBackReply>;
-      void this.#whenAnswered(reply, (answer) => this.#answered(debt, answer));
+      void this.#whenAnswered(reply, (answer) => this.#answered(cleanUp, answer));
     });
   }
 
@@ -222,65 +232,66 @@ export class CleanUp {
     return acted;
   }
 
-  #answered(debt: Debt, reply: TakeBackReply): void {
-    debt.isOnItsWay = false;
-    const ofKey = this.#byKey.get(debt.command.key);
-    if (ofKey === undefined || !ofKey.debts.has(debt)) return;
+  #answered(cleanUp: PendingCleanUp, reply: TakeBackReply): void {
+    cleanUp.isOnItsWay = false;
+    const ofKey = this.#byKey.get(cleanUp.command.key);
+    if (ofKey === undefined || !ofKey.pending.has(cleanUp)) return;
     const isUnknown = reply.kind === 'unknown';
     const wasRefused = this.#refused.has(ofKey);
-    if (!isUnknown || reply.isLasting === true || debt.isLast) {
-      this.#settle(ofKey, debt);
+    if (!isUnknown || reply.isLasting === true || cleanUp.isLast) {
+      this.#settle(ofKey, cleanUp);
       const isAllowed = !this.#noteRefusal(ofKey);
       if (wasRefused && isAllowed && ofKey.isProbe && !isUnknown) this.#tryAll(this.#refused);
       return;
     }
-    debt.failure = reply;
+    cleanUp.failure = reply;
     this.#noteRefusal(ofKey);
     this.#pause(ofKey);
   }
 
-  /** @returns whether the store refuses anything that is owed for the key: not all of it needs the same rights */
-  #noteRefusal(ofKey: DebtsOfKey): boolean {
-    const isRefused = [...ofKey.debts].some(({ failure }) => failure?.isRefused === true);
+  /** @returns whether the store refuses anything that is pending for the key: not all of it needs the same rights */
+  #noteRefusal(ofKey: CleanUpsOfKey): boolean {
+    const isRefused = [...ofKey.pending].some(({ failure }) => failure?.isRefused === true);
     if (isRefused) this.#refused.add(ofKey);
     else this.#refused.delete(ofKey);
     return isRefused;
   }
 
-  #pause(ofKey: DebtsOfKey): void {
+  #pause(ofKey: CleanUpsOfKey): void {
     if (this.#closed) return this.#collect(ofKey);
     if (ofKey.scheduled !== undefined) return;
     const now = this.#clock.now();
-    const turnAt = this.#refused.has(ofKey) ? this.#nextTurn(now) : now;
-    ofKey.pausedUntil = Math.max(now + ofKey.retryPause.next(), turnAt);
+    const tryAt = this.#refused.has(ofKey) ? this.#nextTryAt(now) : now;
+    ofKey.pausedUntil = Math.max(now + ofKey.retryPause.next(), tryAt);
     this.#schedule(ofKey);
   }
 
-  /** The keys that are refused take turns. One that did not wait for its turn has left a gap behind. */
-  #nextTurn(now: number): number {
+  /** Refused keys are tried one after the other. One that was tried early has left a gap. */
+  #nextTryAt(now: number): number {
     const longestMs = this.#refused.size * REFUSED_EVERY_MS;
-    if (this.#lastTurnAt < now || this.#lastTurnAt > now + longestMs) this.#lastTurnAt = now;
-    this.#lastTurnAt += REFUSED_EVERY_MS;
-    return this.#lastTurnAt;
+    if (this.#lastTryAt < now || this.#lastTryAt > now + longestMs) this.#lastTryAt = now;
+    this.#lastTryAt += REFUSED_EVERY_MS;
+    return this.#lastTryAt;
   }
 
   /** What ends on its own during the pause is settled then. */
-  #schedule(ofKey: DebtsOfKey): void {
-    const ends = [...ofKey.debts].map(({ until }) => until);
+  #schedule(ofKey: CleanUpsOfKey): void {
+    const ends = [...ofKey.pending].map(({ until }) => until);
     this.#scheduler.schedule(ofKey, Math.min(ofKey.pausedUntil, ...ends));
   }
 
   /** Somebody wants the key. If it pauses because it was refused, the pause need not be longer than any other. */
-  #hasten(ofKey: DebtsOfKey): void {
+  #hasten(ofKey: CleanUpsOfKey): void {
     if (ofKey.scheduled === undefined || !this.#refused.has(ofKey)) return;
     ofKey.pausedUntil = Math.min(ofKey.pausedUntil, ofKey.triedAt + WANTED_AFTER_MS);
     this.#schedule(ofKey);
   }
 
   /** What has ended on its own is forgotten, and the rest is tried again. */
-  #pauseIsOver(ofKey: DebtsOfKey, now: number): void {
-    for (const debt of [...ofKey.debts]) if (debt.until <= now) this.#settle(ofKey, debt);
-    if (ofKey.debts.size === 0) return;
+  #pauseIsOver(ofKey: CleanUpsOfKey, now: number): void {
+    for (const cleanUp of [...ofKey.pending])
+      if (cleanUp.until <= now) this.#settle(ofKey, cleanUp);
+    if (ofKey.pending.size === 0) return;
     if (now < ofKey.pausedUntil) this.#schedule(ofKey);
     else if (this.#isAway(ofKey)) this.#pause(ofKey);
     else this.#collect(ofKey, this.#refused.has(ofKey));

@@ -114,7 +114,7 @@ async function shown(
         if (isBroken(connection)) return;
         noteAnswer = coordinator.sending(tx, sql, status.on(connection));
       };
-      const mustWait = (): boolean => isBusy(connection) || status.isDoubtful;
+      const mustWait = (): boolean => isBusy(connection) || status.mustBeAsked;
       if (scope === undefined || ends === 'rollback' || !mustWait()) {
         look();
         return passOn();
@@ -122,7 +122,7 @@ async function shown(
       const turn = async (): Promise<void> => {
         do {
           await whenIdle(connection, pass, () => scope.waitsForTurn(sql));
-          if (status.isDoubtful) await status.ask(pass);
+          if (status.mustBeAsked) await status.ask(pass);
         } while (mustWait());
         look();
       };

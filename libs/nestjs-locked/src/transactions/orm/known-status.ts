@@ -29,7 +29,7 @@ export class KnownStatus {
   }
 
   /** Whether the database has to be asked. */
-  get isDoubtful(): boolean {
+  get mustBeAsked(): boolean {
     return this.#dialect === 'mysql' && this.#canTell && this.#told === undefined;
   }
 

@@ -3,7 +3,7 @@ import type {
   TransactionalLocks,
   TransactionCoordinator,
 } from '../../core/calls/open-transaction.js';
-import type { Section } from '../../core/calls/section.js';
+import type { ReentryLevel } from '../../core/calls/reentry-level.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
 import { LockError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
@@ -50,10 +50,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
     return outwards(scope, ({ isAmbient }) => isAmbient);
   }
 
-  kept(locks: TransactionalLocks): readonly Section[] {
-    const kept: Section[] = [];
+  kept(locks: TransactionalLocks): readonly ReentryLevel[] {
+    const kept: ReentryLevel[] = [];
     for (let scope = this.#here(); scope !== undefined; scope = scope.outer) {
-      if (scope.isOpen) kept.push(...scope.keptSections(locks));
+      if (scope.isOpen) kept.push(...scope.kept(locks));
     }
     return kept;
   }

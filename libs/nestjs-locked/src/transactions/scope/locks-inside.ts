@@ -1,5 +1,5 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
-import type { Section } from '../../core/calls/section.js';
+import type { ReentryLevel } from '../../core/calls/reentry-level.js';
 import { Turns } from '../../core/calls/turns.js';
 import { LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
@@ -34,9 +34,10 @@ export interface TransactionLevel {
   readonly inside: LocksInside;
   /** Whether each statement sees what others have committed before it; undefined if its level is not known. */
   seesFreshData(): Promise<boolean | undefined>;
-  keptSections(locks: TransactionalLocks): readonly Section[];
-  /** @returns false if it takes no more: the sections do not become its own then */
-  keep(locks: TransactionalLocks, sections: readonly Section[]): boolean;
+  /** What it keeps for this service until its end. */
+  kept(locks: TransactionalLocks): readonly ReentryLevel[];
+  /** @returns false if it takes no more: what was taken does not become its own then */
+  keep(locks: TransactionalLocks, taken: readonly ReentryLevel[]): boolean;
   guards(hold: Hold): boolean;
   /** Guards its COMMIT with these holds, too. @throws whatever makes it unsafe to continue under them */
   guardWith(holds: readonly GuardingHold[]): Promise<void>;
@@ -71,32 +72,32 @@ export class LocksInside {
 
   /**
    * All its waits together last no longer than `waitMs`.
-   * @returns held sections, one for each key @throws as `OpenTransaction.take`
+   * @returns held re-entry levels, one for each key @throws as `OpenTransaction.take`
    */
-  async take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly Section[]> {
+  async take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly ReentryLevel[]> {
     const level = this.#level;
     const asked = { ...request, until: systemClock.now() + request.options.waitMs };
     await this.#decideOnMissing(locks, asked);
-    const sections = await locks.take(asked.keys, withTheRest(asked)); // joins what is there now
+    const taken = await locks.take(asked.keys, withTheRest(asked)); // joins what is there now
     try {
       level.run.assertGoesOn();
       if (level.isOpen) {
         level.assertTakesWork(asked);
-        await this.#guardAll(sections.map(({ hold }) => ({ locks, hold })));
+        await this.#guardAll(taken.map(({ hold }) => ({ locks, hold })));
       } // otherwise ordinary ones: the transaction has not waited for the work that asks
-      this.#keepTaken(sections, request.options.holdAtLeastMs);
+      this.#keepTaken(taken, request.options.holdAtLeastMs);
     } catch (error) {
-      await closeAll(sections);
+      await closeAll(taken);
       throw error;
     }
-    return sections;
+    return taken;
   }
 
   /** The work begins now. */
-  #keepTaken(sections: readonly Section[], holdAtLeastMs: number): void {
+  #keepTaken(taken: readonly ReentryLevel[], holdAtLeastMs: number): void {
     const { inside } = this.#outermost;
     const until = systemClock.now() + holdAtLeastMs;
-    for (const { hold } of sections) {
+    for (const { hold } of taken) {
       if (!this.#level.isOpen) keepUntil(hold, until);
       else inside.#keptUntil.set(hold, Math.max(until, inside.#keptUntil.get(hold) ?? until));
     }
@@ -132,7 +133,7 @@ export class LocksInside {
   #missing(locks: TransactionalLocks, asked: Asked): Asked {
     const held = new Set(locks.heldHere().map(({ key }) => key));
     for (const level of this.#level.levels) {
-      for (const { hold } of level.keptSections(locks)) if (!hold.isOver) held.add(hold.key);
+      for (const { hold } of level.kept(locks)) if (!hold.isOver) held.add(hold.key);
     }
     return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
   }
@@ -174,8 +175,8 @@ export class LocksInside {
     const options = withTheRest(missing);
     const waitMs = Math.min(options.waitMs, Math.floor(leftMs / 2));
     const keeper = this.#outermost;
-    const sections = await locks.take(missing.keys, { ...options, waitMs });
-    if (!keeper.keep(locks, sections)) await closeAll(sections);
+    const taken = await locks.take(missing.keys, { ...options, waitMs });
+    if (!keeper.keep(locks, taken)) await closeAll(taken);
   }
 
   /** Holds that were acquired elsewhere become the current ones of code inside the transaction. */
@@ -240,6 +241,6 @@ function keepUntil(hold: Hold, until: number): void {
   hold.keptUntil = Math.max(hold.keptUntil, until);
 }
 
-async function closeAll(sections: readonly Section[]): Promise<void> {
-  await Promise.allSettled(sections.map((section) => section.close()));
+async function closeAll(taken: readonly ReentryLevel[]): Promise<void> {
+  await Promise.allSettled(taken.map((level) => level.close()));
 }

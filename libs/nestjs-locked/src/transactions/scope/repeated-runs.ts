@@ -24,7 +24,7 @@ interface Wanted {
    * without it, the call says what that means: its signal has aborted there as well, because its caller has gone; or it
    * has another one, because the first was left with the run that was given up, as one that a `finally` aborts.
    */
-  isDoubtful: boolean;
+  hasUnclearSignal: boolean;
   /** Its runs leave their signals behind, as was seen: one that has aborted before the wait says nothing. */
   readonly leavesSignals: boolean;
 }
@@ -100,9 +100,9 @@ export class RepeatedRuns implements RunMemory {
       if (known !== undefined && isToBeHeld(known)) continue;
       if (known !== undefined) this.#forget(known);
       // Without it, the key was only tried once: the call still waits for it.
-      const waitedBefore = known?.isDoubtful === true ? known.waitedBefore : this.#waited();
-      const leavesSignals = known?.isDoubtful === true || known?.leavesSignals === true;
-      const state = { refused: undefined, isDoubtful: false, leavesSignals };
+      const waitedBefore = known?.hasUnclearSignal === true ? known.waitedBefore : this.#waited();
+      const leavesSignals = known?.hasUnclearSignal === true || known?.leavesSignals === true;
+      const state = { refused: undefined, hasUnclearSignal: false, leavesSignals };
       this.#wanted.push({ locks, key, options, waitedBefore, ...state });
     }
   }
@@ -111,7 +111,7 @@ export class RepeatedRuns implements RunMemory {
   noteAborted(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
     for (const key of keys) {
       const known = this.#find(locks, key);
-      if (known?.isDoubtful !== true || known.options.signal !== options.signal) continue;
+      if (known?.hasUnclearSignal !== true || known.options.signal !== options.signal) continue;
       this.#forget(known);
     }
   }
@@ -147,9 +147,9 @@ export class RepeatedRuns implements RunMemory {
     const { locks, wanted } = first;
     const { options, waitedBefore, leavesSignals } = wanted[0] as Wanted;
     const isAborted = options.signal?.aborted === true;
-    const isDoubtful = isAborted && !leavesSignals;
+    const hasUnclearSignal = isAborted && !leavesSignals;
     const leftMs = Math.max(0, Math.ceil(options.waitMs - (this.#waited() - waitedBefore)));
-    const waitMs = isDoubtful ? 0 : leftMs;
+    const waitMs = hasUnclearSignal ? 0 : leftMs;
     const signal = isAborted ? undefined : options.signal;
     let entered = false;
     try {
@@ -166,10 +166,10 @@ export class RepeatedRuns implements RunMemory {
       });
     } catch (error) {
       if (entered || !(error instanceof LockNotAcquiredError)) throw error;
-      if (options.isBusyFatal && !isDoubtful) throw error;
+      if (options.isBusyFatal && !hasUnclearSignal) throw error;
       const busy = wanted.find(({ key }) => key === error.key);
       if (busy === undefined) throw error;
-      if (isDoubtful) busy.isDoubtful = true;
+      if (hasUnclearSignal) busy.hasUnclearSignal = true;
       else busy.refused = error;
       const others = wanted.filter((one) => one !== busy);
       const left = others.length === 0 ? rest : [{ locks, wanted: others }, ...rest];
@@ -183,8 +183,8 @@ export class RepeatedRuns implements RunMemory {
   }
 }
 
-function isToBeHeld({ refused, isDoubtful }: Wanted): boolean {
-  return refused === undefined && !isDoubtful;
+function isToBeHeld({ refused, hasUnclearSignal }: Wanted): boolean {
+  return refused === undefined && !hasUnclearSignal;
 }
 
 /** A call that is willing to wait longer than the refused one may still get the key. */

@@ -17,7 +17,7 @@ export interface RunMemory {
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void;
-  /** The signal of the call has aborted before it asks: what was doubtful about that signal is known. */
+  /** The signal of the call has aborted before it asks: what was unclear about that signal is known. */
   noteAborted(locks: TransactionalLocks, request: AskedLocks): void;
 }
 

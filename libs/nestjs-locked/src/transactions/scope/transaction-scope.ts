@@ -3,7 +3,7 @@ import type {
   OpenTransaction,
   TransactionalLocks,
 } from '../../core/calls/open-transaction.js';
-import type { Section } from '../../core/calls/section.js';
+import type { ReentryLevel } from '../../core/calls/reentry-level.js';
 import { noteUnwritten, unwrittenIsKnown } from '../../core/calls/unwritten-work.js';
 import type { Hold } from '../../core/queue/hold.js';
 import { systemClock } from '../../core/time/clock.js';
@@ -87,7 +87,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   #hasRefusedEnd = false;
   #rolledBackAt = -Infinity;
   /** Locks that were taken inside of it ('join'), and that it has to release. */
-  readonly #kept: { readonly locks: TransactionalLocks; readonly section: Section }[] = [];
+  readonly #kept: { readonly locks: TransactionalLocks; readonly level: ReentryLevel }[] = [];
   #seesFreshData: Promise<boolean | undefined> | undefined;
   readonly #endings: ((outcome: TransactionOutcome) => void)[] = [];
 
@@ -298,16 +298,16 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
     if (isRepeatedByDriver || this.run.isRepeated)
-      for (const { section } of this.#kept) section.hold.keptUntil = -Infinity;
+      for (const { level } of this.#kept) level.hold.keptUntil = -Infinity;
     else this.inside.workCounts();
     this.#gate.end(doubt, this.#bodyRuns); // it may have been the last that kept a hold
     for (const onEnd of this.#endings) onEnd(outcome);
     if (this.#kept.length === 0) return;
-    const ended = this.#kept.filter(({ section }) => section.hold.users === 1);
-    const closing = this.#kept.map(({ section }) => section.close());
+    const ended = this.#kept.filter(({ level }) => level.hold.users === 1);
+    const closing = this.#kept.map(({ level }) => level.close());
     for (const closed of closing) closed.catch(() => {}); // already reported
     // Work that was not awaited may still use some of the locks, and is not waited for here.
-    await Promise.allSettled(ended.map(({ section }) => section.close()));
+    await Promise.allSettled(ended.map(({ level }) => level.close()));
   }
 
   atEnd(onEnd: (outcome: TransactionOutcome) => void): void {
@@ -448,7 +448,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
 
   // ---- locks and the work under them ------------------------------------------------------------------------
 
-  take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly Section[]> {
+  take(locks: TransactionalLocks, asked: AskedLocks): Promise<readonly ReentryLevel[]> {
     this.#noteLocks();
     return this.inside.take(locks, asked);
   }
@@ -464,15 +464,15 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#branches.run(work);
   }
 
-  keptSections(locks: TransactionalLocks): readonly Section[] {
-    return this.#kept.filter((kept) => kept.locks === locks).map(({ section }) => section);
+  kept(locks: TransactionalLocks): readonly ReentryLevel[] {
+    return this.#kept.filter((one) => one.locks === locks).map(({ level }) => level);
   }
 
-  keep(locks: TransactionalLocks, sections: readonly Section[]): boolean {
+  keep(locks: TransactionalLocks, taken: readonly ReentryLevel[]): boolean {
     if (this.#state !== 'open') return false;
-    for (const section of sections) {
-      section.isOfTransaction = true;
-      this.#kept.push({ locks, section });
+    for (const level of taken) {
+      level.isOfTransaction = true;
+      this.#kept.push({ locks, level });
     }
     return true;
   }

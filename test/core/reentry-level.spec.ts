@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Section } from '../../libs/nestjs-locked/src/core/calls/section.js';
+import { ReentryLevel } from '../../libs/nestjs-locked/src/core/calls/reentry-level.js';
 import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
@@ -13,22 +13,22 @@ const clock = new FakeClock();
 function start() {
   let users = 1;
   const hold = { join: () => users++, leave: () => users--, isOver: false } as unknown as Hold;
-  return { root: new Section(hold), users: () => users };
+  return { root: new ReentryLevel(hold), users: () => users };
 }
 
-/** A call inside of the section that gets its turn at once. */
-function inside(parent: Section): Section {
+/** A call inside of the re-entry level that gets its turn at once. */
+function inside(parent: ReentryLevel): ReentryLevel {
   void parent.turns.enter(clock, 0);
-  return new Section(parent.hold, parent);
+  return new ReentryLevel(parent.hold, parent);
 }
 
-describe('sections', () => {
+describe('re-entry levels', () => {
   it('very many, each inside of the one before, leave the hold when the last one closes', async () => {
     const { root, users } = start();
     const awaited = [root];
     for (let n = 0; n < 50_000; n++) awaited.unshift(inside(awaited[0]!));
     const left = inside(awaited[0]!);
-    for (const section of awaited.slice(0, -1)) await section.close(); // the innermost one first
+    for (const level of awaited.slice(0, -1)) await level.close(); // the innermost one first
     expect(users()).toBe(2);
     await left.close();
     expect(users()).toBe(1);
@@ -37,11 +37,11 @@ describe('sections', () => {
 
   it('leave the hold even if what follows fails', () => {
     const { root, users } = start();
-    const section = inside(root);
+    const level = inside(root);
     root.turns.leave = () => {
       throw new RangeError('on purpose');
     };
-    expect(() => section.close()).toThrow('on purpose');
+    expect(() => level.close()).toThrow('on purpose');
     expect(users()).toBe(1);
   });
 

@@ -2,8 +2,8 @@ import type { Scheduled } from '../time/scheduler.js';
 import type { TakeBackCommand, Unknown } from './lock-store.js';
 import type { RetryPause } from './retry-pause.js';
 
-/** Something that a command may have left in the store. */
-export interface Debt {
+/** What a command may have left in the store, and is still to be taken back. */
+export interface PendingCleanUp {
   readonly command: TakeBackCommand;
   /** When it has ended on its own. */
   readonly until: number;
@@ -18,9 +18,9 @@ export interface Debt {
   failure: Unknown | undefined;
 }
 
-/** What is owed for one key. While a try for it has failed, it pauses, and no other key does. */
-export interface DebtsOfKey extends Scheduled {
-  readonly debts: Set<Debt>;
+/** What is pending for one key. After a failed try it pauses, and no other key does. */
+export interface CleanUpsOfKey extends Scheduled {
+  readonly pending: Set<PendingCleanUp>;
   readonly retryPause: RetryPause;
   pausedUntil: number;
   triedAt: number;
