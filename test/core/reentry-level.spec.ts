@@ -16,9 +16,9 @@ function start() {
   return { root: new ReentryLevel(hold), users: () => users };
 }
 
-/** A call inside of the re-entry level that gets its turn at once. */
+/** A call inside of the re-entry level that enters at once. */
 function inside(parent: ReentryLevel): ReentryLevel {
-  void parent.turns.enter(clock, 0);
+  void parent.mutex.enter(clock, 0);
   return new ReentryLevel(parent.hold, parent);
 }
 
@@ -32,32 +32,32 @@ describe('re-entry levels', () => {
     expect(users()).toBe(2);
     await left.close();
     expect(users()).toBe(1);
-    expect(await root.turns.enter(clock, 0)).toBe('entered');
+    expect(await root.mutex.enter(clock, 0)).toBe('entered');
   });
 
   it('leave the hold even if what follows fails', () => {
     const { root, users } = start();
     const level = inside(root);
-    root.turns.leave = () => {
+    root.mutex.leave = () => {
       throw new RangeError('on purpose');
     };
     expect(() => level.close()).toThrow('on purpose');
     expect(users()).toBe(1);
   });
 
-  it('that have closed still let those in that wait for a turn inside', async () => {
+  it('that have closed still let those in that wait inside', async () => {
     const { root } = start();
     const outer = inside(root);
     const first = inside(outer);
-    const waiting = outer.turns.enter(clock, 1_000);
+    const waiting = outer.mutex.enter(clock, 1_000);
     await outer.close();
     const left = inside(first);
     await first.close();
     await left.close();
     expect(await waiting).toBe('entered');
-    expect(await root.turns.enter(clock, 0)).toBe('busy');
-    outer.turns.leave();
-    expect(await root.turns.enter(clock, 0)).toBe('entered');
+    expect(await root.mutex.enter(clock, 0)).toBe('busy');
+    outer.mutex.leave();
+    expect(await root.mutex.enter(clock, 0)).toBe('entered');
   });
 
   it('that have closed are forgotten although each has begun the next one', async () => {
@@ -67,14 +67,14 @@ describe('re-entry levels', () => {
     for (let n = 0; n < 5; n++) {
       const next = inside(last);
       await last.close();
-      closed.push(new WeakRef(last.turns));
+      closed.push(new WeakRef(last.mutex));
       last = next;
     }
     await settled();
     collectGarbage();
-    // The last one has a turn of the one before.
-    expect(closed.filter((turns) => turns.deref() !== undefined)).toHaveLength(1);
+    // The last one is inside that of the one before.
+    expect(closed.filter((mutex) => mutex.deref() !== undefined)).toHaveLength(1);
     await last.close();
-    expect(await root.turns.enter(clock, 0)).toBe('entered');
+    expect(await root.mutex.enter(clock, 0)).toBe('entered');
   });
 });

@@ -23,7 +23,7 @@ import type {
 } from '../core/store/lock-store.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
-import { acquireInTurn } from './acquire-in-turn.js';
+import { acquireOneByOne } from './acquire-one-by-one.js';
 import { ClusterConnections } from './cluster/cluster-connections.js';
 import type { LockServers } from './connection/lock-servers.js';
 import { RedisConnections } from './connection/redis-connections.js';
@@ -234,7 +234,7 @@ export class RedisLockStore implements LockStore {
     const { slotOf } = this.#servers;
     const isOneSlot =
       slotOf === undefined || new Set(commands.map(({ key }) => slotOf(key))).size === 1;
-    return isOneSlot ? this.#acquireAtOnce(commands) : acquireInTurn(this, commands);
+    return isOneSlot ? this.#acquireAtOnce(commands) : acquireOneByOne(this, commands);
   }
 
   async #acquireAtOnce(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {

@@ -67,7 +67,7 @@ export class Acquisition {
     }
     try {
       const isDone = this.#isSeveral && (await this.#takeAtOnce());
-      if (!isDone) await this.#takeInTurn();
+      if (!isDone) await this.#takeOneByOne();
       this.#begin();
     } catch (error) {
       this.#giveBack(0);
@@ -132,7 +132,7 @@ export class Acquisition {
    * the holds of all later keys are released, and the loop goes on from the lost one. At the end of the wait, the loss
    * of an own hold is the end; one that was only joined, as a branch does, leaves a single try for an own one.
    */
-  async #takeInTurn(): Promise<void> {
+  async #takeOneByOne(): Promise<void> {
     for (;;) {
       while (this.#levels.length < this.#keys.length) {
         const missing = this.#keys.slice(this.#levels.length);
@@ -172,20 +172,21 @@ export class Acquisition {
   }
 
   /**
-   * Joins a hold when it is our turn. If the hold is lost by then, it is taken again, like any other. It may also have
-   * ended, because nobody waited for this call: another process may have the key now, and there is nothing to join.
-   * @param waitMs how long to wait for our turn among the branches of the call that holds the key
+   * Joins a hold once no other branch is inside. If the hold is lost by then, it is taken again, like any other. It may
+   * also have ended, because nobody waited for this call: another process may have the key now, and there is nothing to
+   * join.
+   * @param waitMs how long to wait for other branches of the call that holds the key
    * @returns undefined if the hold has ended
    */
   async #join(parent: ReentryLevel, waitMs: number): Promise<ReentryLevel | undefined> {
     const { key } = parent.hold;
     const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
-    const outcome = await parent.turns.enter(this.#parts.clock, cappedMs, this.#options.signal);
+    const outcome = await parent.mutex.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':
         if (parent.hold.users > 0) return new ReentryLevel(parent.hold, parent);
-        parent.turns.leave();
+        parent.mutex.leave();
         return undefined;
       case 'busy':
         throw perhapsDeadlock(
@@ -221,8 +222,8 @@ export class Acquisition {
 
   /**
    * A key that this context holds or its transaction keeps, although others would take it after this one.
-   * @param parent the re-entry level whose branches take turns: keys that were held before the branches parted are in
-   * nobody's way
+   * @param parent the re-entry level whose branches wait for each other: keys that were held before the branches parted
+   * are in nobody's way
    */
   #laterKeyHeld(key: string, parent?: ReentryLevel): string | undefined {
     const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);

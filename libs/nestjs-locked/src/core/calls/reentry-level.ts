@@ -1,5 +1,5 @@
 import type { Hold } from '../queue/hold.js';
-import { Turns } from './turns.js';
+import { BranchMutex } from './branch-mutex.js';
 
 /**
  * One level of holding a key in an async context: the call that acquired it, or a call inside of that one which asked
@@ -9,14 +9,14 @@ export class ReentryLevel {
   readonly hold: Hold;
   /** Whether a transaction has it for the calls inside, of which none has it. */
   isOfTransaction = false;
-  #turns: Turns | undefined;
-  /** The turns of the level that this one has joined: it has one of them. */
-  readonly #around: Turns | undefined;
+  #mutex: BranchMutex | undefined;
+  /** That of the level that this one has joined: this one is inside of it. */
+  readonly #around: BranchMutex | undefined;
   #closed: Promise<boolean> | undefined;
 
   constructor(hold: Hold, parent?: ReentryLevel) {
     this.hold = hold;
-    this.#around = parent?.turns;
+    this.#around = parent?.mutex;
     if (parent !== undefined) hold.join();
   }
 
@@ -25,10 +25,10 @@ export class ReentryLevel {
     return this.#around === undefined;
   }
 
-  /** The branches of this level that ask for the key again take turns. */
-  get turns(): Turns {
-    this.#turns ??= new Turns();
-    return this.#turns;
+  /** The branches of this level that ask for the key again enter one at a time. */
+  get mutex(): BranchMutex {
+    this.#mutex ??= new BranchMutex();
+    return this.#mutex;
   }
 
   get isOpen(): boolean {
@@ -46,7 +46,7 @@ export class ReentryLevel {
     const isHeld = !this.hold.isOver;
     this.hold.leave(); // before anything that could fail: nobody else would do it
     // Branches of this level that it has not awaited may still work under the key: the next sibling waits for them.
-    this.turns.endInside(this.#around);
+    this.mutex.endInside(this.#around);
     return Promise.resolve(isHeld);
   }
 }

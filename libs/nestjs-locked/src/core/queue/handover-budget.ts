@@ -1,16 +1,17 @@
 import type { Clock } from '../time/clock.js';
 
 /** A process may always keep a key this long: many times a hand-over between processes, and not noticed. */
-const SHORT_TURN_MS = 20;
+const SHORT_BUDGET_MS = 20;
 
 /**
- * No turn is longer than this and the hold that is under way. A call for several keys waits for a turn on each of them.
+ * No process keeps a wanted key for longer than this and the hold that is under way. A call for several keys waits this
+ * long for each of them.
  */
-const LONGEST_TURN_MS = 100;
+const WHOLE_BUDGET_MS = 100;
 
 /**
  * How long a lease may go from call to call in this process: without limit, until another process waits for it. Then
- * the calls of this process that wait already have their turn, and those that come later only if it has just begun; so
+ * the calls of this process that wait already are served, and those that come later only at the very beginning; so
  * whoever waits, in whatever process, waits for each of the others once, as long as these limits allow.
  */
 export class HandoverBudget {
@@ -32,12 +33,12 @@ export class HandoverBudget {
     return this.#limitedAt !== undefined;
   }
 
-  /** Whether a call that has waited since then is not served in this turn. */
+  /** Whether a call that has waited since then must leave the key to another process. */
   isSpentFor(waitsSince: number): boolean {
     if (this.#limitedAt === undefined) return false;
     if (this.#left <= 0) return true;
-    const turnMs = waitsSince <= this.#limitedAt ? LONGEST_TURN_MS : SHORT_TURN_MS;
-    return this.#clock.now() - this.#limitedAt >= turnMs;
+    const budgetMs = waitsSince <= this.#limitedAt ? WHOLE_BUDGET_MS : SHORT_BUDGET_MS;
+    return this.#clock.now() - this.#limitedAt >= budgetMs;
   }
 
   /** Another process waits. */

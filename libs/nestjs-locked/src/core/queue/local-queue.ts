@@ -43,7 +43,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Called when the command that is on its way has been answered, or when the queue closes. */
   readonly #onAnswer: (() => void)[] = [];
   /** The lease that goes to the next call in the next turn of the event loop. */
-  #awaitsTurn: Occupancy | undefined;
+  #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
 
   constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
@@ -130,7 +130,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     const occupancy = this.#occupancy as Occupancy;
     const call = this.#calls.first;
     if (call === undefined) return this.#isClosed ? occupancy.lease.release() : occupancy.rest();
-    if (occupancy.isFree && this.#parts.loopTurn.isLong) return this.#freeNextTurn(occupancy);
+    if (occupancy.isFree && this.#parts.loopTurn.isLong) return this.#freeAfterLoopTurn(occupancy);
     if (!occupancy.mayServe(call.options, call.since))
       return occupancy.requeue(call.options.leaseMs, call.since);
     const hold = occupancy.handOut(call.options, call.isPart);
@@ -139,11 +139,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /** Other processes may have asked for the key: their messages are read first. */
-  #freeNextTurn(occupancy: Occupancy): Promise<boolean> {
-    if (this.#awaitsTurn !== occupancy) {
-      this.#awaitsTurn = occupancy;
+  #freeAfterLoopTurn(occupancy: Occupancy): Promise<boolean> {
+    if (this.#awaitsLoopTurn !== occupancy) {
+      this.#awaitsLoopTurn = occupancy;
       this.#parts.loopTurn.next(() => {
-        if (this.#awaitsTurn === occupancy) this.#awaitsTurn = undefined;
+        if (this.#awaitsLoopTurn === occupancy) this.#awaitsLoopTurn = undefined;
         const isLingering = this.isEmpty && occupancy.isIdle;
         if (this.#occupancy !== occupancy || !occupancy.isFree || isLingering) return;
         void this.onFree().catch(() => {}); // already reported

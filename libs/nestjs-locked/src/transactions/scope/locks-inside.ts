@@ -1,6 +1,6 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { ReentryLevel } from '../../core/calls/reentry-level.js';
-import { Turns } from '../../core/calls/turns.js';
+import { BranchMutex } from '../../core/calls/branch-mutex.js';
 import { LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
 import type { ResolvedLockOptions } from '../../core/resolved.options.js';
@@ -11,7 +11,7 @@ import type { Refusal } from './transaction-refusal.js';
 import type { Asker, TransactionRun } from './transaction-run.js';
 
 /** A single try waits for no other branch, except for one that is about to be answered. */
-const SINGLE_TRY_TURN_MS = 500;
+const SINGLE_TRY_BRANCH_MS = 500;
 
 /** What a call asks for, and until when it may wait, on the monotonic clock. */
 interface Asked extends AskedLocks {
@@ -59,7 +59,7 @@ export interface TransactionLevel {
 export class LocksInside {
   readonly #level: TransactionLevel;
   /** Parallel branches of the body take their locks one after the other. */
-  readonly #turns = new Turns();
+  readonly #mutex = new BranchMutex();
   /**
    * How long the keys of its calls stay taken at least. If it is run again, their work counts for nothing, and the next
    * run must not find them taken.
@@ -125,7 +125,7 @@ export class LocksInside {
       case 'restart':
         return this.#beginAnew(missing, () => run.demand(locks, missing));
       case 'join':
-        return this.#outermost.inside.#inTurn(asked, () => this.#takeHere(locks, asked));
+        return this.#outermost.inside.#asOnlyBranch(asked, () => this.#takeHere(locks, asked));
     }
   }
 
@@ -149,16 +149,16 @@ export class LocksInside {
     return demand();
   }
 
-  async #inTurn({ keys, options, until }: Asked, take: () => Promise<void>): Promise<void> {
+  async #asOnlyBranch({ keys, options, until }: Asked, take: () => Promise<void>): Promise<void> {
     const { waitMs, signal } = options;
-    const turnMs = waitMs === 0 ? SINGLE_TRY_TURN_MS : Math.max(0, until - systemClock.now());
-    const outcome = await this.#turns.enter(systemClock, turnMs, signal);
+    const branchMs = waitMs === 0 ? SINGLE_TRY_BRANCH_MS : Math.max(0, until - systemClock.now());
+    const outcome = await this.#mutex.enter(systemClock, branchMs, signal);
     if (outcome === 'aborted') return; // `take` says so
     if (outcome === 'busy') throw branchIsWaiting(keys[0] as string, waitMs);
     try {
       await take();
     } finally {
-      this.#turns.leave();
+      this.#mutex.leave();
     }
   }
 

@@ -6,7 +6,7 @@ import type {
   ReleaseCommand,
   ReleaseReply,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
-import { acquireInTurn } from '../../libs/nestjs-locked/src/redis/acquire-in-turn.js';
+import { acquireOneByOne } from '../../libs/nestjs-locked/src/redis/acquire-one-by-one.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const cause = new LockStoreError('the cable is out');
@@ -36,12 +36,12 @@ async function take(
   const commands = ['a', 'b', 'c'].map((key) => {
     return { key, token: `of ${key}`, leaseMs: 1_000, nowait: true };
   });
-  const taking = acquireInTurn(store, commands, clock);
+  const taking = acquireOneByOne(store, commands, clock);
   await clock.advance(ANSWER_GRACE_MS);
   return { outcome: await taking, sent };
 }
 
-describe('acquireInTurn', () => {
+describe('acquireOneByOne', () => {
   it('takes one key after the other', async () => {
     const { outcome, sent } = await take([granted, granted, granted]);
     expect(outcome).toEqual([granted, granted, granted]);
@@ -78,7 +78,7 @@ describe('acquireInTurn', () => {
       const commands = ['a', 'b', 'c'].map((key) => {
         return { key, token: `of ${key}`, leaseMs: 1_000, nowait: true };
       });
-      const taking = acquireInTurn(store, commands, clock);
+      const taking = acquireOneByOne(store, commands, clock);
       clock.block(blockedMs);
       await clock.advance(100);
       expect(await taking).toEqual([granted, granted, granted]);

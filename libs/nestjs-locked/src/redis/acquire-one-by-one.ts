@@ -26,7 +26,7 @@ const WAS_FREE: Busy = { kind: 'busy', remainingMs: 0, wasFree: true };
  * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one that was not answered in time, and
  * for each before it whose release was not
  */
-export async function acquireInTurn(
+export async function acquireOneByOne(
   store: Pick<LockStore, 'acquire' | 'release'>,
   commands: readonly AcquireCommand[],
   clock: Clock = systemClock,

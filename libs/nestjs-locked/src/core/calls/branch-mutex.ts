@@ -3,17 +3,16 @@ import { whenDue } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /**
- * Lets one branch in at a time, in order of arrival, within this process. The branches of a call that holds a key
- * (`Promise.all`) take turns with it here.
+ * Lets in one branch (`Promise.all`) at a time of a call that holds a key, in order of arrival.
  */
-export class Turns {
+export class BranchMutex {
   readonly #waiting = new Set<() => void>();
   #taken = false;
-  /** The turns around of which the call has one whose branches take turns here, once it has ended. */
-  #around: Turns | undefined;
+  /** What the call whose branches enter here has entered itself, once it has ended. */
+  #around: BranchMutex | undefined;
 
   /**
-   * @param waitMs how long to wait for the turn; 0 = only if it is free now
+   * @param waitMs how long to wait; 0 = only if it is free now
    * @returns 'entered', or why not
    */
   enter(
@@ -44,21 +43,21 @@ export class Turns {
 
   /** A loop, because any number of calls may have ended one inside of the other, the innermost one last. */
   leave(): void {
-    let left: Turns | undefined = this.#leaveHere();
+    let left: BranchMutex | undefined = this.#leaveHere();
     while (left !== undefined) left = left.#leaveHere();
   }
 
   /**
-   * No further branch comes: the call whose branches take turns here has ended. It has a turn itself, left once
-   * nobody has one here or waits for it any more; perhaps at once.
+   * No further branch comes: the call whose branches enter here has ended. What it has entered itself is left once
+   * nobody is inside here or waits any more; perhaps at once.
    */
-  endInside(around: Turns): void {
+  endInside(around: BranchMutex): void {
     if (this.#taken) this.#around = around.#present;
     else around.leave();
   }
 
-  /** @returns the turns of which one is left with this one */
-  #leaveHere(): Turns | undefined {
+  /** @returns what is to be left as well, around this one */
+  #leaveHere(): BranchMutex | undefined {
     for (const next of this.#waiting) {
       next();
       return undefined;
@@ -68,7 +67,7 @@ export class Turns {
   }
 
   /** Those that have ended are passed over: calls that begin one another without an end would all stay in memory. */
-  get #present(): Turns {
+  get #present(): BranchMutex {
     return (this.#waiting.size === 0 ? this.#around : undefined) ?? this;
   }
 }
