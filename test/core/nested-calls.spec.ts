@@ -1,9 +1,9 @@
 import { expect, it } from '@jest/globals';
 import type { HeldHere } from '../../libs/nestjs-locked/src/core/calls/held-here.js';
 import {
+  callsInside,
   innermostCall,
   type NestedCall,
-  callsInside,
   withoutReleased,
 } from '../../libs/nestjs-locked/src/core/calls/nested-calls.js';
 

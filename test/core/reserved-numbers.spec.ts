@@ -187,7 +187,7 @@ describe('a number that the database wants raised', () => {
     const entering = queues.enter({
       key: KEY,
       options: resolveLockOptions(undefined, options),
-      isPart: false,
+      isOneOfSeveral: false,
       limits: { since: clock.now(), waitMs: Infinity, answerBy: Infinity },
     });
     const ask = await store.next('acquire');

@@ -12,8 +12,8 @@ import { notAcquired } from '../queue/waiting-call.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
-import { renewWhole } from './renew-whole.js';
 import { ReentryLevel } from './reentry-level.js';
+import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
 
 /** A wait that could be one half of a deadlock lasts no longer than this. */
@@ -163,7 +163,7 @@ export class Acquisition {
     this.#assertNotClosing(key);
     this.#time.asksAgain();
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    const terms = { key, options, isPart: this.#isSeveral, limits: this.#time };
+    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time };
     const entered = this.#queues.enter(terms);
     if (later === undefined || waitMs === 0) return entered;
     return entered.catch((error: unknown) => {

@@ -96,13 +96,16 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
-  enter({ options, isPart, limits }: Omit<CallTerms, 'key'>, store?: Acquires): Promise<Hold> {
+  enter(
+    { options, isOneOfSeveral, limits }: Omit<CallTerms, 'key'>,
+    store?: Acquires,
+  ): Promise<Hold> {
     const refusal = this.#refusal(options.signal);
     if (refusal !== undefined) {
       this.#proceed(); // this call does not stay, so the queue may be empty
       return Promise.reject(refusal);
     }
-    const terms = { key: this.key, options, isPart, limits };
+    const terms = { key: this.key, options, isOneOfSeveral, limits };
     const call = new WaitingCall(terms, this.#parts.clock.now(), this);
     if (call.atEnd && this.isTaken && !this.isUndecided) {
       call.refuse(call.since, this.failure);
@@ -133,7 +136,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     if (occupancy.isFree && this.#parts.loopTurn.isLong) return this.#freeAfterLoopTurn(occupancy);
     if (!occupancy.mayServe(call.options, call.since))
       return occupancy.requeue(call.options.leaseMs, call.since);
-    const hold = occupancy.handOut(call.options, call.isPart);
+    const hold = occupancy.handOut(call.options, call.isOneOfSeveral);
     if (hold !== undefined) this.#serve(call, hold);
     return Promise.resolve(true);
   }

@@ -84,10 +84,10 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
 
   /**
    * Gives the lease to a call.
-   * @param isPart the call waits for other keys as well: the hold begins later
+   * @param isOneOfSeveral the call waits for other keys as well: the hold begins later
    * @returns undefined if the store must confirm the lease first, or if it has just ended: the call goes on waiting
    */
-  handOut(options: ResolvedLockOptions, isPart: boolean): Hold | undefined {
+  handOut(options: ResolvedLockOptions, isOneOfSeveral: boolean): Hold | undefined {
     if (this.#before !== undefined) this.#handovers.spend();
     this.#before = undefined;
     this.#parts.noticeSuspend();
@@ -96,7 +96,7 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     if (number === undefined) return undefined;
     const hold = new Hold(this.#parts, this.lease, this, number, options);
     this.#hold = hold;
-    if (isPart) this.lease.reschedule();
+    if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
     this.lease.label.show(options.label);
     return hold;

@@ -29,7 +29,7 @@ export class QueuesByKey {
 
   /**
    * Waits for one key.
-   * @param terms `isPart` is true if the call wants other keys, too: the hold does not begin before `Hold.begin`
+   * @param terms `isOneOfSeveral`: the call wants other keys, too, and the hold does not begin before `Hold.begin`
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
     return inNeutralContext(() => this.#queueOf(key).enter(terms));
@@ -47,7 +47,7 @@ export class QueuesByKey {
     limits: CallLimits,
     areAnswered: boolean,
   ): Promise<Hold[]> {
-    const terms = { options: { ...options, waitMs: 0 }, isPart: true, limits };
+    const terms = { options: { ...options, waitMs: 0 }, isOneOfSeveral: true, limits };
     return inNeutralContext(() => {
       for (const key of keys) this.#assertFreeHere(key, limits, areAnswered);
       return this.#takeTogether(keys, terms);

@@ -34,7 +34,7 @@ export interface CallTerms {
   /** Their signal has not aborted yet, and their `waitMs` is what is left for this key. */
   readonly options: ResolvedLockOptions;
   /** The call wants other keys as well: its hold begins when the call has all of them. */
-  readonly isPart: boolean;
+  readonly isOneOfSeveral: boolean;
   readonly limits: CallLimits;
 }
 
@@ -46,7 +46,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   scheduled: Scheduled['scheduled'];
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;
-  readonly isPart: boolean;
+  readonly isOneOfSeveral: boolean;
   /** When it came to this key, on the monotonic clock. */
   readonly since: number;
   /**
@@ -64,11 +64,11 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  constructor({ key, options, isPart, limits }: CallTerms, since: number, user: CallUser) {
+  constructor({ key, options, isOneOfSeveral, limits }: CallTerms, since: number, user: CallUser) {
     this.#key = key;
     this.#limits = limits;
     this.options = options;
-    this.isPart = isPart;
+    this.isOneOfSeveral = isOneOfSeveral;
     this.since = since;
     this.dueAt = since + options.waitMs;
     if (options.waitMs === 0) this.startGrace(since);

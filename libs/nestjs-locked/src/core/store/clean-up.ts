@@ -1,7 +1,6 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { Clock } from '../time/clock.js';
 import type { Scheduler } from '../time/scheduler.js';
-import type { PendingCleanUp, CleanUpsOfKey } from './pending-clean-up.js';
 import type {
   LockStore,
   ReleaseCommand,
@@ -11,6 +10,7 @@ import type {
   Unknown,
 } from './lock-store.js';
 import type { Outages } from './outages.js';
+import type { CleanUpsOfKey,PendingCleanUp } from './pending-clean-up.js';
 import { RetryPause } from './retry-pause.js';
 
 /**

@@ -1,6 +1,6 @@
+import { BranchMutex } from '../../core/calls/branch-mutex.js';
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import type { ReentryLevel } from '../../core/calls/reentry-level.js';
-import { BranchMutex } from '../../core/calls/branch-mutex.js';
 import { LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
 import type { ResolvedLockOptions } from '../../core/resolved.options.js';
