@@ -1,6 +1,6 @@
 import { assertIsObject } from '../arguments.js';
 import { type AcquiredEntry, AcquiredLocks } from '../calls/acquired-locks.js';
-import type { CallParts } from '../calls/acquisition.js';
+import { Acquisition, type CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
@@ -171,7 +171,7 @@ export class LockEngine implements LockRunner {
     callSite: string,
   ): Promise<readonly ReentryLevel[]> {
     const transaction = currentTransaction();
-    if (transaction === undefined) return this.inTransactions.take(keys, options);
+    if (transaction === undefined) return new Acquisition(this.#calls, keys, options).take();
     return transaction.take(this.inTransactions, { keys, options, callSite });
   }
 
