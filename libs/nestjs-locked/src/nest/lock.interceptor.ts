@@ -74,11 +74,11 @@ export function LockInterceptor(
   key: string | RequestKey,
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
-  const label = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
-  const { service, returns, ofCalls } = checkedLockedOptions(options, label);
+  const shownName = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
+  const { service, returns, ofCalls } = checkedLockedOptions(options, shownName);
   if (returns !== undefined) {
     throw new LockConfigError(
-      `Invalid option of ${label}: returns is for @Locked; an interceptor sees what the handler returns`,
+      `Invalid option of ${shownName}: returns is for @Locked; an interceptor sees what the handler returns`,
     );
   }
   const requestKey = keyOfRequest(key);
@@ -100,7 +100,7 @@ export function LockInterceptor(
     ) {
       if (modules === undefined) return;
       for (const route of routesUnder(KeyedLockInterceptor, modules)) {
-        requestKey.assertFits(route.kind, route.label);
+        requestKey.assertFits(route.kind, route.callSite);
       }
     }
 
@@ -114,7 +114,7 @@ export function LockInterceptor(
           const ofCall = signal === undefined ? options : withSignal(options, signal);
           return here(() => runnerOf(this.locks, route).withLock(keys, ofCall, work, route));
         };
-      const call = { label: route, enter: enterWith(ofCalls), run: () => next.handle() };
+      const call = { callSite: route, enter: enterWith(ofCalls), run: () => next.handle() };
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
         if (context.getType() !== 'http') return resultUnderLock(call);
@@ -140,7 +140,7 @@ export function LockInterceptor(
   }
   mixin(KeyedLockInterceptor);
   // What Nest says if there is no lock module; `mixin` gives a name that says nothing.
-  Object.defineProperty(KeyedLockInterceptor, 'name', { value: label });
+  Object.defineProperty(KeyedLockInterceptor, 'name', { value: shownName });
   return KeyedLockInterceptor;
 }
 
@@ -159,12 +159,12 @@ function valuesUnderLock(call: LockedCall): Observable<unknown> {
  * handler has given its Observable before. Nothing is requested before somebody subscribes: an interceptor around, such
  * as one that answers from a cache, may have left by then.
  */
-function resultUnderLock({ label, enter, run, ...call }: LockedCall): Observable<unknown> {
+function resultUnderLock({ callSite, enter, run, ...call }: LockedCall): Observable<unknown> {
   return defer(() => {
     const left = new AbortController();
     const result = LOCKED_RESULT.promise({
       ...call,
-      label,
+      callSite,
       enter: (work) => enter(work, left.signal),
       run: () => lastValueOf(run() as Observable<unknown>, left.signal),
     });

@@ -28,14 +28,14 @@ export function compileLockedKey(
   if (typeof key === 'string') return compileTemplate(key, method);
   if (!Array.isArray(key) || key.length === 0) {
     throw new LockConfigError(
-      `Invalid key of @Locked on ${method.label}: it must be a template such as 'stock:<id>', a list of templates, or a function`,
+      `Invalid key of @Locked on ${method.callSite}: it must be a template such as 'stock:<id>', a list of templates, or a function`,
     );
   }
   const templates = key.map((template: string) => compileTemplate(template, method));
   return (args) => templates.flatMap((keysOf) => keysOf(args));
 }
 
-function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
+function compileFunction(key: KeyFunction, { callSite }: DecoratedMethod) {
   return (args: Arguments): LockKeys => {
     try {
       const result = key(...args);
@@ -47,7 +47,7 @@ function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new LockKeyError(
-        `Cannot build a lock key with the key function of ${label}: ${reason}`,
+        `Cannot build a lock key with the key function of ${callSite}: ${reason}`,
         undefined,
         { cause },
       );
@@ -56,7 +56,7 @@ function compileFunction(key: KeyFunction, { label }: DecoratedMethod) {
 }
 
 function compileTemplate(text: string, method: DecoratedMethod) {
-  const template = new KeyTemplate(text, method.label);
+  const template = new KeyTemplate(text, method.callSite);
   const readers = new Map<string, ReadArgument>();
   for (const { root } of template.placeholders) {
     if (!readers.has(root)) readers.set(root, readArgument(root, template, method));
@@ -71,7 +71,7 @@ function readArgument(root: string, template: KeyTemplate, method: DecoratedMeth
   const bound = bindings.get(root);
   if (bound !== undefined) return (args) => args[bound];
 
-  const shown = `${quoted(template.text)} of ${method.label}`;
+  const shown = `${quoted(template.text)} of ${method.callSite}`;
   const waysOut = `its position such as <0>, @KeyParam('${root}') on the parameter, or a function`;
   if (root === 'this') {
     throw new LockConfigError(
@@ -111,6 +111,6 @@ function readPosition(
   if (isThere) return (args) => args[position];
   const count = `${parameters.length} ${parameters.length === 1 ? 'parameter' : 'parameters'}`;
   throw new LockConfigError(
-    `Cannot bind <${position}> in ${quoted(template.text)} of ${method.label}: it has ${count}, and positions begin with 0`,
+    `Cannot bind <${position}> in ${quoted(template.text)} of ${method.callSite}: it has ${count}, and positions begin with 0`,
   );
 }

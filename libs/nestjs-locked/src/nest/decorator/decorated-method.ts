@@ -9,8 +9,8 @@ export interface DecoratedMethod {
   readonly target: object;
   readonly className: string;
   readonly name: string | symbol;
-  /** What messages call it: `StockService.take`. */
-  readonly label: string;
+  /** Who asks, for messages: `StockService.take`. */
+  readonly callSite: string;
   /** The function in the property now; another decorator may have replaced what the author wrote. */
   readonly original: Method;
 }
@@ -37,9 +37,9 @@ export function decoratedMethod(
   }
   const owner = typeof target === 'function' ? target : (target as object).constructor;
   const className = owner?.name || '(anonymous class)';
-  const label = `${className}.${String(name)}`;
+  const callSite = `${className}.${String(name)}`;
   const refuse = (problem: string): never => {
-    throw new LockConfigError(`Cannot apply @Locked to ${label}: ${problem}`);
+    throw new LockConfigError(`Cannot apply @Locked to ${callSite}: ${problem}`);
   };
   if (typeof target === 'function') {
     refuse('it is static, and a class gets no LockService injected; make it an instance method');
@@ -54,5 +54,5 @@ export function decoratedMethod(
   if ((original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] === 'GeneratorFunction') {
     refuse('it is a generator, which cannot wait for a lock; make it an async generator');
   }
-  return { target: target as object, className, name, label, original: original as Method };
+  return { target: target as object, className, name, callSite, original: original as Method };
 }

@@ -41,25 +41,25 @@ export function requestLockService(target: object, serviceName: string | undefin
 export function lockRunnerOf(
   instance: unknown,
   serviceName: string | undefined,
-  label: string,
+  callSite: string,
 ): LockRunner {
   if (typeof instance !== 'object' || instance === null) {
     throw new LockConfigError(
-      `Cannot lock ${label}: it was called without its instance; call it as a method, or bind it first`,
+      `Cannot lock ${callSite}: it was called without its instance; call it as a method, or bind it first`,
     );
   }
   const service: unknown = Reflect.get(instance, lockServiceProperty(serviceName));
-  if (service !== undefined) return runnerOf(service, label);
+  if (service !== undefined) return runnerOf(service, callSite);
   const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
   throw new LockConfigError(
-    `Cannot lock ${label}: this instance has no LockService, it was not made by Nest or before the application started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
+    `Cannot lock ${callSite}: this instance has no LockService, it was not made by Nest or before the application started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
   );
 }
 
 /** @param service what a module provides in its place @throws LockConfigError if it only looks like a lock service */
-export function runnerOf(service: unknown, label: string): LockRunner {
+export function runnerOf(service: unknown, callSite: string): LockRunner {
   if (hasLockRunner(service)) return service[LOCK_RUNNER];
   throw new LockConfigError(
-    `Cannot lock ${label}: LockService is mocked; use LockTestingModule or withTestLocks from nestjs-locked/testing`,
+    `Cannot lock ${callSite}: LockService is mocked; use LockTestingModule or withTestLocks from nestjs-locked/testing`,
   );
 }

@@ -25,11 +25,11 @@ export interface LockedMethodPlan {
  * Redis traffic.
  */
 export function lockMethod(plan: LockedMethodPlan): Method {
-  const { original, label } = plan.method;
+  const { original, callSite } = plan.method;
   const lockedResult = LOCKED_RESULT[plan.kind];
   const wrapper: Method = function (...args) {
     const call: LockedCall = {
-      label,
+      callSite,
       enter: enterOf(plan, this, args),
       run: () => Reflect.apply(original, this, args),
     };
@@ -42,14 +42,14 @@ export function lockMethod(plan: LockedMethodPlan): Method {
 /** The key is built now, so that later changes to the arguments, while the call waits, do not change it. */
 function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
   try {
-    const runner = lockRunnerOf(instance, plan.service, plan.method.label);
+    const runner = lockRunnerOf(instance, plan.service, plan.method.callSite);
     const keys = plan.keysOf(args);
     return (work, signal) =>
       runner.withLock(
         keys,
         signal === undefined ? plan.options : withSignal(plan.options, signal),
         work,
-        plan.method.label,
+        plan.method.callSite,
       );
   } catch (error) {
     const failure = error as Error;

@@ -54,7 +54,7 @@ export function Locked(key: LockKeys | KeyFunction, options: LockedOptions = {})
     const method = decoratedMethod(target, name, descriptor);
     const { service, returns, ofCalls } = checkedLockedOptions(
       options,
-      `@Locked on ${method.label}`,
+      `@Locked on ${method.callSite}`,
     );
     const kind = methodKind(method, returns);
     const wrapper = lockMethod({

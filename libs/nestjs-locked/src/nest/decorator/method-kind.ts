@@ -14,7 +14,7 @@ export function methodKind(method: DecoratedMethod, returns: ResultKind | undefi
   const visible = visibleKind(method);
   if (visible !== undefined && returns !== undefined && visible !== returns) {
     throw new LockConfigError(
-      `Invalid option of @Locked on ${method.label}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
+      `Invalid option of @Locked on ${method.callSite}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
     );
   }
   return visible ?? returns ?? 'undeclared';

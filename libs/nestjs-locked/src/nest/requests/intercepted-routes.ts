@@ -5,7 +5,7 @@ import type { RequestKind } from './request-roots.js';
 /** A method that answers requests of one kind. */
 export interface Route {
   /** `StockController.take` */
-  readonly label: string;
+  readonly callSite: string;
   readonly kind: RequestKind;
 }
 
@@ -42,8 +42,8 @@ export function routesUnder(interceptor: Type, modules: ModulesContainer): Route
         const kinds = MARKS.flatMap(([mark, kind]) =>
           Reflect.hasMetadata(mark, method) ? [kind] : [],
         );
-        const label = `${metatype.name}.${name}`;
-        routes.push(...[...new Set(kinds)].map((kind) => ({ label, kind })));
+        const callSite = `${metatype.name}.${name}`;
+        routes.push(...[...new Set(kinds)].map((kind) => ({ callSite, kind })));
       }
     }
   }

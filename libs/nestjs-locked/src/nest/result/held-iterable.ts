@@ -6,9 +6,9 @@ import { ResultReaders } from './result-readers.js';
 export function heldIterable(
   source: AsyncIterable<unknown>,
   hold: ManualHold,
-  label: string,
+  callSite: string,
 ): unknown {
-  const readers = new ResultReaders(hold, label);
+  const readers = new ResultReaders(hold, callSite);
   const iterate = (): AsyncGenerator<unknown, unknown, unknown> =>
     heldIterator(() => source[Symbol.asyncIterator](), readers);
   return 'next' in source ? iterate() : withIteration(source, iterate, readers);

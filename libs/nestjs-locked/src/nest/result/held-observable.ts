@@ -10,7 +10,7 @@ import { relayObservable } from './relay-observable.js';
 export function heldObservable(
   source: Observable<unknown>,
   hold: ManualHold,
-  label: string,
+  callSite: string,
 ): Observable<unknown> {
   let open = 0;
   const ended = async (relayed: Promise<void>): Promise<void> => {
@@ -25,7 +25,7 @@ export function heldObservable(
     if (open === 0) await hold.end();
   };
   return new Observable((subscriber) => {
-    if (hold.isOver) throw subscribedTooLate(label);
+    if (hold.isOver) throw subscribedTooLate(callSite);
     open += 1;
     ended(hold.run(() => relayObservable(source, subscriber))).then(
       () => subscriber.complete(),
@@ -34,8 +34,8 @@ export function heldObservable(
   });
 }
 
-function subscribedTooLate(label: string): LockConfigError {
+function subscribedTooLate(callSite: string): LockConfigError {
   return new LockConfigError(
-    `Cannot subscribe to the result of ${label}: its lock was released when the first subscription ended; set returns: 'observable', so that every subscription takes the lock`,
+    `Cannot subscribe to the result of ${callSite}: its lock was released when the first subscription ended; set returns: 'observable', so that every subscription takes the lock`,
   );
 }

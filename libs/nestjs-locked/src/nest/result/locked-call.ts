@@ -2,8 +2,8 @@ import type { Enter, WhenTooLateToRead } from './manual-hold.js';
 
 /** One call of a locked method. */
 export interface LockedCall {
-  /** What messages call the method. */
-  readonly label: string;
+  /** Who asks, for messages: `StockService.take`. */
+  readonly callSite: string;
   readonly enter: Enter;
   /** Runs the method itself. */
   readonly run: () => unknown;

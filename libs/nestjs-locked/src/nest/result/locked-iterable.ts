@@ -68,7 +68,7 @@ export function lockedIterable(call: LockedCall): Iteration {
 
 /** Undefined if the reader has left before the method ran. */
 async function openIteration(
-  { enter, run, label }: LockedCall,
+  { enter, run, callSite }: LockedCall,
   left: AbortSignal,
 ): Promise<Iteration | undefined> {
   let hold;
@@ -83,20 +83,20 @@ async function openIteration(
     await hold.end();
     return undefined;
   }
-  const source = await sourceOf(hold, run, label);
-  return heldIterator(() => source[Symbol.asyncIterator](), new ResultReaders(hold, label));
+  const source = await sourceOf(hold, run, callSite);
+  return heldIterator(() => source[Symbol.asyncIterator](), new ResultReaders(hold, callSite));
 }
 
 async function sourceOf(
   hold: ManualHold,
   run: () => unknown,
-  label: string,
+  callSite: string,
 ): Promise<AsyncIterable<unknown>> {
   try {
     const result = await hold.run(async () => run());
     if (isAsyncIterable(result)) return result;
     throw new LockConfigError(
-      `Cannot iterate the result of ${label}: it is not an async iterable; leave out returns: 'iterable'`,
+      `Cannot iterate the result of ${callSite}: it is not an async iterable; leave out returns: 'iterable'`,
     );
   } catch (error) {
     await hold.end({ error });

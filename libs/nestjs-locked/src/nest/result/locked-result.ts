@@ -26,11 +26,11 @@ export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = 
  * settles with the stream, while the one of the work inside `enter` stays pending until the stream has ended. Only then
  * is the lock released.
  */
-function lockedPromise({ enter, run, label, whenTooLateToRead }: LockedCall): Promise<unknown> {
+function lockedPromise({ enter, run, callSite, whenTooLateToRead }: LockedCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const released = enter(async () => {
       const result = await run();
-      const carry = streamedResult(result, label);
+      const carry = streamedResult(result, callSite);
       if (carry === undefined) return result;
       await new Promise<void>((leave, fail) => {
         resolve(carry(new ManualHold(leave, fail, () => released, whenTooLateToRead)));
@@ -45,16 +45,16 @@ function lockedPromise({ enter, run, label, whenTooLateToRead }: LockedCall): Pr
  * The same, unless the method hands out an Observable or an async iterable where nothing told us so beforehand: its
  * caller would get a Promise in the place of it, and the lock would stay taken, because nobody reads what is inside.
  */
-function lockedUndeclared({ enter, run, label }: LockedCall): Promise<unknown> {
+function lockedUndeclared({ enter, run, callSite }: LockedCall): Promise<unknown> {
   const checked = (): unknown => {
     const result = run();
     const kind = unexpectedKind(result);
     if (kind === undefined) return result;
     throw new LockConfigError(
-      `Cannot lock ${label}: it returned an ${kind}, which could not be seen while its class was being defined; set returns: '${kind === 'Observable' ? 'observable' : 'iterable'}' in the options of @Locked, or 'promise' if the caller expects a Promise of it`,
+      `Cannot lock ${callSite}: it returned an ${kind}, which could not be seen while its class was being defined; set returns: '${kind === 'Observable' ? 'observable' : 'iterable'}' in the options of @Locked, or 'promise' if the caller expects a Promise of it`,
     );
   };
-  return lockedPromise({ enter, run: checked, label });
+  return lockedPromise({ enter, run: checked, callSite });
 }
 
 /** A stream is iterable, too, but is rarely iterated, and those who get it inside a Promise know how to read it. */

@@ -5,20 +5,20 @@ import type { Failure, ManualHold } from './manual-hold.js';
 export class ResultReaders {
   readonly run: ManualHold['run'];
   readonly #hold: ManualHold;
-  readonly #label: string;
+  readonly #callSite: string;
   #open = 0;
   /** Whether the last reader has ended with the request, before it has begun to read. */
   #wasUnread = false;
 
-  constructor(hold: ManualHold, label: string) {
+  constructor(hold: ManualHold, callSite: string) {
     this.run = hold.run;
     this.#hold = hold;
-    this.#label = label;
+    this.#callSite = callSite;
   }
 
   /** @throws LockConfigError if the lock was released: nothing protects the result any more */
   begin(): void {
-    if (this.#hold.isOver) throw this.#wasUnread ? this.#unread() : iteratedTooLate(this.#label);
+    if (this.#hold.isOver) throw this.#wasUnread ? this.#unread() : iteratedTooLate(this.#callSite);
     this.#open += 1;
   }
 
@@ -46,18 +46,18 @@ export class ResultReaders {
   }
 
   #unread(): LockConfigError {
-    return neverRead(this.#label, this.#hold.isOver);
+    return neverRead(this.#callSite, this.#hold.isOver);
   }
 }
 
-function neverRead(label: string, isReleased: boolean): LockConfigError {
+function neverRead(callSite: string, isReleased: boolean): LockConfigError {
   return new LockConfigError(
-    `Cannot iterate the result of ${label}: its request has ended without it${isReleased ? ', and its lock was released then' : ''}`,
+    `Cannot iterate the result of ${callSite}: its request has ended without it${isReleased ? ', and its lock was released then' : ''}`,
   );
 }
 
-function iteratedTooLate(label: string): LockConfigError {
+function iteratedTooLate(callSite: string): LockConfigError {
   return new LockConfigError(
-    `Cannot iterate the result of ${label} again: its lock was released when the first iteration ended; set returns: 'iterable', so that every call takes the lock when it is iterated`,
+    `Cannot iterate the result of ${callSite} again: its lock was released when the first iteration ended; set returns: 'iterable', so that every call takes the lock when it is iterated`,
   );
 }

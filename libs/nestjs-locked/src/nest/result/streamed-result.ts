@@ -19,10 +19,10 @@ const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
  *
  * If the caller never reads such a result, the lock stays held.
  */
-export function streamedResult(result: unknown, label: string): Carry | undefined {
+export function streamedResult(result: unknown, callSite: string): Carry | undefined {
   if (!isObject(result)) return undefined;
   try {
-    return answersEveryName(result) ? undefined : carryOf(result, label);
+    return answersEveryName(result) ? undefined : carryOf(result, callSite);
   } catch {
     return undefined; // its members cannot be read, so nobody reads it as a stream; the work has succeeded
   }
@@ -33,8 +33,8 @@ export function answersEveryName(result: object): boolean {
   return Reflect.get(result, NOBODYS_NAME) !== undefined;
 }
 
-function carryOf(result: object, label: string): Carry | undefined {
-  if (isObservable(result)) return (hold) => heldObservable(result, hold, label);
+function carryOf(result: object, callSite: string): Carry | undefined {
+  if (isObservable(result)) return (hold) => heldObservable(result, hold, callSite);
   const stream = streamOf(result);
   if (stream !== undefined) {
     return (hold) => {
@@ -44,14 +44,14 @@ function carryOf(result: object, label: string): Carry | undefined {
     };
   }
   if (isWebStream(result)) {
-    return (hold) => heldWebStream(result, new ResultReaders(hold, label));
+    return (hold) => heldWebStream(result, new ResultReaders(hold, callSite));
   }
   const body = streamingBodyOf(result);
   if (body !== undefined) {
     return (hold) =>
-      heldResponse(result as Response, heldWebStream(body, new ResultReaders(hold, label)));
+      heldResponse(result as Response, heldWebStream(body, new ResultReaders(hold, callSite)));
   }
-  if (isAsyncIterable(result)) return (hold) => heldIterable(result, hold, label);
+  if (isAsyncIterable(result)) return (hold) => heldIterable(result, hold, callSite);
   return undefined;
 }
 
