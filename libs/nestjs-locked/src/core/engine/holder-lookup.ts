@@ -1,5 +1,5 @@
 import type { LockHolder } from '../lock-info.js';
-import { lockInfo,type LockInspector } from '../store/lock-inspector.js';
+import { lockInfo, type LockInspector } from '../store/lock-inspector.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
 

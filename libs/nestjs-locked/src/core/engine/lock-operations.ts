@@ -1,7 +1,7 @@
 import { assertKeyPattern, assertLockKey } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockInfo } from '../lock-info.js';
-import { lockInfo,type LockInspector } from '../store/lock-inspector.js';
+import { lockInfo, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 

@@ -10,7 +10,7 @@ import type {
   Unknown,
 } from './lock-store.js';
 import type { Outages } from './outages.js';
-import type { CleanUpsOfKey,PendingCleanUp } from './pending-clean-up.js';
+import type { CleanUpsOfKey, PendingCleanUp } from './pending-clean-up.js';
 import { RetryPause } from './retry-pause.js';
 
 /**
