@@ -103,7 +103,8 @@ describe('RedisLockModule', () => {
   });
 
   it('is the only one that makes a LockService', () => {
-    expect(() => new LockService({})).toThrow(LockConfigError);
+    for (const wrong of [{}, null, undefined, 'engine', 5])
+      expect(() => new LockService(wrong as object)).toThrow(LockConfigError);
     expect(() => new LockService({})).toThrow('inject the one that RedisLockModule provides');
   });
 

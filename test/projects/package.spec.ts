@@ -216,6 +216,24 @@ describe('in a project of its own', () => {
     expect((await project.node(['load.cjs'])).stdout).toBe(`${loaded} false\n`);
   });
 
+  it('makes a lock module after all modules were reset, as Jest may do before each test', async () => {
+    project.write(
+      'reset.cjs',
+      `require('reflect-metadata');
+       const { NestFactory } = require('@nestjs/core');
+       const { RedisLockModule, LockService, LockStoreError } = require('nestjs-locked');
+       const options = { connection: 'redis://127.0.0.1:1', startMs: 50, startWithoutRedis: true };
+       setImmediate(async () => {
+         for (const path of Object.keys(require.cache)) delete require.cache[path];
+         const module = RedisLockModule.forRoot(options);
+         const app = await NestFactory.createApplicationContext(module, { logger: false });
+         await app.get(LockService).ping().catch((error) => console.log(error instanceof LockStoreError));
+         await app.close();
+       });`,
+    );
+    expect((await project.node(['reset.cjs'])).stdout).toBe('true\n');
+  });
+
   it('its types are found in every way in which TypeScript looks for modules', async () => {
     const projects = [
       // Our own declarations are checked once here, and in every way by `npm run matrix`.

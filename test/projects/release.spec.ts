@@ -12,7 +12,9 @@ describe('changeset version', () => {
   const project = new TemporaryProject();
   const read = (path: string): string => readFileSync(join(project.folder, path), 'utf8');
   const versionOf = (text: string): string => (JSON.parse(text) as { version: string }).version;
-  const workspaces = readdirSync(join(ROOT, 'apps')).map((app) => `apps/${app}/package.json`);
+  const workspaces = readdirSync(join(ROOT, 'apps'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => `apps/${name}/package.json`);
   let before: string;
 
   beforeAll(async () => {

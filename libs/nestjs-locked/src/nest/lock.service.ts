@@ -33,7 +33,7 @@ export class LockService implements HasLockRunner {
 
   /** Called by the lock modules only. @throws LockConfigError for any other caller */
   constructor(engine: object) {
-    if (!(IS_LOCK_ENGINE in engine)) {
+    if (!(IS_LOCK_ENGINE in Object(engine))) {
       throw new LockConfigError(
         'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call new TestLocks().service() of nestjs-locked/testing',
       );

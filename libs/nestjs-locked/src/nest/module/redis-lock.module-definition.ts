@@ -9,6 +9,14 @@ import { UnfencedDataSourcesCheck } from './unfenced-data-sources-check.js';
 /** Under this, Nest keeps the options of a lock module. */
 export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
+/**
+ * Engine and store are loaded in the background: nothing waits for them before Nest makes a lock module. The loading must
+ * begin with that of this file. Later, Jest may have reset its modules, and the engine would come with a second copy of
+ * all that it shares with this file: of the errors, and of the transactions that are open.
+ */
+const loading = Promise.all([import('./redis-locks.js'), import('./redis-engine.js')]);
+loading.catch(() => {}); // told to whoever makes a lock module
+
 /** Nest takes what is named here out of the options, and gives it to the function below. */
 const EXTRAS: RedisLockModuleExtras = { isGlobal: true, name: undefined };
 
@@ -20,19 +28,17 @@ export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLo
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
   .setExtras<RedisLockModuleExtras>(EXTRAS, (definition, { name, isGlobal = true }) => {
-    // Engine and store are loaded here: a process that merely has decorated classes needs neither.
     const makeLocks = async (
       options: RedisLockModuleOptions,
       makeEngine: EngineFactory,
     ): Promise<LockLifecycle> => {
-      const { redisLocks } = await import('./redis-locks.js');
+      const [{ redisLocks }] = await loading;
       return redisLocks(options, makeEngine, name);
     };
     const locks = lockProviders(name, makeLocks, [OPTIONS_TOKEN, ENGINE_FACTORY]);
     const engine = {
       provide: ENGINE_FACTORY,
-      useFactory: async (): Promise<EngineFactory> =>
-        (await import('./redis-engine.js')).redisEngine,
+      useFactory: async (): Promise<EngineFactory> => (await loading)[1].redisEngine,
     };
     return {
       ...definition,
