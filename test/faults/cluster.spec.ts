@@ -142,7 +142,11 @@ describe('operations under load', () => {
     async (measure) => {
       const cluster = await startRedisCluster({ nodeTimeoutMs: 2_000 });
       const masters = await cluster.servers.masters();
-      const keys = keysIn(0, 16_383, 12);
+      const keys = [
+        ...keysIn(0, 5_460, 4),
+        ...keysIn(5_461, 10_922, 4),
+        ...keysIn(10_923, 16_383, 4),
+      ];
       const owners = await Promise.all(keys.map((key) => cluster.masterOf(key)));
       expect(new Set(owners).size).toBe(3);
       const load = await startLoad(cluster, keys);

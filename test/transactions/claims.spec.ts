@@ -568,7 +568,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     );
     await expect(sale).rejects.toBeInstanceOf(LockConfigError);
     await expect(sale).rejects.toThrow(
-      /fence\.connections names 'defualt', but lockAwareDataSource knows/,
+      /fence\.connections names 'defualt', but the lock-aware connections are/,
     );
     expect(ran).toBe(false);
     await dataSource.transaction(async () => {}); // without a lock there is nothing to fence

@@ -7,6 +7,7 @@ import {
 } from 'nestjs-locked';
 import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import type { EntitySubscriberInterface, QueryRunner } from 'typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, usePostgres } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
@@ -222,13 +223,11 @@ describeWithMariaDb('on MariaDB, a hook', () => {
     }
     await runner.query(raise, [mine]);
     const rivals = rival.query(raise, [mine]);
-    await eventually(async () =>
-      expect(
-        await mariaDb.query(
-          "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-        ),
-      ).toHaveLength(1),
-    );
+    await eventually(async () => {
+      await sleep(150); // MariaDB looks again only if nobody has asked for 100 ms
+      const waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+      expect(await mariaDb.query(waiting)).toHaveLength(1);
+    });
     const error: unknown = await runner.query(raise, [others]).catch((caught: unknown) => caught);
     await rivals;
     await rival.rollbackTransaction();

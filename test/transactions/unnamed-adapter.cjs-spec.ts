@@ -24,7 +24,7 @@ it('goes by the name of its data source: a fence for another one is refused', as
   const sale = locks.withLock(stock.key, () => host.withTransaction(() => stock.takeOne(host.tx)));
   await expect(sale).rejects.toMatchObject({
     code: 'LOCK_CONFIG_INVALID',
-    message: expect.stringMatching(/'default'.*'named' only/),
+    message: expect.stringMatching(/'default'.*the lock-aware connections are 'named'/),
   });
   expect(await stock.quantity()).toBe(100);
 });
