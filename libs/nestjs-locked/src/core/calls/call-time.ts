@@ -3,8 +3,8 @@ import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /**
- * How long one call may wait for all its keys together: `waitMs`, and `ANSWER_GRACE_MS` more for an answer that is under
- * way by then. If this process stood still meanwhile, there is a little more, once (`asksAgain`).
+ * How long one call may wait for all its keys together: `waitMs`, and `ANSWER_GRACE_MS` more for an answer that is
+ * under way by then. If this process stood still meanwhile, there is a little more, once (`asksAgain`).
  */
 export class CallTime implements CallLimits {
   readonly since: number;

@@ -11,8 +11,8 @@ export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
 /**
  * Engine and store are loaded in the background: nothing waits for them before Nest makes a lock module. The loading
- * must begin with that of this file. Later, Jest may have reset its modules, and the engine would come with a second copy
- * of all that it shares with this file: of the errors, and of the transactions that are open.
+ * must begin with that of this file. Later, Jest may have reset its modules, and the engine would come with a second
+ * copy of all that it shares with this file: of the errors, and of the transactions that are open.
  */
 const loading = Promise.all([import('./redis-locks.js'), import('./redis-engine.js')]);
 loading.catch(() => {}); // told to whoever makes a lock module
