@@ -189,12 +189,12 @@ describe('the mutants of the library', () => {
 
   it('that fit nowhere are told where else they would fit', () => {
     const [moved] = parseTable(
-      'file: core/gone.ts\nmoved\n  breaks: r\n  Gone.isSpentFor: SHORT_TURN_MS ==> 0\n',
+      'file: core/gone.ts\nmoved\n  breaks: r\n  Gone.isSpentFor: SHORT_BUDGET_MS ==> 0\n',
       'lock.txt',
     );
     expect(misfits(root, [{ ...moved!, specs: ['test/core/gone.spec.ts'] }])).toEqual([
       'moved: there is no test/core/gone.spec.ts; name the spec that sees it now',
-      'moved: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/lease/handover-budget.ts',
+      'moved: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/queue/handover-budget.ts',
     ]);
   });
 });

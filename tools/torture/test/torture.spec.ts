@@ -85,8 +85,8 @@ describe('torture', () => {
   });
 
   it.each([
-    [['--seed', 'x'], '--seed x: it must be a whole number from 0'],
-    [['--without', 'calls'], '--without calls: it must be one of faults, acquire'],
+    [['--seed', 'x'], "--seed is 'x': give a whole number from 0"],
+    [['--without', 'calls'], "--without is 'calls': give one of faults, acquire"],
     [['--leasses', '5'], "Unknown option '--leasses'"],
     [['--transactions', '--stage', 'single'], "Unknown option '--stage'"],
   ])('refuses %j, and says what is allowed', async (args, message) => {

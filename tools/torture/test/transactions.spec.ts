@@ -126,10 +126,10 @@ describe('torture of transactions', () => {
   });
 
   it.each([
-    [['--seed', 'x'], '--seed x: it must be a whole number from 0'],
+    [['--seed', 'x'], "--seed is 'x': give a whole number from 0"],
     [
       ['--break', 'all'],
-      '--break all: it must be one of unknown, inside, branches, answer, order, audits',
+      "--break is 'all': give one of unknown, inside, branches, answer, order, audits",
     ],
   ])('refuses %j, and says what is allowed', async (args, message) => {
     const torture = new Torture(...args);
