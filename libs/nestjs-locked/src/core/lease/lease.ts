@@ -47,7 +47,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   readonly readiness: LeaseReadiness;
   readonly #ending: LeaseRelease;
   #state: State = 'confirming';
-  /** No call has it, and it is not renewed. */
+  /** No call has it, and it is not renewed. Read only while it is ours; `take` ends it. */
   #isResting = false;
 
   constructor(
@@ -132,7 +132,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     const { answers } = this.#user;
     if (answers.isTooSlowFor(leaseMs)) this.#user.storeFails(answers.tooSlow(this.key, leaseMs));
     this.readiness.used();
-    this.#isResting = false;
     this.#state = 'confirming';
     this.renewal.confirm(leaseMs);
   }

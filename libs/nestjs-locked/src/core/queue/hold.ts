@@ -147,8 +147,9 @@ export class Hold {
    * or because the application closes leaves its lease in the store.
    */
   leaseLeftMs(): number {
-    const isGone = ['revoked', 'deleted'].includes(this.#lost?.reason ?? '');
-    return this.#users === 0 || isGone ? 0 : this.#lease.deadline.leftMs();
+    const reason = this.#lost?.reason;
+    const isGone = this.#users === 0 || reason === 'revoked' || reason === 'deleted';
+    return isGone ? 0 : this.#lease.deadline.leftMs();
   }
 
   /** How long it may last, whatever becomes of the lease. */

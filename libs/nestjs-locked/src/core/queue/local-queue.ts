@@ -159,7 +159,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#failure = undefined;
     this.#stopAwaiting();
     this.#calls.serve(call, hold);
-    this.#calls.refuseAllAtEnd(undefined); // this is the answer that they waited for
+    this.#calls.refuseAllAtEnd();
     if (!this.isEmpty) this.#occupancy?.expectCall();
   }
 
@@ -279,7 +279,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   mustWait(): void {
     this.#answered();
     this.#stopAwaiting();
-    this.#calls.refuseAllAtEnd(undefined);
+    this.#calls.refuseAllAtEnd();
   }
 
   notAcquired(from: object): void {

@@ -39,7 +39,7 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     return this.#hold !== undefined;
   }
 
-  /** Whether no call here has to wait for its end: the lease is kept, but nobody wants it. */
+  /** Whether the lease is kept for a moment, although no call here wants the key. */
   get isIdle(): boolean {
     return this.lease.isResting;
   }

@@ -72,9 +72,10 @@ export class WaitingCalls {
     call.refuse(this.#parts.clock.now(), failure);
   }
 
-  refuseAllAtEnd(failure: LockStoreError | undefined): void {
+  /** Somebody has the key: that is the answer that they waited for. */
+  refuseAllAtEnd(): void {
     if (this.#atEnd === 0) return; // nearly always, and the queue may be long
-    this.refuseEach((call) => call.atEnd, failure);
+    this.refuseEach((call) => call.atEnd, undefined);
   }
 
   refuseEach(isMeant: (call: WaitingCall) => boolean, failure: LockStoreError | undefined): void {
