@@ -6,31 +6,23 @@ import { assertIsProgram, fittingDeclarations, MutantError, mutate } from './mut
 const LIBRARY = 'libs/nestjs-locked/src';
 
 /**
- * What is wrong with these mutants: a change that does not fit its source, a spec that does not exist, or a name that
- * is used twice.
+ * What is wrong with these mutants: a change that does not fit its source, or a spec that does not exist.
  *
  * @returns {string[]}
  */
 export function misfits(root, mutants) {
-  const names = new Set();
-  return mutants.flatMap((mutant) => {
-    const { name, specs } = mutant;
-    const isUsed = names.has(name);
-    names.add(name);
-    return [
-      ...(isUsed ? [`${name}: another mutant has this name; choose a new one`] : []),
-      ...specs
-        .filter((spec) => !existsSync(join(root, spec)))
-        .map((spec) => `${name}: there is no ${spec}; name the spec that sees it now`),
-      ...changeMisfits(root, mutant),
-    ];
-  });
+  return mutants.flatMap((mutant) => [
+    ...mutant.specs
+      .filter((spec) => !existsSync(join(root, spec)))
+      .map((spec) => `${mutant.change}: there is no ${spec}; name the spec that sees it now`),
+    ...changeMisfits(root, mutant),
+  ]);
 }
 
 function changeMisfits(root, mutant) {
   const path = join(root, mutant.file);
   try {
-    if (!existsSync(path)) throw new MutantError(`${mutant.name}: there is no ${mutant.file}`);
+    if (!existsSync(path)) throw new MutantError(`${mutant.change}: there is no ${mutant.file}`);
     assertIsProgram(mutate(readFileSync(path, 'utf8'), mutant), mutant);
     return [];
   } catch (error) {

@@ -3,9 +3,8 @@
  * it does not change the Lua, knows no rules to break, and runs no torture.
  *
  *     npm run mutants
- *     npm run mutants -- --only renew         those whose name contains `renew`
+ *     npm run mutants -- --only renew         those with this text in their rule or change; may be repeated
  *     npm run mutants -- --file core/lease    those of files whose path contains `core/lease`; may be repeated
- *     npm run mutants -- --names 'no margin'  the one with exactly this name; may be repeated
  *     npm run mutants -- --shard 2/3          the second third of them
  *     npm run mutants -- --torture            by torture alone, where it is to see them
  *     npm run mutants -- --specs              by specs alone
@@ -30,9 +29,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const { values: options } = parseArgs({
   allowNegative: true,
   options: {
-    only: { type: 'string', default: '' },
+    only: { type: 'string', multiple: true, default: [] },
     file: { type: 'string', multiple: true, default: [] },
-    names: { type: 'string', multiple: true, default: [] },
     shard: { type: 'string', default: '1/1' },
     torture: { type: 'boolean', default: false },
     specs: { type: 'boolean', default: false },
@@ -67,19 +65,19 @@ async function main() {
     const startedAt = performance.now();
     const outcome = await hunt(mutant);
     const seconds = ((performance.now() - startedAt) / 1_000).toFixed(0);
-    console.log(`${outcome.killed ? 'killed  ' : 'SURVIVED'} ${mutant.name} (${seconds} s)`);
-    console.log(`         ${outcome.killed ? outcome.by : mutant.breaks}`);
+    console.log(`${outcome.killed ? 'killed  ' : 'SURVIVED'} ${mutant.change} (${seconds} s)`);
+    console.log(`         ${outcome.killed ? outcome.by : mutant.rule}`);
     if (!outcome.killed) survivors.push(mutant);
   }
   console.log(
-    `${chosen.length - survivors.length} killed, ${survivors.length} survived${survivors.map(({ name }) => `\n  ${name}`).join('')}`,
+    `${chosen.length - survivors.length} killed, ${survivors.length} survived${survivors.map(({ change }) => `\n  ${change}`).join('')}`,
   );
   return survivors.length === 0 ? 0 : 1;
 }
 
 /** What fails anyway cannot tell a mutant from the original. */
 async function passesWithoutMutants() {
-  const specs = options.torture ? [] : unique(chosen.flatMap((mutant) => mutant.specs ?? []));
+  const specs = options.torture ? [] : unique(chosen.flatMap((mutant) => mutant.specs));
   if (specs.length > 0) {
     const { killed, output } = await runSpecs(copy, specs);
     if (killed) {
@@ -87,8 +85,8 @@ async function passesWithoutMutants() {
       return false;
     }
   }
-  const needed = options.torture ? chosen : chosen.filter(({ specs = [] }) => specs.length === 0);
-  for (const args of unique(needed.flatMap((mutant) => mutant.torture ?? []))) {
+  const needed = options.torture ? chosen : chosen.filter(({ specs }) => specs.length === 0);
+  for (const args of unique(needed.flatMap((mutant) => mutant.torture))) {
     for (const seed of SEEDS) {
       const { killed, by } = await runTorture(copy, args, seed);
       if (!killed) continue;
@@ -102,7 +100,7 @@ async function passesWithoutMutants() {
 
 /** Runs what is to kill the mutant, until something does. */
 async function hunt(mutant) {
-  const { specs = [], torture = [] } = mutant;
+  const { specs, torture } = mutant;
   copy.apply(mutant);
   try {
     if (specs.length > 0 && !options.torture) {

@@ -13,12 +13,12 @@ const GAP = ' ... ';
 /**
  * Replaces what the pattern of a mutant stands for in its declaration. Comments and white space do not count.
  *
- * @param {Pick<import('./table.mjs').Mutant, 'name' | 'file' | 'in' | 'from' | 'to'>} mutant
+ * @param {Pick<import('./table.mjs').Mutant, 'change' | 'file' | 'in' | 'from' | 'to'>} mutant
  * @throws MutantError that says what to do
  */
 export function mutate(source, mutant) {
-  const { name, file, from, to } = mutant;
-  if (codeOf(from) === codeOf(to)) throw new MutantError(`${name}: it changes nothing`);
+  const { change, file, from, to } = mutant;
+  if (codeOf(from) === codeOf(to)) throw new MutantError(`${change}: it changes nothing`);
   const declarations = declarationsOf(source, file).filter(({ name }) => name === mutant.in);
   const places = placesOf(from, declarations);
   if (places.length === 1) {
@@ -27,7 +27,7 @@ export function mutate(source, mutant) {
   }
   if (places.length > 1) {
     throw new MutantError(
-      `${name}: ${quoted(from)} stands ${places.length} times in ${mutant.in} of ${file}; lengthen it until it is the only one`,
+      `${change}: ${quoted(from)} stands ${places.length} times in ${mutant.in} of ${file}; lengthen it until it is the only one`,
     );
   }
   const missing = declarations.length === 0 ? mutant.in : `${quoted(from)} in ${mutant.in}`;
@@ -36,7 +36,7 @@ export function mutate(source, mutant) {
     others.length === 0
       ? 'find what became of it, and change the table'
       : `it stands in ${others.join(', ')}`;
-  throw new MutantError(`${name}: there is no ${missing} of ${file}; ${advice}`);
+  throw new MutantError(`${change}: there is no ${missing} of ${file}; ${advice}`);
 }
 
 /** The names of the declarations in which the pattern stands once. A class is named only if none of its members is. */
@@ -48,12 +48,12 @@ export function fittingDeclarations(source, file, from) {
 }
 
 /** Whatever is no program is killed by anything, and says nothing. @throws MutantError */
-export function assertIsProgram(text, { name, file }) {
+export function assertIsProgram(text, { change, file }) {
   // What the compiler itself reads of it; nothing public has it without emitting the program, which takes far longer.
   const { parseDiagnostics } = ts.createSourceFile(file, text, ts.ScriptTarget.ESNext);
   if (parseDiagnostics.length === 0) return;
   const reason = ts.flattenDiagnosticMessageText(parseDiagnostics[0].messageText, ' ');
-  throw new MutantError(`${name}: ${file} cannot be compiled any more: ${reason}`);
+  throw new MutantError(`${change}: ${file} cannot be compiled any more: ${reason}`);
 }
 
 /** All places, overlapping ones as well. */

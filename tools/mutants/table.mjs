@@ -5,16 +5,17 @@ import { fileURLToPath } from 'node:url';
 import { MutantError } from './mutate.mjs';
 
 const SOURCES = 'libs/nestjs-locked/src/';
+const LEVELS = ['a source', 'the specs', 'the rule', 'a change'];
 
 /**
  * @typedef {object} Mutant
- * @property {string} name
  * @property {string} file the source, from the root of the tree
+ * @property {string[]} specs the spec files that are to see it, or their folder
+ * @property {string} rule what does not hold any more
+ * @property {string} change as it is written in the table: what it is called
  * @property {string} in the name of the declaration that is changed
  * @property {string} from the pattern of what is replaced
  * @property {string} to what takes its place
- * @property {string} breaks the rule that does not hold any more
- * @property {string[]} specs the spec files that are to see it, or their folder
  * @property {string[]} torture commands of which one is to see it within three seeds
  */
 
@@ -30,51 +31,43 @@ export function readTable() {
 /** @param {string} where names the text in messages. @returns {Mutant[]} @throws MutantError */
 export function parseTable(text, where) {
   const mutants = [];
-  let file;
-  let specs = [];
-  for (const [number, line] of joinContinued(text)) {
+  let path = [];
+  for (const { number, indent, line } of linesOf(text)) {
     const fail = (why) => {
       throw new MutantError(`${where}:${number}: ${why}`);
     };
-    const { indent, key, value } = /^(?<indent> *)(?:(?<key>\S+): )?(?<value>.*)$/.exec(
-      line,
-    ).groups;
-    if (indent !== '') {
-      if (key === undefined) fail('an indented line begins with a word and a colon');
-      const mutant = mutants.at(-1) ?? fail('a mutant begins with its name, which is not indented');
-      if (key === 'breaks') mutant.breaks = value;
-      else if (key === 'torture') mutant.torture.push(value);
-      else Object.assign(mutant, { in: key }, changeOf(value) ?? fail('a change is `old ==> new`'));
-    } else if (key === 'file') {
-      file = SOURCES + value;
-      specs = [];
-    } else if (key === 'specs') {
-      specs = value.split(/\s+/);
+    const level = indent / 2;
+    if (LEVELS[level] === undefined) fail('indent by 0, 2, 4 or 6 spaces');
+    if (level > path.length) fail(`${LEVELS[path.length]} must stand above ${LEVELS[level]}`);
+    path = [...path.slice(0, level), line];
+    if (level < 3) continue;
+    const [file, specs, rule] = path;
+    const torture = /^torture: (.*)$/.exec(line)?.[1];
+    if (torture === undefined) {
+      const change = changeOf(line) ?? fail('a change is `declaration: old ==> new`');
+      const names = { file: SOURCES + file, specs: specs.split(/\s+/), rule };
+      mutants.push({ ...names, change: line, ...change, torture: [] });
     } else {
-      if (file === undefined) fail('the first line that counts names a file');
-      mutants.push({ name: line, file, specs, torture: [] });
-    }
-  }
-  for (const { name, in: place, breaks } of mutants) {
-    if (place === undefined || breaks === undefined) {
-      throw new MutantError(`${where}: ${name}: say what it changes and what it breaks`);
+      (mutants.at(-1) ?? fail('torture stands below its change')).torture.push(torture);
     }
   }
   return mutants;
 }
 
-/** The lines that count, with their numbers. What is indented by four spaces or more goes on. */
-function joinContinued(text) {
+/** The lines that count. What is indented by eight spaces goes on. */
+function linesOf(text) {
   const lines = [];
-  for (const [i, line] of text.split('\n').entries()) {
-    if (line.trim() === '' || line.startsWith('#')) continue;
-    if (line.startsWith('    ')) lines.at(-1)[1] += ` ${line.trim()}`;
-    else lines.push([i + 1, line]);
+  for (const [i, whole] of text.split('\n').entries()) {
+    const line = whole.trim();
+    const indent = whole.search(/\S/);
+    if (line === '' || line.startsWith('# ')) continue;
+    if (indent === 8 && lines.length > 0) lines.at(-1).line += ` ${line}`;
+    else lines.push({ number: i + 1, indent, line });
   }
   return lines;
 }
 
-function changeOf(text) {
-  const change = /^(?<from>.+?) ==>(?: (?<to>.*))?$/.exec(text)?.groups;
-  return change && { from: change.from, to: change.to ?? '' };
+function changeOf(line) {
+  const groups = /^(?<in>\S+): (?<from>.+?) ==>(?: (?<to>.*))?$/.exec(line)?.groups;
+  return groups && { in: groups.in, from: groups.from, to: groups.to ?? '' };
 }

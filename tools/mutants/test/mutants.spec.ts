@@ -42,7 +42,7 @@ end
 `;
 
 function mutated(place: string, from: string, to: string, source = SOURCE): string {
-  return mutate(source, { name: 'a mutant', file, in: place, from, to });
+  return mutate(source, { change: 'a change', file, in: place, from, to });
 }
 
 /** The lines that differ from the source. */
@@ -86,7 +86,7 @@ describe('a mutant', () => {
   });
 
   it('changes a script, whatever its comments say', () => {
-    const at = { name: 'a mutant', file: 'release.lua.ts', in: 'script' };
+    const at = { change: 'a change', file: 'release.lua.ts', in: 'script' };
     const from = "if redis.call('GET', KEYS[1]) == ARGV[1] then return";
     expect(mutate(SCRIPT, { ...at, from, to: 'if true then return' })).toContain(
       "if true then return redis.call('DEL', KEYS[1])",
@@ -124,55 +124,56 @@ describe('a mutant that does not fit', () => {
 });
 
 describe('the table', () => {
-  it('is read by file, specs and declaration', () => {
-    const [first, second, ...others] = parseTable(
-      `# Comments and empty lines do not count.
-file: core/lock.ts
+  it('is read by source, specs, rule and change', () => {
+    const text = `core/lock.ts
+  test/core/lease.spec.ts test/core/clock.spec.ts
+    # Comments and empty lines do not count.
+    a lease ends
 
-specs: test/core/lease.spec.ts test/core/clock.spec.ts
-an end: that is not looked at
-  breaks: a lease ends
-  Lease.leftMs: - now() ==>
-  torture: --seconds 2
-a clock that stands
-  breaks: time passes
-  Lease.extend: this.#endsAt,
-      now()
-    ==> 0
-`,
-      'lock.txt',
-    );
-    const specs = ['test/core/lease.spec.ts', 'test/core/clock.spec.ts'];
-    expect(first).toEqual({
-      name: 'an end: that is not looked at',
-      file,
-      specs,
-      breaks: 'a lease ends',
-      in: 'Lease.leftMs',
-      from: '- now()',
-      to: '',
-      torture: ['--seconds 2'],
-    });
-    expect(second).toMatchObject({ specs, from: 'this.#endsAt, now()', to: '0' });
-    expect(others).toEqual([]);
+      Lease.leftMs: - now() ==>
+      torture: --seconds 2
+      Lease.extend: this.#endsAt,
+        now()
+        ==> 0
+    time: it passes
+      now: 1 ==> 2
+`;
+    const above = { file, specs: ['test/core/lease.spec.ts', 'test/core/clock.spec.ts'] };
+    expect(parseTable(text, 'lock.txt')).toEqual([
+      {
+        ...above,
+        rule: 'a lease ends',
+        change: 'Lease.leftMs: - now() ==>',
+        in: 'Lease.leftMs',
+        from: '- now()',
+        to: '',
+        torture: ['--seconds 2'],
+      },
+      {
+        ...above,
+        rule: 'a lease ends',
+        change: 'Lease.extend: this.#endsAt, now() ==> 0',
+        in: 'Lease.extend',
+        from: 'this.#endsAt, now()',
+        to: '0',
+        torture: [],
+      },
+      expect.objectContaining({ ...above, rule: 'time: it passes', in: 'now' }),
+    ]);
   });
 
   it.each([
     [
-      'a mutant before any file',
-      'a mutant\n',
-      'lock.txt:1: the first line that counts names a file',
+      'a rule without specs',
+      'a.ts\n    a rule\n',
+      'lock.txt:2: the specs must stand above the rule',
     ],
     [
       'a change without an arrow',
-      'file: a.ts\na mutant\n  now: a => b\n',
-      'lock.txt:3: a change is `old ==> new`',
+      'a.ts\n  a.spec.ts\n    a rule\n      now: a => b\n',
+      'lock.txt:4: a change is `declaration: old ==> new`',
     ],
-    [
-      'a mutant without a rule',
-      'file: a.ts\na mutant\n  now: a ==> b\n',
-      'lock.txt: a mutant: say what it changes and what it breaks',
-    ],
+    ['a line between two levels', 'a.ts\n   a.spec.ts\n', 'lock.txt:2: indent by 0, 2, 4 or 6'],
   ])('says where it cannot be read: %s', (_, text, message) => {
     expect(() => parseTable(text, 'lock.txt')).toThrow(message);
   });
@@ -182,52 +183,57 @@ describe('the mutants of the library', () => {
   const root = fileURLToPath(new URL('../../..', import.meta.url));
   const table = readTable();
 
-  it('fit the sources, name specs that exist, and have names of their own', () => {
+  it('fit the sources, and name specs that exist', () => {
     expect(table).not.toEqual([]);
     expect(misfits(root, table)).toEqual([]);
   });
 
   it('that fit nowhere are told where else they would fit', () => {
-    const [moved] = parseTable(
-      'file: core/gone.ts\nmoved\n  breaks: r\n  Gone.isSpentFor: SHORT_BUDGET_MS ==> 0\n',
-      'lock.txt',
-    );
-    expect(misfits(root, [{ ...moved!, specs: ['test/core/gone.spec.ts'] }])).toEqual([
-      'moved: there is no test/core/gone.spec.ts; name the spec that sees it now',
-      'moved: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/queue/handover-budget.ts',
+    const moved = 'Gone.isSpentFor: SHORT_BUDGET_MS ==> 0';
+    const text = `core/gone.ts\n  test/core/gone.spec.ts\n    a rule\n      ${moved}\n`;
+    expect(misfits(root, parseTable(text, 'lock.txt'))).toEqual([
+      `${moved}: there is no test/core/gone.spec.ts; name the spec that sees it now`,
+      `${moved}: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/queue/handover-budget.ts`,
     ]);
   });
 });
 
 describe('the choice of mutants', () => {
-  const all = { only: '', file: [], names: [], shard: '1/1', torture: false };
   const table = parseTable(
     ['core/lock.ts', 'redis/store.ts']
       .map(
         (file) =>
-          `file: ${file}\nfirst of ${file}\n  breaks: r\n  f: a ==> b\nsecond of ${file}\n  breaks: r\n  f: b ==> c\n`,
+          `${file}\n  a.spec.ts\n    rule of ${file}\n      f: a ==> b\n    other\n      f: b ==> c\n`,
       )
       .join(''),
     'lock.txt',
   );
-  const names = (options: object) => choose(table, { ...all, ...options }).map(({ name }) => name);
+  const chosen = (options: object): string[] => {
+    const all = { only: [], file: [], shard: '1/1', torture: false };
+    return choose(table, { ...all, ...options }).map(
+      ({ file, change }) => `${file.split('/src/')[1]}, ${change}`,
+    );
+  };
 
   it.each([
-    ['parts of names', { only: 'first' }, ['first of core/lock.ts', 'first of redis/store.ts']],
+    ['parts of rules', { only: ['of redis', 'of nest'] }, ['redis/store.ts, f: a ==> b']],
+    ['changes', { only: ['b ==> c'], file: ['core/'] }, ['core/lock.ts, f: b ==> c']],
     [
       'parts of paths',
       { file: ['core/', 'nest/'] },
-      ['first of core/lock.ts', 'second of core/lock.ts'],
+      ['core/lock.ts, f: a ==> b', 'core/lock.ts, f: b ==> c'],
     ],
-    ['whole names', { names: ['first of core/lock.ts'] }, ['first of core/lock.ts']],
-    ['a share of them', { shard: '2/2' }, ['second of core/lock.ts', 'second of redis/store.ts']],
+    [
+      'a share of them',
+      { shard: '2/2' },
+      ['core/lock.ts, f: b ==> c', 'redis/store.ts, f: b ==> c'],
+    ],
     ['those that torture sees', { torture: true }, []],
   ])('is by %s', (_, options, expected) => {
-    expect(names(options)).toEqual(expected);
+    expect(chosen(options)).toEqual(expected);
   });
 
-  it('refuses a name that no mutant has, and a share that is none', () => {
-    expect(() => names({ names: ['third'] })).toThrow('--names third: no mutant has it');
-    expect(() => names({ shard: '0/2' })).toThrow('--shard 0/2');
+  it('refuses a share that is none', () => {
+    expect(() => chosen({ shard: '0/2' })).toThrow('--shard 0/2');
   });
 });
