@@ -354,7 +354,9 @@ describe('an idle lease', () => {
     await clock.advance(29_699);
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(1);
-    (await store.next('release')).reply({ kind: 'released' });
+    const release = await store.next('release');
+    expect(release.command.used).toBe(hold.fencingToken); // it is not lost: what is left of its numbers is given back
+    release.reply({ kind: 'released' });
     await nothingLeft();
   });
 
@@ -875,6 +877,17 @@ describe('a lease that `ensureRemaining` has prolonged far', () => {
   });
 });
 
+describe('a renewal that was not answered', () => {
+  it('is told of with the time that is left of the hold, if that ends before its lease', async () => {
+    const { clock, store, events, held } = await startScripted({ maxHoldMs: 12_000 });
+    await held();
+    await clock.advance(10_000);
+    (await store.next('renew')).reply(unknown);
+    await settled();
+    expect(events).toMatchObject([{ type: 'renewal-unknown', remainingMs: 2_000 }]);
+  });
+});
+
 describe('a hold that may not last as long as `ensureRemaining` asks', () => {
   it('is not prolonged: a crash would leave the key taken for that long [D41]', async () => {
     const { store, held } = await startScripted({ maxHoldMs: 60_000 });
@@ -1114,7 +1127,7 @@ async function startInDoubt(options?: LockServiceOptions, ofCall: LockOptions = 
   const ask = await store.next('acquire');
   ask.reply(granted(ask.command.token));
   await settled();
-  return { ...started, end, call };
+  return { ...started, end, call, token: ask.command.token };
 }
 
 describe('a closed service', () => {
@@ -1199,6 +1212,43 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await call;
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(100_000);
+    await nothingLeft();
+  });
+
+  it('is not renewed although another COMMIT under it is answered after all', async () => {
+    const { clock, store, engine } = await startScripted();
+    const end = makeGate();
+    const call = engine.withLock(KEY, {}, async () => {
+      const [hold] = engine.inTransactions.heldHere();
+      hold?.commitIsLate();
+      hold?.commitUnknown(IN_DOUBT);
+      hold?.commitCame();
+      await end.opened;
+    });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await clock.advance(20_000);
+    expect(await store.unanswered()).toEqual([]);
+    end.open();
+    await call;
+  });
+
+  it('does not concern the next call of the process if its own had ended before', async () => {
+    const { clock, store, engine, held } = await startScripted();
+    const { hold } = await held();
+    const next = engine.acquire(KEY);
+    await hold.release();
+    await next;
+    hold.holds[0]?.commitUnknown(IN_DOUBT);
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual(['renew']);
+  });
+
+  it('is forgotten at once when an operator takes its key away', async () => {
+    const { store, end, call, token, nothingLeft } = await startInDoubt();
+    end.open();
+    await call;
+    store.listener.message({ kind: 'revoked', key: KEY, token });
     await nothingLeft();
   });
 

@@ -4,6 +4,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { ANSWER_GRACE_MS } from '../../libs/nestjs-locked/src/core/queue/waiting-call.js';
 import { settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
@@ -322,6 +323,20 @@ describe('the answer to the last try', () => {
     await clock.advance(0);
     leave.reply(granted(token));
     expect((await hold).isHeld).toBe(true);
+  });
+});
+
+describe('the answer to a single try at the very end of its time', () => {
+  it('still counts, and leaves no failure for those who ask next', async () => {
+    const { clock, store, engine } = await startScripted();
+    const tried = engine.tryAcquire(KEY);
+    const ask = await store.next('acquire');
+    await clock.advance(ANSWER_GRACE_MS - 1);
+    clock.block(1); // the answer and the timer are due together
+    ask.reply(granted(ask.command.token));
+    expect((await tried)?.isHeld).toBe(true);
+    await settled();
+    expect(await engine.tryAcquire(KEY)).toBeNull();
   });
 });
 

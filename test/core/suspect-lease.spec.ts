@@ -253,6 +253,17 @@ describe('a sleep that is too short for a suspicion', () => {
     await settled();
     expect(hold.remainingMs()).toBe(before - 10_900);
   });
+
+  it('sends nothing, and costs no lease that lingers', async () => {
+    const { clock, store, engine, held } = await startScripted({ lingerMs: 20_000 });
+    const { hold } = await held();
+    await hold.release();
+    clock.stepWall(900);
+    const next = engine.acquire(KEY);
+    await clock.advance(1_000);
+    expect(await store.unanswered()).toEqual([]);
+    expect((await next).isHeld).toBe(true);
+  });
 });
 
 describe('a suspend is noticed', () => {
@@ -338,6 +349,32 @@ describe('a clock that is set, with a store that answers', () => {
 });
 
 describe('a lease of which nobody knows whether its transaction was committed', () => {
+  it('is not renewed, also if the answer to its last renewal says nothing about a suspend since', async () => {
+    const { clock, store, held } = await startScripted();
+    const { hold } = await held();
+    await clock.advance(10_000);
+    const renewal = await store.next('renew');
+    hold.holds[0]?.commitUnknown(IN_DOUBT);
+    clock.stepWall(SLEPT_MS);
+    await clock.advance(1_000);
+    renewal.reply(renewed);
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
+  it('keeps nobody waiting for a confirmation once its call has ended', async () => {
+    const { clock, held } = await startScripted();
+    const { hold } = await held();
+    hold.holds[0]?.commitUnknown(IN_DOUBT);
+    clock.stepWall(SLEPT_MS);
+    const ran = hold.run(() => Promise.resolve()).catch((error: unknown) => error);
+    await settled();
+    void hold.release();
+    await settled();
+    const told = await Promise.race([ran, settled().then(() => 'still waiting')]);
+    expect(told).toMatchObject({ code: 'LOCK_LOST' });
+  });
+
   it('is not released because another process wants the key, however late a renewal was carried out [D19]', async () => {
     const scene = await startScripted({ leaseMs: 3_000 });
     const { clock, store, engine, wanted, nothingLeft } = scene;
