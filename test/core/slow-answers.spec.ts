@@ -116,3 +116,22 @@ describe('a round trip that is longer than the lease', () => {
     await nothingLeft();
   });
 });
+
+describe('a slow answer to a waiter that looks again', () => {
+  it('counts like any other', async () => {
+    const { clock, store, waiting } = await startScripted();
+    const { hold } = await waiting({ leaseMs: LEASE_MS, waitMs: 60_000 });
+    const refused = expect(hold).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    await clock.advance(5_001);
+    const recheck = await store.next('recheck');
+    await clock.advance(SLOW_MS);
+    recheck.reply(granted(recheck.command.newToken));
+    for (let i = 0; i < 2; i++) {
+      const renewal = await store.next('renew');
+      await clock.advance(SLOW_MS);
+      renewal.reply(renewed);
+    }
+    await store.next('release'); // three slow answers are enough
+    await refused;
+  });
+});

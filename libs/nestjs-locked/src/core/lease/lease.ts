@@ -93,9 +93,8 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
 
   /** The store has granted it: it is offered to the first call, or confirmed before that. */
   start(): void {
-    const { leaseMs, cameBy, position, introducedAt } = this.#grant;
-    const isFirstAnswer = cameBy === 'answer' && position === undefined;
-    if (isFirstAnswer) this.#user.answers.took(this.#parts.clock.now() - introducedAt);
+    const { leaseMs, cameBy, introducedAt } = this.#grant;
+    if (cameBy === 'answer') this.#user.answers.took(this.#parts.clock.now() - introducedAt);
     if (this.readiness.isOfferedAtOnce) this.#offer();
     else this.#confirmOrRefuse(leaseMs);
   }
