@@ -1,10 +1,9 @@
-import { loadScenario, type NamedScenario } from './load-scenarios.js';
 import { type CompareOptions, readOptions } from './options.js';
 import { installedPackage } from './packages.js';
 import { play, playOurs } from './play.js';
 import { readResults, writePages, writeResults } from './report/files.js';
 import type { Results, ScenarioResult, SideResult } from './results.js';
-import { SCENARIO_NAMES } from './scenario-names.js';
+import { loadScenario, type NamedScenario, SCENARIO_NAMES } from './scenarios.js';
 import { redisVersion } from './stage/redis.js';
 
 try {
@@ -17,8 +16,7 @@ try {
 
 /** @returns whether our side did what it should in every scenario */
 async function compare({ only, list, ours, save, page }: CompareOptions): Promise<boolean> {
-  const names = only.length > 0 ? only : SCENARIO_NAMES;
-  const scenarios = await Promise.all(names.map(loadScenario));
+  const scenarios = await Promise.all(only.map(loadScenario));
   if (list) {
     for (const { name, title } of scenarios) console.log(`${name.padEnd(34)} ${title}`);
     return true;

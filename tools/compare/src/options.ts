@@ -1,7 +1,9 @@
+import { chosenFrom } from 'kit';
 import { parseArgs } from 'node:util';
+import { SCENARIO_NAMES } from './scenarios.js';
 
 export interface CompareOptions {
-  /** Names of scenarios; empty: all. */
+  /** Names of scenarios; all of them if none was given. */
   readonly only: readonly string[];
   /** Only print the names. */
   readonly list: boolean;
@@ -13,7 +15,7 @@ export interface CompareOptions {
   readonly page: boolean;
 }
 
-/** @throws Error for an unknown option, and for `--save` without the peers */
+/** @throws Error for an unknown option or scenario, and for `--save` without the peers */
 export function readOptions(args: readonly string[]): CompareOptions {
   const { values } = parseArgs({
     args: [...args],
@@ -25,9 +27,8 @@ export function readOptions(args: readonly string[]): CompareOptions {
       page: { type: 'boolean', default: false },
     },
   });
-  const only = values.only.flatMap((names) => names.split(','));
   if (values.save && values.ours) {
     throw new Error('--save writes what came out on both sides: leave --ours out');
   }
-  return { ...values, only };
+  return { ...values, only: chosenFrom('only', values.only, SCENARIO_NAMES) };
 }

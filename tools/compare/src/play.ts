@@ -1,8 +1,8 @@
-import type { NamedScenario } from './load-scenarios.js';
 import { installedPackage } from './packages.js';
 import type { ScenarioResult, SideResult } from './results.js';
 import { OURS, runSide } from './run-side.js';
-import { DEFAULT_LIMIT_MS, type PeerSide, type Side } from './scenario.js';
+import { DEFAULT_LIMIT_MS, type Side } from './scenario.js';
+import type { NamedScenario } from './scenarios.js';
 
 /** All sides of a scenario, one after the other, so that none is in the other's way. */
 export async function play(scenario: NamedScenario): Promise<ScenarioResult> {
@@ -21,10 +21,8 @@ export async function playOurs(scenario: NamedScenario): Promise<SideResult> {
 async function playSide(
   { name, limitMs = DEFAULT_LIMIT_MS }: NamedScenario,
   alias: string,
-  side: Side | PeerSide,
+  { settings, note }: Side<unknown>,
 ): Promise<SideResult> {
   const { name: library, version } = installedPackage(alias);
-  const outcome = await runSide(name, alias, limitMs);
-  const note = 'note' in side && side.note !== undefined ? { note: side.note } : {};
-  return { library, version, settings: side.settings, ...note, outcome };
+  return { library, version, settings, note, outcome: await runSide(name, alias, limitMs) };
 }

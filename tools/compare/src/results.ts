@@ -5,7 +5,7 @@ export interface SideResult {
   readonly library: string;
   readonly version: string;
   readonly settings: string;
-  readonly note?: string;
+  readonly note?: string | undefined;
   readonly outcome: Outcome;
 }
 

@@ -1,3 +1,5 @@
+import type { RedisServer } from './stage/redis.js';
+
 /** What came out on one side. */
 export interface Outcome {
   /** Whether the lock did what its user may expect. */
@@ -8,31 +10,34 @@ export interface Outcome {
   readonly words: string;
 }
 
-export interface Side {
+/** One library in a scenario. */
+export interface Side<Tool> {
   /** Its settings, and where they come from; empty if they do not matter. */
   readonly settings: string;
-  /** Runs in a process of its own, which is ended afterwards: nothing has to be cleaned up. */
-  run(): Promise<Outcome>;
+  /** What else is fair to know, such as a version that does better. */
+  readonly note?: string | undefined;
+  /** Makes of this library what `play` needs, on a Redis of its own. */
+  open(server: RedisServer): Promise<Tool> | Tool;
 }
 
-export interface PeerSide extends Side {
+export interface PeerSide<Tool> extends Side<Tool> {
   /** The name under which the package is installed in this folder. */
   readonly library: string;
-  /** What else is fair to know, such as a version that does better. */
-  readonly note?: string;
 }
 
-/** The same workload on both sides. The name of a scenario is that of its file. */
-export interface Scenario {
+/** The same workload on all sides. The name of a scenario is that of its file. */
+export interface Scenario<Tool = unknown> {
   readonly title: string;
-  /** What both sides have to do. */
+  /** What all sides have to do. */
   readonly workload: string;
   /** How long one side may take, in milliseconds: whoever has no outcome by then, hangs. @default 30_000 */
   readonly limitMs?: number;
   /** Our side is about both libraries at once: it needs the peer, too. */
   readonly areBothNeeded?: boolean;
-  readonly peers: readonly PeerSide[];
-  readonly ours: Side;
+  /** Runs in a process for each side, which is ended afterwards: nothing has to be cleaned up. */
+  play(tool: Tool, server: RedisServer): Promise<Outcome>;
+  readonly peers: readonly PeerSide<Tool>[];
+  readonly ours: Side<Tool>;
 }
 
 export const DEFAULT_LIMIT_MS = 30_000;

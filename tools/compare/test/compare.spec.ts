@@ -7,7 +7,7 @@ import { afterTest } from '../../../test/support/after-test.js';
 import { type CommandResult, runCommand, UNGUARDED } from '../../../test/support/run-command.js';
 import { PAGES, readResults } from '../src/report/files.js';
 import { pageWith } from '../src/report/page.js';
-import { SCENARIO_NAMES } from '../src/scenario-names.js';
+import { SCENARIO_NAMES } from '../src/scenarios.js';
 
 /** These need both libraries, so only `npm run compare` runs them, which installs the peers. */
 const WITHOUT_PEERS = SCENARIO_NAMES.filter((name) => !name.startsWith('migrate-'));
@@ -52,11 +52,11 @@ describe('a side of ours that fails', () => {
   const [name = ''] = WITHOUT_PEERS;
 
   it.each([
-    ['says so', "async run() { return { holds: false, figure: 'two', words: '' }; }", '✗ two'],
-    ['throws', "async run() { throw new TypeError('broken'); }", 'TypeError: broken'],
-    ['ends its process', 'async run() { process.exit(3); }', '✗ exit code 3'],
-    ['hangs', 'run() { setInterval(() => {}, 1_000); return new Promise(() => {}); }', '✗ hangs'],
-  ])('fails the run: it %s', async (_, run, line) => {
+    ['says so', "async play() { return { holds: false, figure: 'two', words: '' }; }", '✗ two'],
+    ['throws', "async play() { throw new TypeError('broken'); }", 'TypeError: broken'],
+    ['ends its process', 'async play() { process.exit(3); }', '✗ exit code 3'],
+    ['hangs', 'play() { setInterval(() => {}, 1_000); return new Promise(() => {}); }', '✗ hangs'],
+  ])('fails the run: it %s', async (_, play, line) => {
     const project = new TemporaryProject();
     afterTest(() => project.remove());
     cpSync(join(ROOT, 'tools/compare/dist'), join(project.folder, 'dist'), { recursive: true });
@@ -65,7 +65,7 @@ describe('a side of ours that fails', () => {
     project.write('package.json', { type: 'module' });
     project.write(
       `dist/scenarios/${name}.js`,
-      `export const scenario = { limitMs: 2_000, peers: [], ours: { settings: '', ${run} } };`,
+      `export const scenario = { limitMs: 2_000, peers: [], ours: { settings: '', open() {} }, ${play} };`,
     );
 
     const { code, stdout, stderr } = await project.node(
@@ -79,7 +79,7 @@ describe('a side of ours that fails', () => {
 });
 
 it.each([
-  [['--only', 'speed'], "There is no scenario 'speed'"],
+  [['--only', 'speed'], "--only is 'speed': give one of fifty-callers"],
   [['--save', '--ours'], '--save writes what came out on both sides'],
 ])('says what is wrong with %j', async (args, message) => {
   const { code, stderr } = await compare(...args);

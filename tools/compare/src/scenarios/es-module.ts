@@ -1,44 +1,31 @@
-import type { Outcome, Scenario } from '../scenario.js';
+import type { PeerSide, Scenario } from '../scenario.js';
 
-async function outcomeOf(load: () => Promise<object>): Promise<Outcome> {
-  try {
-    const names = Object.keys(await load());
-    return { holds: true, figure: 'loads', words: `${names.length} exports.` };
-  } catch (error) {
-    const { code } = error as { code?: string };
-    return {
-      holds: false,
-      figure: code ?? 'fails',
-      words: `Applications of Nest 12 are ES modules.`,
-    };
-  }
-}
+type Load = () => Promise<object>;
 
-export const scenario: Scenario = {
+const peer = (library: string, load: Load, note?: string): PeerSide<Load> => ({
+  library,
+  settings: '',
+  note,
+  open: () => load,
+});
+
+export const scenario: Scenario<Load> = {
   title: 'Imported by an ES module',
   workload: '`import` of the package in an application with `"type": "module"`.',
+  async play(load) {
+    try {
+      const names = Object.keys(await load());
+      return { holds: true, figure: 'loads', words: `${names.length} exports.` };
+    } catch (error) {
+      const { code = 'fails' } = error as { code?: string };
+      return { holds: false, figure: code, words: 'Applications of Nest 12 are ES modules.' };
+    }
+  },
   peers: [
-    {
-      library: '@anchan828/nest-redlock',
-      settings: '',
-      note: '`require` works.',
-      run: () => outcomeOf(() => import('@anchan828/nest-redlock')),
-    },
-    {
-      library: 'nestjs-redlock-universal',
-      settings: '',
-      run: () => outcomeOf(() => import('nestjs-redlock-universal')),
-    },
-    {
-      library: 'murlock',
-      settings: '',
-      run: () => outcomeOf(() => import('murlock')),
-    },
-    {
-      library: '@nestjs-redis/lock',
-      settings: '',
-      run: () => outcomeOf(() => import('@nestjs-redis/lock')),
-    },
+    peer('@anchan828/nest-redlock', () => import('@anchan828/nest-redlock'), '`require` works.'),
+    peer('nestjs-redlock-universal', () => import('nestjs-redlock-universal')),
+    peer('murlock', () => import('murlock')),
+    peer('@nestjs-redis/lock', () => import('@nestjs-redis/lock')),
   ],
-  ours: { settings: '', run: () => outcomeOf(() => import('nestjs-locked')) },
+  ours: { settings: '', open: () => () => import('nestjs-locked') },
 };

@@ -1,57 +1,43 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outcome, Scenario } from '../scenario.js';
+import type { Scenario } from '../scenario.js';
+import { type Held, holdingMutex, holdingRedisson } from '../stage/held.js';
 import { ourLocks } from '../stage/our-locks.js';
-import { connect, RedisServer } from '../stage/redis.js';
+import { connect } from '../stage/redis.js';
 
 const LEASE_MS = 1_000;
 
-async function loseLock(server: RedisServer, isTold: () => boolean): Promise<Outcome> {
-  await (await connect(server)).flushall();
-  await sleep(2 * LEASE_MS);
-  return {
-    holds: isTold(),
-    figure: isTold() ? 'the holder is told' : 'nobody is told',
-    words: isTold() ? 'The process lives, and its code can check.' : 'The holder is not told.',
-  };
-}
-
-export const scenario: Scenario = {
+export const scenario: Scenario<Pick<Held, 'isLost'>> = {
   title: 'The lock is lost while it is held',
   workload: `The key of a lock of ${LEASE_MS} ms is deleted while it is held, as by a failover.`,
+  async play({ isLost }, server) {
+    await (await connect(server)).flushall();
+    await sleep(2 * LEASE_MS);
+    return isLost()
+      ? {
+          holds: true,
+          figure: 'the holder is told',
+          words: 'The process lives, and its code can check.',
+        }
+      : { holds: false, figure: 'nobody is told', words: 'The holder is not told.' };
+  },
   peers: [
     {
       library: 'redis-semaphore',
       settings: '`Mutex` with the defaults.',
       note: 'As its README says; an `onLockLost` of your own is called instead.',
-      async run() {
-        const { Mutex } = await import('redis-semaphore');
-        const server = await RedisServer.start();
-        const mutex = new Mutex(await connect(server), 'stock:42', { lockTimeout: LEASE_MS });
-        await mutex.acquire();
-        return loseLock(server, () => !mutex.isAcquired);
-      },
+      open: holdingMutex(LEASE_MS),
     },
     {
       library: 'node-redisson',
       settings: '`lock()` with a watchdog of the same time.',
-      async run() {
-        const { Redisson } = await import('node-redisson');
-        const server = await RedisServer.start();
-        const redisson = new Redisson({
-          redis: { options: { host: '127.0.0.1', port: server.port } },
-          lockWatchdogTimeout: BigInt(LEASE_MS),
-        });
-        await redisson.getLock('stock:42').lock();
-        return loseLock(server, () => false); // it has nothing that could tell
-      },
+      open: holdingRedisson(LEASE_MS),
     },
   ],
   ours: {
     settings: `\`leaseMs: ${LEASE_MS}\`.`,
-    async run() {
-      const server = await RedisServer.start();
+    async open(server) {
       const lock = await (await ourLocks(server, { leaseMs: LEASE_MS })).acquire('stock:42');
-      return loseLock(server, () => lock.signal.aborted && !lock.isHeld);
+      return { isLost: () => lock.signal.aborted && !lock.isHeld };
     },
   },
 };

@@ -1,78 +1,49 @@
 import { Injectable } from '@nestjs/common';
-import { Locked, RedisLockModule } from 'nestjs-locked';
-import type { Outcome, Scenario } from '../scenario.js';
-import { startApplication } from '../stage/application.js';
+import { Locked } from 'nestjs-locked';
+import type { Scenario } from '../scenario.js';
+import { openRedlock } from '../stage/clients.js';
+import { around, type Decorated, decorated, nestRedlock, ours } from '../stage/decorated.js';
 import { Inside } from '../stage/inside.js';
-import { nestRedlock, nestRedlockModule, SETTINGS } from '../stage/peer-modules.js';
-import { connect, RedisServer } from '../stage/redis.js';
+import { connect } from '../stage/redis.js';
 
-const inside = new Inside();
-
-async function twoCalls(take: (ids: string[]) => Promise<unknown>): Promise<Outcome> {
-  const calls = await Promise.allSettled([take([]), take([])]);
-  const refused = calls.find(({ status }) => status === 'rejected');
-  return {
-    holds: inside.entered === 0,
-    figure: inside.entered === 0 ? 'refused' : `${inside.most} inside at once`,
-    words: refused
-      ? `"${((refused as PromiseRejectedResult).reason as Error).message}"`
-      : 'The work ran without any lock.',
-  };
-}
-
-export const scenario: Scenario = {
+export const scenario: Scenario<Decorated> = {
   title: 'An empty list of keys',
   workload: 'Two concurrent calls with an empty list of keys.',
+  async play({ lock, start }) {
+    const inside = new Inside();
+    @Injectable()
+    class StockService {
+      @lock
+      async take(ids: string[]): Promise<void> {
+        await inside.work(100 + ids.length);
+      }
+    }
+    const stocks = await start(StockService);
+    const calls = await Promise.allSettled([stocks.take([]), stocks.take([])]);
+    const refused = calls.find((call) => call.status === 'rejected');
+    return {
+      holds: inside.entered === 0,
+      figure: inside.entered === 0 ? 'refused' : `${inside.most} inside at once`,
+      words: refused ? `"${(refused.reason as Error).message}"` : 'The work ran without any lock.',
+    };
+  },
   peers: [
     {
       library: 'redlock',
       settings: '`acquire([])` with the defaults.',
-      async run() {
-        const { default: Redlock } = await import('redlock');
-        const redlock = new Redlock([(await connect(await RedisServer.start())) as never]);
-        return twoCalls(async (ids) => {
-          const lock = await redlock.acquire(ids, 5_000);
-          await inside.work(100);
-          await lock.release();
-        });
+      async open(server) {
+        const redlock = await openRedlock('redlock', [await connect(server)]);
+        const hold = async (work: () => Promise<void>, ids: string[]): Promise<void> => {
+          const held = await redlock.acquire(ids, 5_000);
+          await work();
+          await held.release();
+        };
+        return decorated(around(hold));
       },
     },
-    {
-      library: '@anchan828/nest-redlock',
-      settings: SETTINGS.nestRedlock,
-      async run() {
-        const { Redlock } = nestRedlock();
-        @Injectable()
-        class StockService {
-          @Redlock((_: StockService, ids: string[]) => ids.map((id) => `stock:${id}`))
-          async take(_ids: string[]): Promise<void> {
-            await inside.work(100);
-          }
-        }
-        const app = await startApplication({
-          imports: [await nestRedlockModule(await RedisServer.start())],
-          providers: [StockService],
-        });
-        return twoCalls((ids) => app.get(StockService).take(ids));
-      },
-    },
+    nestRedlock(({ Redlock }) =>
+      Redlock((_: unknown, ids: string[]) => ids.map((id) => `stock:${id}`)),
+    ),
   ],
-  ours: {
-    settings: 'The defaults.',
-    async run() {
-      const { url } = await RedisServer.start();
-      @Injectable()
-      class StockService {
-        @Locked('stock:<ids[]>')
-        async take(ids: string[]): Promise<void> {
-          await inside.work(100 + ids.length);
-        }
-      }
-      const app = await startApplication({
-        imports: [RedisLockModule.forRoot({ connection: url })],
-        providers: [StockService],
-      });
-      return twoCalls((ids) => app.get(StockService).take(ids));
-    },
-  },
+  ours: ours(Locked('stock:<ids[]>')),
 };

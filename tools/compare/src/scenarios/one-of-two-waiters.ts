@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outcome, Scenario } from '../scenario.js';
+import type { Scenario } from '../scenario.js';
+import { openRedisson } from '../stage/clients.js';
 import { ourLocks } from '../stage/our-locks.js';
-import { RedisServer } from '../stage/redis.js';
 import { settled } from '../stage/settled.js';
 
 const FIRST_MS = 300;
@@ -14,63 +14,57 @@ interface Locks {
   wait(ms: number): Promise<boolean>;
 }
 
-async function twoWaiters({ hold, wait }: Locks): Promise<Outcome> {
-  const release = await hold();
-  const second = settled(wait(SECOND_MS), 2 * SECOND_MS);
-  void wait(FIRST_MS).catch(() => {});
-  await sleep(RELEASED_AFTER_MS);
-  await release();
-  const result = await second;
-  const isTaken = result.state === 'fulfilled' && result.value;
-  const lateMs = Math.max(0, result.afterMs - RELEASED_AFTER_MS);
-  return {
-    holds: isTaken && lateMs < 1_000,
-    figure: isTaken ? `taken after ${lateMs} ms` : `not taken in ${SECOND_MS / 1_000} s`,
-    words: isTaken
-      ? 'The call that gives up does not affect the other.'
-      : 'It waited in vain for a free lock.',
-  };
-}
-
-export const scenario: Scenario = {
+export const scenario: Scenario<Locks> = {
   title: 'One of two waiters gives up',
   workload:
     `Two wait for one key. One gives up after ${FIRST_MS} ms; the key becomes free after ${RELEASED_AFTER_MS} ms. ` +
     'How long until the other gets it?',
+  async play({ hold, wait }) {
+    const release = await hold();
+    const second = settled(wait(SECOND_MS), 2 * SECOND_MS);
+    void wait(FIRST_MS).catch(() => {});
+    await sleep(RELEASED_AFTER_MS);
+    await release();
+    const result = await second;
+    const isTaken = result.state === 'fulfilled' && result.value;
+    const lateMs = Math.max(0, result.afterMs - RELEASED_AFTER_MS);
+    return {
+      holds: isTaken && lateMs < 1_000,
+      figure: isTaken ? `taken after ${lateMs} ms` : `not taken in ${SECOND_MS / 1_000} s`,
+      words: isTaken
+        ? 'The call that gives up does not affect the other.'
+        : 'It waited in vain for a free lock.',
+    };
+  },
   peers: [
     {
       library: 'node-redisson',
       settings: '`tryLock` with the defaults (Pub/Sub).',
-      async run() {
-        const { Redisson, TimeUnit } = await import('node-redisson');
-        const { port } = await RedisServer.start();
-        const redisson = new Redisson({ redis: { options: { host: '127.0.0.1', port } } });
-        return twoWaiters({
+      async open(server) {
+        const { TimeUnit } = await import('node-redisson');
+        const redisson = await openRedisson(server);
+        return {
           async hold() {
             const lock = redisson.getLock('stock:42');
             await lock.lock();
             return () => lock.unlock();
           },
           wait: (ms) => redisson.getLock('stock:42').tryLock(ms, true, TimeUnit.MILLISECONDS),
-        });
+        };
       },
     },
   ],
   ours: {
     settings: 'The defaults.',
-    async run() {
-      const server = await RedisServer.start();
+    async open(server) {
       const [holder, others] = [await ourLocks(server), await ourLocks(server)];
-      return twoWaiters({
+      return {
         async hold() {
           const lock = await holder.acquire('stock:42');
           return () => lock.release();
         },
-        async wait(waitMs) {
-          await others.acquire('stock:42', { waitMs });
-          return true;
-        },
-      });
+        wait: async (waitMs) => (await others.acquire('stock:42', { waitMs })).isHeld,
+      };
     },
   },
 };

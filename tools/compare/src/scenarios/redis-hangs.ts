@@ -1,87 +1,65 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Scenario } from '../scenario.js';
-import { LEASE_MS, watchHolder } from '../stage/hanging-redis.js';
+import { type Held, holdingMutex, usingRedlock, usingUniversal } from '../stage/held.js';
 import { ourLocks } from '../stage/our-locks.js';
-import { connect, RedisServer } from '../stage/redis.js';
+import { inSeconds } from '../stage/settled.js';
 
-const NEVER = new Promise<never>(() => {});
+const LEASE_MS = 2_000;
+const WATCHED_MS = 8_000;
 
-export const scenario: Scenario = {
+export const scenario: Scenario<Pick<Held, 'isLost'>> = {
   title: 'Redis hangs while the lock is held',
   workload: `A lock with a lease of ${LEASE_MS / 1_000} s and automatic renewal; Redis is stopped (SIGSTOP) after 100 ms.`,
+  async play(held, server) {
+    await sleep(100);
+    server.pause();
+    const from = performance.now();
+    while (!held.isLost() && performance.now() - from < WATCHED_MS) await sleep(10);
+    const ms = performance.now() - from;
+    if (!held.isLost()) {
+      return {
+        holds: false,
+        figure: `no abort in ${WATCHED_MS / 1_000} s`,
+        words: `${(WATCHED_MS - LEASE_MS) / 1_000} s after the lock expired, the holder had not been told.`,
+      };
+    }
+    // The last renewal may have been just before Redis stopped.
+    const holds = ms <= LEASE_MS + 200;
+    return {
+      holds,
+      figure: `abort after ${inSeconds(ms)}`,
+      words: holds
+        ? 'The holder was told before anybody else could take the lock.'
+        : `The holder was told ${inSeconds(ms - LEASE_MS)} after its lock had expired.`,
+    };
+  },
   peers: [
     {
       library: 'redlock',
       settings: '`using` with the defaults; its README tells the routine to check the AbortSignal.',
-      async run() {
-        const { default: Redlock } = await import('redlock');
-        const server = await RedisServer.start();
-        const redlock = new Redlock([(await connect(server)) as never]);
-        redlock.on('error', () => {});
-        const signal = await new Promise<{ aborted: boolean }>((resolve) => {
-          void redlock.using(['stock:42'], LEASE_MS, async (held) => {
-            resolve(held);
-            await NEVER;
-          });
-        });
-        return watchHolder(server, () => signal.aborted);
-      },
+      open: usingRedlock('redlock', LEASE_MS),
     },
     {
       library: '@sesamecare-oss/redlock',
       settings: '`using` with the defaults.',
-      async run() {
-        const { Redlock } = await import('@sesamecare-oss/redlock');
-        const server = await RedisServer.start();
-        const redlock = new Redlock([await connect(server)]);
-        redlock.on('error', () => {});
-        const signal = await new Promise<{ aborted: boolean }>((resolve) => {
-          void redlock.using(['stock:42'], LEASE_MS, async (held) => {
-            resolve(held);
-            await NEVER;
-          });
-        });
-        return watchHolder(server, () => signal.aborted);
-      },
+      open: usingRedlock('@sesamecare-oss/redlock', LEASE_MS),
     },
     {
       library: 'redis-semaphore',
       settings: '`Mutex` with an `onLockLost`, and `isAcquired`, which its README checks.',
-      async run() {
-        const { Mutex } = await import('redis-semaphore');
-        const server = await RedisServer.start();
-        let isLost = false;
-        const mutex = new Mutex(await connect(server), 'stock:42', {
-          lockTimeout: LEASE_MS,
-          onLockLost: () => (isLost = true),
-        });
-        await mutex.acquire();
-        return watchHolder(server, () => isLost || !mutex.isAcquired);
-      },
+      open: holdingMutex(LEASE_MS, 'listen'),
     },
     {
       library: 'redlock-universal',
       settings: '`using` with the defaults (each command has 5 s).',
-      async run() {
-        const { createLock, IoredisAdapter } = await import('redlock-universal');
-        const server = await RedisServer.start();
-        const adapter = new IoredisAdapter(await connect(server));
-        const lock = createLock({ adapter, key: 'stock:42', ttl: LEASE_MS });
-        const signal = await new Promise<{ aborted: boolean }>((resolve) => {
-          void lock.using(async (held) => {
-            resolve(held);
-            await NEVER;
-          });
-        });
-        return watchHolder(server, () => signal.aborted);
-      },
+      open: usingUniversal(LEASE_MS),
     },
   ],
   ours: {
     settings: `\`leaseMs: ${LEASE_MS}\`.`,
-    async run() {
-      const server = await RedisServer.start();
+    async open(server) {
       const lock = await (await ourLocks(server, { leaseMs: LEASE_MS })).acquire('stock:42');
-      return watchHolder(server, () => lock.signal.aborted);
+      return { isLost: () => lock.signal.aborted };
     },
   },
 };

@@ -1,48 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outcome, Scenario } from '../scenario.js';
+import type { Scenario } from '../scenario.js';
+import { openUniversal } from '../stage/clients.js';
 import { ourLocks } from '../stage/our-locks.js';
-import { commandCount, connect, RedisServer } from '../stage/redis.js';
+import { commandCount, connect } from '../stage/redis.js';
 
 const LEASE_MS = 1_000;
 const WORK_MS = 500;
 
-async function commandsOf(server: RedisServer, call: () => Promise<void>): Promise<Outcome> {
-  const redis = await connect(server);
-  const before = await commandCount(redis);
-  await call();
-  const commands = (await commandCount(redis)) - before - 1;
-  return {
-    holds: commands < 50,
-    figure: `${commands} commands`,
-    words: '',
-  };
-}
-
-export const scenario: Scenario = {
+export const scenario: Scenario<(work: () => Promise<void>) => Promise<void>> = {
   title: 'A lease of one second',
   workload: `A lock of ${LEASE_MS} ms with automatic renewal, and work of ${WORK_MS} ms. All commands in Redis count, also in scripts.`,
+  async play(using, server) {
+    const redis = await connect(server);
+    const before = await commandCount(redis);
+    await using(() => sleep(WORK_MS));
+    const commands = (await commandCount(redis)) - before - 1;
+    return { holds: commands < 50, figure: `${commands} commands`, words: '' };
+  },
   peers: [
     {
       library: 'redlock-universal',
       settings: '`using` with the defaults.',
       note: 'Leases from about 1.3 s are renewed at 80 %.',
-      async run() {
-        const { createLock, IoredisAdapter } = await import('redlock-universal');
-        const server = await RedisServer.start();
-        const adapter = new IoredisAdapter(await connect(server));
-        const lock = createLock({ adapter, key: 'stock:42', ttl: LEASE_MS });
-        return commandsOf(server, () => lock.using(async () => void (await sleep(WORK_MS))));
+      async open(server) {
+        const lock = await openUniversal(server, LEASE_MS);
+        return (work) => lock.using(work);
       },
     },
   ],
   ours: {
     settings: `\`leaseMs: ${LEASE_MS}\`.`,
-    async run() {
-      const server = await RedisServer.start();
+    async open(server) {
       const locks = await ourLocks(server, { leaseMs: LEASE_MS });
-      return commandsOf(server, () =>
-        locks.withLock('stock:42', async () => void (await sleep(WORK_MS))),
-      );
+      return (work) => locks.withLock('stock:42', work);
     },
   },
 };

@@ -1,89 +1,47 @@
 import { Injectable } from '@nestjs/common';
-import { Locked, RedisLockModule } from 'nestjs-locked';
+import { Locked } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outcome, Scenario } from '../scenario.js';
-import { startApplication } from '../stage/application.js';
+import type { Scenario } from '../scenario.js';
+import { type Decorated, murlock, nestjsRedis, ours } from '../stage/decorated.js';
 import { Inside } from '../stage/inside.js';
-import { murlockModule, nestjsRedisModule, SETTINGS } from '../stage/peer-modules.js';
-import { RedisServer } from '../stage/redis.js';
 
 const WORK_MS = 1_500;
 
-const inside = new Inside();
-
-async function twoCalls(take: (id: string) => Promise<void>): Promise<Outcome> {
-  const first = take('42');
-  await sleep(50);
-  const calls = await Promise.allSettled([first, take('42')]);
-  const failed = calls.filter(({ status }) => status === 'rejected').length;
-  return {
-    holds: inside.most === 1 && failed === 0,
-    figure: `${inside.most} inside at once`,
-    words: `${inside.entered} worked, ${failed} of 2 callers got an error.`,
-  };
-}
-
-export const scenario: Scenario = {
+export const scenario: Scenario<Decorated> = {
   title: 'Work that takes longer than the lock lasts',
   workload: `Two calls for one key, 50 ms apart. Each works for ${WORK_MS} ms, longer than the lock lasts.`,
+  async play({ lock, start }) {
+    const inside = new Inside();
+    @Injectable()
+    class StockService {
+      @lock
+      async take(id: string): Promise<void> {
+        if (id === '42') await inside.work(WORK_MS);
+      }
+    }
+    const stocks = await start(StockService);
+    const first = stocks.take('42');
+    await sleep(50);
+    const calls = await Promise.allSettled([first, stocks.take('42')]);
+    const failed = calls.filter(({ status }) => status === 'rejected').length;
+    return {
+      holds: inside.most === 1 && failed === 0,
+      figure: `${inside.most} inside at once`,
+      words: `${inside.entered} worked, ${failed} of 2 callers got an error.`,
+    };
+  },
   peers: [
-    {
-      library: '@nestjs-redis/lock',
+    nestjsRedis(({ Redlock }) => Redlock('stock'), {
       settings: 'The default of `@Redlock`, 100 ms. The decorator does not renew it.',
       note: '`withLock` of its service renews if it is given an `extensionThresholdMs`.',
-      async run() {
-        const { Redlock } = await import('@nestjs-redis/lock');
-        @Injectable()
-        class StockService {
-          @Redlock('stock')
-          async take(_id: string): Promise<void> {
-            await inside.work(WORK_MS);
-          }
-        }
-        const app = await startApplication({
-          imports: [await nestjsRedisModule(await RedisServer.start())],
-          providers: [StockService],
-        });
-        return twoCalls((id) => app.get(StockService).take(id));
-      },
-    },
-    {
-      library: 'murlock',
-      settings: `\`@MurLock(500)\`. ${SETTINGS.murlock}`,
+    }),
+    murlock(({ MurLock }) => MurLock(500, 'id'), {
+      settings: `\`@MurLock(500)\`. ${murlock.settings}`,
       note: 'Its README calls this number the waiting time of a caller.',
-      async run() {
-        const { MurLock } = await import('murlock');
-        @Injectable()
-        class StockService {
-          @MurLock(500, 'id')
-          async take(id: string): Promise<void> {
-            if (id === '42') await inside.work(WORK_MS);
-          }
-        }
-        const app = await startApplication({
-          imports: [await murlockModule(await RedisServer.start())],
-          providers: [StockService],
-        });
-        return twoCalls((id) => app.get(StockService).take(id));
-      },
-    },
+    }),
   ],
-  ours: {
-    settings: '`leaseMs: 500`, the shortest there is. It is renewed while the work runs.',
-    async run() {
-      const { url } = await RedisServer.start();
-      @Injectable()
-      class StockService {
-        @Locked('stock:<id>', { leaseMs: 500 })
-        async take(id: string): Promise<void> {
-          if (id === '42') await inside.work(WORK_MS);
-        }
-      }
-      const app = await startApplication({
-        imports: [RedisLockModule.forRoot({ connection: url })],
-        providers: [StockService],
-      });
-      return twoCalls((id) => app.get(StockService).take(id));
-    },
-  },
+  ours: ours(
+    Locked('stock:<id>', { leaseMs: 500 }),
+    '`leaseMs: 500`, the shortest there is. It is renewed while the work runs.',
+  ),
 };

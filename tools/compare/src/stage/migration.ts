@@ -1,104 +1,109 @@
-import type { DynamicModule, Type } from '@nestjs/common';
-import { RedisLockModule } from 'nestjs-locked';
+import { type DynamicModule, Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outcome, Scenario } from '../scenario.js';
-import { startApplication } from './application.js';
+import type { Scenario } from '../scenario.js';
+import { decorated, type LockDecorator, ourModule } from './decorated.js';
 import { Inside } from './inside.js';
-import { RedisServer } from './redis.js';
-
-/** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
-export type Instance = (work: () => Promise<void>) => Promise<unknown>;
-
-/** A service whose method does the work under a lock. */
-interface LockedService {
-  take(id: string, work: () => Promise<void>): Promise<void>;
-}
-
-/** An instance with the modules of both libraries, so that the service may have the decorators of either. */
-export async function instanceOf(
-  service: Type<LockedService>,
-  server: RedisServer,
-  peer: DynamicModule,
-): Promise<Instance> {
-  const app = await startApplication({
-    imports: [RedisLockModule.forRoot({ connection: server.url }), peer],
-    providers: [service],
-  });
-  return (work) => app.get(service).take('42', work);
-}
+import type { RedisServer } from './redis.js';
 
 /** How to get from another library to this one while instances of both versions run. */
 export interface Migration {
   readonly library: string;
   readonly settings: string;
-  /** The lock as it was. */
-  old(server: RedisServer): Promise<Instance>;
-  /** The release in between: ours around theirs. */
-  both(server: RedisServer): Promise<Instance>;
-  /** The lock as it will be. */
-  after(server: RedisServer): Promise<Instance>;
-  /** Theirs and ours, set so that they use one and the same key in Redis. */
-  oneKey(server: RedisServer): Promise<readonly [theirs: Instance, ours: Instance]>;
+  /** The module of the library, if it has one. */
+  module?(server: RedisServer): Promise<DynamicModule>;
+  /** Its locks and ours, opened for one instance. */
+  locks(server: RedisServer): Promise<Locks>;
 }
+
+interface Locks {
+  /** The lock as it was. */
+  readonly old: LockDecorator;
+  /** Ours, which is put around the old one in the release in between. */
+  readonly around: LockDecorator;
+  /** The lock as it will be. */
+  readonly new: LockDecorator;
+  /** Theirs and ours, set so that they use one and the same key in Redis. */
+  readonly oneKey: readonly [theirs: LockDecorator, ours: LockDecorator];
+}
+
+/** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
+type Instance = (work: () => Promise<void>) => Promise<unknown>;
+
+/** Instances that run at the same time, by name. */
+type Phase = () => Promise<Record<string, Instance>>;
 
 const CALLERS = 3;
 const PHASE_MS = 4_000;
 const WORK_MS = 10;
 
+const NOTHING: LockDecorator = () => {};
+
 /** The side of the peer is what happens if the new version simply replaces the old one, instance by instance. */
-export function migrationScenario(migration: Migration): Scenario {
+export function migrationScenario(migration: Migration): Scenario<readonly Phase[]> {
   const { library, settings } = migration;
+
+  const instance = async (
+    server: RedisServer,
+    choose: (locks: Locks) => LockDecorator,
+    isBetween = false,
+  ): Promise<Instance> => {
+    const locks = await migration.locks(server);
+    const [outer, inner] = [isBetween ? locks.around : NOTHING, choose(locks)];
+    @Injectable()
+    class StockService {
+      @outer
+      @inner
+      async take(id: string, work: () => Promise<void>): Promise<void> {
+        if (id === '42') await work();
+      }
+    }
+    const modules = migration.module === undefined ? [] : [await migration.module(server)];
+    const stocks = await decorated(inner, ourModule(server), ...modules).start(StockService);
+    return (work) => stocks.take('42', work);
+  };
+
+  const oldOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old);
+  const bothOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old, true);
+  const newOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.new);
+
   return {
     title: `Replacing ${library}, instance by instance`,
     workload: `${CALLERS} callers of each instance want one key for ${PHASE_MS / 1_000} s.`,
     limitMs: 60_000,
     areBothNeeded: true,
+    async play(phases) {
+      const inside = new Inside();
+      const words: string[] = [];
+      for (const phase of phases) words.push(await run(await phase(), inside));
+      return {
+        holds: inside.most === 1,
+        figure: `${inside.most} inside at once`,
+        words: `Holds: ${words.join('; ')}.`,
+      };
+    },
     peers: [
       {
         library,
         settings,
-        async run() {
-          const server = await RedisServer.start();
-          const inside = new Inside();
-          const words = await phase(inside, {
-            old: await migration.old(server),
-            new: await migration.after(server),
-          });
-          return judge(inside, words);
-        },
+        open: (server) => [async () => ({ old: await oldOf(server), new: await newOf(server) })],
       },
     ],
     ours: {
       settings: '',
-      async run() {
-        const server = await RedisServer.start();
-        const inside = new Inside();
-        const first = await phase(inside, {
-          old: await migration.old(server),
-          both: await migration.both(server),
-        });
-        const second = await phase(inside, {
-          both: await migration.both(server),
-          new: await migration.after(server),
-        });
-        const [theirs, ours] = await migration.oneKey(server);
-        const third = await phase(inside, { theirs, ours });
-        return judge(inside, `${first}; ${second}; on one key: ${third}`);
-      },
+      open: (server) => [
+        async () => ({ old: await oldOf(server), both: await bothOf(server) }),
+        async () => ({ both: await bothOf(server), new: await newOf(server) }),
+        async () => ({
+          'on one key: theirs': await instance(server, ({ oneKey: [theirs] }) => theirs),
+          ours: await instance(server, ({ oneKey: [, ours] }) => ours),
+        }),
+      ],
     },
   };
 }
 
-function judge(inside: Inside, words: string): Outcome {
-  return {
-    holds: inside.most === 1,
-    figure: `${inside.most} inside at once`,
-    words: `Holds: ${words}.`,
-  };
-}
-
 /** @returns how often which of them got its turn. @throws Error if one never did: then nothing was proven */
-async function phase(inside: Inside, instances: Record<string, Instance>): Promise<string> {
+async function run(instances: Record<string, Instance>, inside: Inside): Promise<string> {
   const end = performance.now() + PHASE_MS;
   const turns = Object.entries(instances).map(async ([name, instance]) => {
     let entered = 0;

@@ -1,5 +1,5 @@
-import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { startApplication } from './application.js';
+import { LockService, type RedisLockModuleOptions } from 'nestjs-locked';
+import { ourModule, startApplication } from './decorated.js';
 import type { RedisServer } from './redis.js';
 
 /** The lock service of an application of its own. */
@@ -7,8 +7,6 @@ export async function ourLocks(
   server: RedisServer,
   options: Omit<RedisLockModuleOptions, 'connection'> = {},
 ): Promise<LockService> {
-  const app = await startApplication({
-    imports: [RedisLockModule.forRoot({ connection: server.url, ...options })],
-  });
+  const app = await startApplication({ imports: [ourModule(server, options)] });
   return app.get(LockService);
 }

@@ -12,10 +12,28 @@ export async function connect(server: RedisServer, options: RedisOptions = {}): 
   return redis;
 }
 
+/** A client, and a key that somebody else holds. */
+export async function connectToHeld(
+  server: RedisServer,
+  key: string,
+  heldMs = 60_000,
+): Promise<Redis> {
+  const redis = await connect(server);
+  await redis.set(key, 'somebody', 'PX', heldMs);
+  return redis;
+}
+
 /** How many commands the server has worked off so far, those of scripts included. */
 export async function commandCount(redis: Redis): Promise<number> {
   const stats = await redis.info('stats');
   return Number(/total_commands_processed:(\d+)/.exec(stats)?.[1]);
+}
+
+/** How many scripts the server was sent so far. */
+export async function scriptCount(redis: Redis): Promise<number> {
+  const stats = await redis.info('commandstats');
+  const calls = [...stats.matchAll(/cmdstat_(?:eval|evalsha):calls=(\d+)/g)];
+  return calls.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 /** The version of the servers that are started here. */

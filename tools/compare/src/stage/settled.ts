@@ -17,3 +17,7 @@ export async function settled<T>(call: Promise<T>, withinMs: number): Promise<Se
     sleep(withinMs).then(() => ({ state: 'pending', afterMs: afterMs() }) as const),
   ]);
 }
+
+export function inSeconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}

@@ -1,0 +1,3 @@
+import { type Accident } from './accident.js';
+export declare const clocksApart: Accident;
+//# sourceMappingURL=clocks-apart.d.ts.map

@@ -1,0 +1,3 @@
+import { type Accident } from './accident.js';
+export declare const failover: Accident;
+//# sourceMappingURL=failover.d.ts.map

@@ -1,0 +1,3 @@
+import { type Accident } from './accident.js';
+export declare const holderKilled: Accident;
+//# sourceMappingURL=holder-killed.d.ts.map

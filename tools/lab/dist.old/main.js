@@ -1,0 +1,29 @@
+import { ACCIDENTS } from './accidents/index.js';
+import { readOptions } from './options.js';
+import { runLab } from './run-lab.js';
+import { STAGES } from './stages/index.js';
+try {
+    const options = readOptions(process.argv.slice(2));
+    if (options.onlyList) {
+        console.log('Stages (--stage)');
+        for (const { number, name, breaks } of STAGES) {
+            console.log(`  ${String(number).padStart(2)}  ${name.padEnd(34)} ${breaks}`);
+        }
+        console.log('\nAccidents (--accident)');
+        for (const { id, name, how } of ACCIDENTS)
+            console.log(`  ${id.padEnd(15)} ${name}: ${how}`);
+    }
+    else {
+        process.exitCode = (await runLab(options)) ? 0 : 1;
+    }
+}
+catch (error) {
+    console.error(`The lab could not be run: ${inWords(error)}`);
+    process.exitCode = 1;
+}
+function inWords(error) {
+    if (!(error instanceof Error))
+        return String(error);
+    return error.cause === undefined ? error.message : `${error.message}: ${inWords(error.cause)}`;
+}
+//# sourceMappingURL=main.js.map

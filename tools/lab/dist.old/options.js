@@ -1,0 +1,27 @@
+import { chosenFrom, wholeNumberFrom } from 'kit';
+import { parseArgs } from 'node:util';
+import { ACCIDENTS } from './accidents/index.js';
+import { STAGES } from './stages/index.js';
+/** @throws Error that names the option, its value and what is allowed */
+export function readOptions(args) {
+    const { values } = parseArgs({
+        args,
+        options: {
+            stage: { type: 'string', multiple: true, default: [] },
+            accident: { type: 'string', multiple: true, default: [] },
+            list: { type: 'boolean', default: false },
+            out: { type: 'string', default: 'lab' },
+            seed: { type: 'string', default: '1' },
+            'at-once': { type: 'string', default: '6' },
+        },
+    });
+    return {
+        stages: chosenFrom('stage', values.stage, STAGES.map(({ number }) => String(number))).map(Number),
+        accidents: chosenFrom('accident', values.accident, ACCIDENTS.map(({ id }) => id)),
+        onlyList: values.list,
+        out: values.out,
+        seed: wholeNumberFrom('seed', values.seed, 0),
+        atOnce: wholeNumberFrom('at-once', values['at-once'], 1),
+    };
+}
+//# sourceMappingURL=options.js.map

@@ -1,0 +1,58 @@
+import { cpus } from 'node:os';
+import { deviationOf } from './expected.js';
+import { matrixText, verdictOf } from './report/matrix.js';
+import { writeReport } from './report/write-report.js';
+import { pairsOf, runTrials } from './run/lab.js';
+import { Laboratory } from './run/laboratory.js';
+/** @returns whether all results are as the table of expected results says */
+export async function runLab(options) {
+    const pairs = pairsOf(options.stages, options.accidents);
+    if (pairs.length === 0) {
+        throw new Error('None of these accidents can happen to these stages: see --list');
+    }
+    const start = performance.now();
+    const say = (text) => {
+        console.log(`${((performance.now() - start) / 1_000).toFixed(1).padStart(6)} s  ${text}`);
+    };
+    say(`${pairs.length} trials, seed ${options.seed}: starting Redis and PostgreSQL`);
+    const trials = await inLab(options, async (lab) => {
+        let done = 0;
+        return runTrials(lab, pairs, options.atOnce, {
+            done: (pair, trial) => say(`${++done}/${pairs.length}  ${inWords(pair, trial)}`),
+            repeats: ({ stage, accident }, why) => say(`stage ${stage.number}, ${accident.id} will be repeated alone: ${why}`),
+        });
+    });
+    console.log(`\n${matrixText(trials)}\n`);
+    const deviations = trials.flatMap((trial) => {
+        const deviation = deviationOf(trial);
+        return deviation === undefined ? [] : [`stage ${trial.stage}, ${trial.accident}: ${deviation}`];
+    });
+    const [report] = writeReport(options.out, trials, {
+        seed: options.seed,
+        seconds: (performance.now() - start) / 1_000,
+        machine: `${cpus().length} cores, Node ${process.versions.node}`,
+        date: new Date().toISOString().slice(0, 10),
+        deviations,
+    });
+    for (const deviation of deviations)
+        console.log(`DIFFERS: ${deviation}`);
+    if (deviations.length === 0) {
+        console.log(`All ${trials.length} results are as the table of expected results says.`);
+    }
+    console.log(`The report with all pictures: ${report}`);
+    return deviations.length === 0;
+}
+async function inLab({ seed }, use) {
+    const lab = await Laboratory.open(seed);
+    try {
+        return await use(lab);
+    }
+    finally {
+        await lab.close();
+    }
+}
+function inWords({ stage, accident }, trial) {
+    const details = trial.summary === '' ? '' : ` (${trial.summary})`;
+    return `${stage.number} ${stage.name}, ${accident.id}: ${verdictOf(trial)}${details}`;
+}
+//# sourceMappingURL=run-lab.js.map

@@ -1,0 +1,35 @@
+import type { LabEvent } from '../work/events.js';
+import type { Traffic } from '../work/messages.js';
+import type { Finding } from './findings.js';
+/** One stage in one accident (or in the sale), and what was seen. Times count from its beginning. */
+export interface Trial {
+    readonly stage: number;
+    readonly accident: string;
+    readonly lanes: readonly string[];
+    readonly events: readonly LabEvent[];
+    /** When the lock's key appeared in Redis, was removed or expired, according to Redis itself. */
+    readonly keyEvents: readonly KeyEvent[];
+    readonly stock: Stock;
+    readonly traffic: Traffic;
+    /** What the runner saw that no event shows. */
+    readonly seen: readonly Seen[];
+    readonly findings: readonly Finding[];
+    readonly summary: string;
+    readonly ms: number;
+}
+export interface KeyEvent {
+    readonly at: number;
+    readonly kind: 'set' | 'removed' | 'expired';
+}
+export interface Stock {
+    readonly start: number;
+    readonly left: number;
+    /** According to the rows of purchases, which are only ever added. */
+    readonly sold: number;
+}
+export interface Seen {
+    /** undefined if it is worth saying, but neither right nor wrong. */
+    readonly finding: Finding | undefined;
+    readonly text: string;
+}
+//# sourceMappingURL=trial.d.ts.map

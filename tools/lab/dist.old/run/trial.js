@@ -1,0 +1,2 @@
+export {};
+//# sourceMappingURL=trial.js.map

@@ -1,0 +1,3 @@
+import { type Stage } from './stage.js';
+export declare const getset: Stage;
+//# sourceMappingURL=10-getset.d.ts.map

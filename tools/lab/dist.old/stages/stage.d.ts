@@ -1,0 +1,56 @@
+import type pg from 'pg';
+import type { Setup } from '../work/messages.js';
+import type { Purchase } from '../work/purchase.js';
+import type { RecordedRedis, RedisRecord } from '../work/recorded-redis.js';
+/** One way to build a lock, as an article describes it. */
+export interface Stage {
+    readonly number: number;
+    readonly name: string;
+    /** What this step taught, in one sentence. */
+    readonly lesson: string;
+    /** Where it breaks, in one sentence; for the stages that are right, what they cost. */
+    readonly breaks: string;
+    /** The properties that decide which accidents can happen to it. */
+    readonly traits: readonly Trait[];
+    /** Opens the stage in one process, for one trial. */
+    open(tools: StageTools): Promise<OpenStage> | OpenStage;
+}
+export type Trait = 
+/** There is something to hold and to wait for. */
+'lock'
+/** Keeps the lock in Redis. */
+ | 'redis'
+/** The lock ends on its own. */
+ | 'expiry'
+/** The clocks of the clients decide whether a lock has expired. */
+ | 'client clock'
+/** The lock is taken with more than one command. */
+ | 'several commands'
+/** The lock renews itself while the work runs. */
+ | 'renewal'
+/** Inside a process, the lock is passed on without asking Redis. */
+ | 'local hand-over';
+export interface OpenStage {
+    /** One purchase under the lock. */
+    buy(purchase: Purchase): Promise<void>;
+    /** One purchase for which the lock is asked for inside a transaction. */
+    buyInsideTransaction?(purchase: Purchase): Promise<void>;
+    close?(): Promise<void> | void;
+}
+export interface StageTools {
+    readonly setup: Setup;
+    readonly pool: pg.Pool;
+    /** The connection that all callers of this process share. */
+    readonly redis: RecordedRedis;
+    readonly record: RedisRecord;
+    /** Lends a connection to a single caller, as WATCH and BLPOP need it. */
+    withConnection<T>(use: (redis: RecordedRedis) => Promise<T>): Promise<T>;
+}
+/** Puts the work between the two functions that the articles write. */
+export interface Lock<Owner> {
+    acquire(key: string): Promise<Owner>;
+    release(key: string, owner: Owner): Promise<unknown>;
+    close?(): void;
+}
+export declare function lockAround<Owner>(lock: Lock<Owner>, { pool }: StageTools): OpenStage;
+//# sourceMappingURL=stage.d.ts.map

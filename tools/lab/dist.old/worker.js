@@ -1,0 +1,155 @@
+import pg from 'pg';
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { STAGES } from './stages/index.js';
+import { currentPurchase, Purchase, SoldOut } from './work/purchase.js';
+import { recordTransactions } from './work/recorded-postgres.js';
+import { RecordedRedis } from './work/recorded-redis.js';
+/** Runs one stage in one trial after the other, as the runner says. */
+const realNow = Date.now;
+let trial;
+function send(message) {
+    process.send?.(message);
+}
+async function setUp(setup) {
+    Date.now = () => realNow() + setup.clockOffsetMs;
+    const record = {
+        commands: 0,
+        purchases: new Map(),
+        writesDown: setup.recordCommands,
+    };
+    const clients = [];
+    const idle = [];
+    const connect = () => {
+        const client = new RecordedRedis(setup.redisUrl, record);
+        clients.push(client);
+        return client;
+    };
+    const limit = setup.transactionLimitMs;
+    const pool = new pg.Pool({
+        connectionString: setup.databaseUrl,
+        max: 5,
+        application_name: setup.product,
+        ...(limit > 0 && { options: `-c transaction_timeout=${limit}` }),
+    });
+    pool.on('error', () => { }); // the statement that fails reports it
+    const redis = connect();
+    const tools = {
+        setup,
+        pool,
+        redis,
+        record,
+        async withConnection(use) {
+            const client = idle.pop() ?? connect();
+            try {
+                return await use(client);
+            }
+            finally {
+                idle.push(client);
+            }
+        },
+    };
+    const stage = STAGES.find(({ number }) => number === setup.stage);
+    if (stage === undefined)
+        throw new Error(`There is no stage ${setup.stage}`);
+    const open = await stage.open(tools);
+    await redis.ping();
+    trial = {
+        setup,
+        stage: open,
+        pool,
+        clients,
+        record,
+        before: { commands: record.commands, bytes: bytesOf(clients) },
+    };
+    send({ say: 'ready' });
+}
+async function buy({ setup, stage, record: { purchases } }, order) {
+    for (let n = 1; order.times === 0 || n <= order.times; n++) {
+        const purchase = new Purchase(setup.product, order, workMs(setup.seed, order, n), send);
+        purchases.set(order.lane, purchase);
+        await currentPurchase.run(purchase, async () => {
+            try {
+                await (order.insideTransaction
+                    ? stage.buyInsideTransaction?.(purchase)
+                    : stage.buy(purchase));
+                purchase.note('sold');
+            }
+            catch (error) {
+                noteEnd(purchase, error);
+            }
+            purchase.phase = 'idle';
+        });
+        if (purchase.isGoingOn && order.times === 0)
+            break;
+        await sleep(0);
+    }
+    send({ say: 'ended', lane: order.lane });
+}
+/** Draws the same number for the same seed, caller and purchase. */
+function workMs(seed, { lane, workMs: [from, to] }, n) {
+    const hash = createHash('sha256').update(`${seed} ${lane} ${n}`).digest();
+    return from + (hash.readUInt32BE() % (to - from + 1));
+}
+function noteEnd(purchase, error) {
+    if (error instanceof SoldOut)
+        return purchase.note('sold out', error.message);
+    const { code, message } = error;
+    // An error of the lock says what happened. Any other error is an accident of its own.
+    if (typeof code === 'string' && code.startsWith('LOCK_'))
+        purchase.note('refused', code);
+    else
+        purchase.note('failed', message);
+}
+async function tearDown({ stage, pool, clients, record, before }) {
+    const traffic = {
+        commands: record.commands - before.commands,
+        bytes: bytesOf(clients) - before.bytes,
+    };
+    await stage.close?.();
+    for (const client of clients)
+        client.disconnect();
+    await pool.end();
+    trial = undefined;
+    Date.now = realNow;
+    send({ say: 'torn down', traffic });
+}
+async function askDatabase({ pool }) {
+    const start = performance.now();
+    await pool.query('SELECT 1');
+    send({ say: 'answered', ms: performance.now() - start });
+}
+function bytesOf(clients) {
+    return clients.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+async function handle(message) {
+    if (message.do === 'set up')
+        return setUp(message.setup);
+    if (trial === undefined)
+        throw new Error(`Nothing is set up for '${message.do}'`);
+    switch (message.do) {
+        case 'buy':
+            return buy(trial, message.order);
+        case 'go':
+            return trial.record.purchases.get(message.lane)?.go(message.point);
+        case 'go on':
+            return trial.record.purchases.get(message.lane)?.goOn();
+        case 'ask database':
+            return askDatabase(trial);
+        case 'tear down':
+            return tearDown(trial);
+    }
+}
+process.on('message', (message) => {
+    handle(message).catch((error) => send({ say: 'broken', message: String(error.stack) }));
+});
+process.on('disconnect', () => process.exit());
+process.on('unhandledRejection', (reason) => {
+    // As in the articles, the timers of stages 14 to 16 ignore errors. In our stage there must not be any.
+    if (trial?.setup.stage !== 17)
+        return;
+    send({ say: 'broken', message: `unhandled rejection: ${String(reason)}` });
+});
+recordTransactions();
+send({ say: 'ready' });
+//# sourceMappingURL=worker.js.map
