@@ -1,4 +1,4 @@
-import type { RedisServer } from './stage/redis.js';
+import type { RedisServer } from 'dev-servers';
 
 /** What came out on one side. */
 export interface Outcome {
