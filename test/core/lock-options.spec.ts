@@ -264,7 +264,7 @@ describe('options', () => {
     async (label) => {
       const { a } = two();
       await expect(a.acquire('k', { label })).rejects.toThrow(
-        /^Invalid option label: .* must be a text of 1 to 200 characters without line breaks/,
+        /^Invalid option label: .* must be a string of 1 to 200 characters without line breaks/,
       );
     },
   );

@@ -28,7 +28,7 @@ describe('lockAwareTransactions', () => {
   it.each<[unknown, string]>([
     [null, 'Invalid options: null must be an object'],
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
-    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a text'],
+    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a string'],
     [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
     [{ pool: 'postgres://a' }, "Invalid option pool: 'postgres://a' must be a pool of node-postgr"],
     [{ pool: null }, 'Invalid option pool: null must be a pool of node-postgres, or a Sequelize'],
@@ -43,7 +43,10 @@ describe('lockAwareTransactions', () => {
     [null, 'Invalid options: null must be an object'],
     [{ isolationLevel: 'a' }, "Unknown option 'isolationLevel': there are isolation, timeoutMs"],
     [{ isolation: 5 }, 'Invalid option isolation: 5 must be the name of a level'],
-    [{ timeoutMs: '5' }, "Invalid option timeoutMs: '5' must be a number of milliseconds from 0"],
+    [
+      { timeoutMs: '5' },
+      "Invalid option timeoutMs: '5' must be a number of milliseconds, 0 or more",
+    ],
   ])('refuses %j for one transaction, before it is opened', (given, message) => {
     let isOpened = false;
     const run = lockAwareTransactions({ dialect: 'postgres' });

@@ -586,7 +586,7 @@ describe('lockAwareDataSource', () => {
   it.each<[unknown, string]>([
     [null, 'Invalid options: null must be an object'],
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
-    [{ connectionName: '' }, "Invalid option connectionName: '' must be a text of 1 to 200"],
+    [{ connectionName: '' }, "Invalid option connectionName: '' must be a string of 1 to 200"],
     [{ runInTransaction: true }, 'Invalid option runInTransaction: true must be a function'],
   ])('refuses %j as options, and leaves the data source as it is', (options, message) => {
     const dataSource = new DataSource({ type: 'postgres' });

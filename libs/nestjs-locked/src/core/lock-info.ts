@@ -2,11 +2,13 @@
 export interface LockInfo {
   /** Without the prefix: `stock:42`. */
   readonly key: string;
-  /** Undefined if a client of another kind holds it, or if nobody does and the key is only kept (`holdAtLeastMs`). */
+  /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
-  /** When the holder's process got the lease, by Redis' clock; its calls may have passed it on since. */
+  /**
+   * When the holder's process got the lease, by the clock of Redis; calls of that process may have handed it on since.
+   */
   readonly since: Date | undefined;
-  /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it has no end. */
+  /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
   /** How many other processes wait. */
   readonly waiters: number;
@@ -14,11 +16,11 @@ export interface LockInfo {
 
 /** Who holds a key, as far as Redis knows. */
 export interface LockHolder {
-  /** The lock service that has it; a process has one for each lock module. */
+  /** The id of the lock service that holds it; a process has one service for each lock module. */
   readonly processId: string;
-  /** The name of its machine or container, if it has said so. */
+  /** The name of its machine or container, if known. */
   readonly host: string | undefined;
-  /** Its process id there, if it has said so. */
+  /** Its process id there, if known. */
   readonly pid: number | undefined;
   /** The `label` of the call. */
   readonly label: string | undefined;

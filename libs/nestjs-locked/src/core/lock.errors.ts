@@ -1,7 +1,7 @@
 import type { LockHolder } from './lock-info.js';
 import { shownValue } from './runtime/shown-value.js';
 
-/** What happened, as a stable text to compare with. */
+/** What happened, as a stable string to compare with. */
 export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
   | 'LOCK_ABORTED'
@@ -17,14 +17,14 @@ export type LockErrorCode =
 const BRAND = Symbol.for('nestjs-locked/LockError');
 
 /**
- * The family of everything this library throws. `instanceof` answers by brand and `code`, so that it also holds
- * for an error made by another copy of the package.
+ * The base class of every error this library throws. `instanceof` compares a brand and `code`, so it also recognizes an
+ * error made by another copy of the package.
  */
 export abstract class LockError extends Error {
   /** The name of its class, in minified code as well. */
   abstract override name: string;
 
-  /** Which error this is, as a text to compare with. */
+  /** Which error this is, as a string to compare with. */
   abstract readonly code: LockErrorCode;
 
   /** The key in question, where there is one. */
@@ -36,7 +36,7 @@ export abstract class LockError extends Error {
     Object.defineProperty(this, BRAND, { value: true });
   }
 
-  /** Makes `instanceof` answer by brand and `code`. @hidden */
+  /** Makes `instanceof` compare brand and `code`. @hidden */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (typeof value !== 'object' || value === null || !(BRAND in value)) return false;
     if (Object.prototype.isPrototypeOf.call(this.prototype, value)) return true;
@@ -60,8 +60,8 @@ export class LockNotAcquiredError extends LockError {
     /** How long the caller waited, in milliseconds. */
     readonly waitedMs: number,
     /**
-     * Who had it when the wait ended. Undefined if that was not asked (a single try, `waitMs: 0`), if Redis did not
-     * tell within 250 ms, or if a client of another kind has it.
+     * Who held it when the wait ended. Undefined after a single try (`waitMs: 0`), if Redis did not answer within 250
+     * ms, or if another kind of client holds the key.
      */
     readonly holder?: LockHolder,
   ) {
@@ -69,13 +69,13 @@ export class LockNotAcquiredError extends LockError {
   }
 }
 
-/** The wait was ended from this side: by the caller's own signal, or because the application shuts down. */
+/** The wait was cancelled: by the caller's signal, or because the application is shutting down. */
 export class LockAbortedError extends LockError {
   override name = 'LockAbortedError';
   readonly code = 'LOCK_ABORTED';
 }
 
-/** Why a hold ended before its work did; 'released' means that it was released, and used after that. */
+/** Why a hold ended before its work did; 'released' means that the lock was used after its release. */
 export type LockLostReason =
   'expired' | 'revoked' | 'deleted' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
 
@@ -91,12 +91,12 @@ export class LockLostError extends LockError {
     message: string,
     key: string,
     /**
-     * `expired`: the lease could not be renewed in time · `revoked`: `forceRelease` has taken the key away · `deleted`:
-     * the store says that the key is no longer ours, because it was deleted, overwritten or taken over, or because the
+     * `expired`: the lease could not be renewed in time · `revoked`: `forceRelease` took the key away · `deleted`: the
+     * store says that the key is no longer ours, because it was deleted, overwritten or taken over, or because the
      * message of a forced release was lost · `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the
-     * application closed · `transaction-ended`: the transaction that kept the lock is over, and its body still runs ·
-     * `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`, `ensureRemaining`
-     * and `run`, never on the signal.
+     * application closed · `transaction-ended`: the transaction that kept the lock has ended while its body still runs
+     * · `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`,
+     * `ensureRemaining` and `run`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,
@@ -117,7 +117,7 @@ export class LockFencedError extends LockError {
     key: string,
     /** The token that was refused. */
     readonly fencingToken: number,
-    /** The highest one that the database has seen. */
+    /** The highest token the database has seen. */
     readonly newestToken: number,
   ) {
     super(message, key);
@@ -125,16 +125,16 @@ export class LockFencedError extends LockError {
 }
 
 /**
- * A transaction under the lock was being committed, and the database has not answered: it may have been committed or
- * not. Look at the data before you repeat anything. `cause` is the driver's error, where there was one. A transaction
- * that is opened later under the same hold is refused with this error, too: it would repeat what may have been done.
+ * The database did not answer the COMMIT of a transaction under the lock: it may or may not have been committed. Check
+ * the data before you repeat anything. `cause` is the driver's error, if there was one. A later transaction under the
+ * same hold is refused with this error too, because it might repeat committed work.
  */
 export class LockCommitUnknownError extends LockError {
   override name = 'LockCommitUnknownError';
   readonly code = 'LOCK_COMMIT_UNKNOWN';
 }
 
-/** A lock was requested inside an open database transaction, where that is not safe. The message has the ways out. */
+/** A lock was requested inside an open database transaction, where that is not safe. The message lists the ways out. */
 export class LockInTransactionError extends LockError {
   override name = 'LockInTransactionError';
   readonly code = 'LOCK_IN_TRANSACTION';
@@ -171,7 +171,7 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
 ]);
 
 /**
- * The error for an option that cannot be used.
+ * The error for an invalid option.
  * @param rule what is allowed: `must be true or false`
  */
 export function invalidOption(name: string, value: unknown, rule: string): LockConfigError {

@@ -10,25 +10,24 @@ export interface LockOptions {
   readonly waitMs?: number;
   /**
    * How long the lock outlives a crash, in milliseconds, at least 500. It is renewed while the work runs, so the work
-   * may take longer. A shorter lease frees a dead holder's key sooner; with a longer one, a slow Redis does less harm.
-   * A lock that another process has handed over lasts for a tenth of the module's `leaseMs` at least, and never less
-   * than a second.
+   * may take longer. A shorter lease frees a dead holder's key sooner; a longer one tolerates a slower Redis. A lock
+   * handed over by another process lasts at least a tenth of the module's `leaseMs`, and never less than a second.
    * @default 30_000
    */
   readonly leaseMs?: number;
   /**
    * How long the work may hold the lock at most, in milliseconds, `Infinity` allowed. After that, the signal aborts
-   * with reason 'max-hold', and the lease is not renewed any more: a handler that hangs does not keep a key for ever.
+   * with reason 'max-hold' and renewal stops: a hanging handler does not keep a key for ever.
    * @default 600_000
    */
   readonly maxHoldMs?: number;
   /**
-   * false: a fixed lease. It ends `leaseMs` after it was asked for, however long the work takes, unless
-   * `ensureRemaining` prolongs it; it is shared with no other call. @default true
+   * false: a fixed lease. It ends `leaseMs` after it was requested, however long the work takes, unless
+   * `ensureRemaining` prolongs it; no other call shares it. @default true
    */
   readonly renew?: boolean;
   /**
-   * Keeps the key taken until this long after the lock was acquired, in milliseconds, even if the work is done sooner:
+   * Keeps the key taken for at least this many milliseconds after the lock was acquired, even if the work ends sooner:
    * for jobs that every replica starts at about the same time and only one should run. After a crash, the key is free
    * when the lease ends. @default 0
    */
@@ -36,31 +35,31 @@ export interface LockOptions {
   /** Shown by `inspect` while the lock is held: which job or request has the lock. At most 200 characters. */
   readonly label?: string;
   /**
-   * false: ask for a lock of its own even where this async context holds the key already (and wait for ever if the
-   * holder waits for this call). What a transaction has taken for the calls inside of it is joined, unless a call
-   * around this one has it. @default true
+   * false: requests a separate lock even if this async context already holds the key (and waits for ever if the holder
+   * waits for this call). A lock that a transaction took for the calls inside it is joined all the same, unless an
+   * enclosing call holds it. @default true
    */
   readonly reentrant?: boolean;
-  /** What to do if the lock is asked for inside an open transaction. @default the module's, 'reject' */
+  /** What to do if the lock is requested inside an open transaction. @default the module's, 'reject' */
   readonly insideTransaction?: InsideTransaction;
   /** Cancels the wait (not the work): the call rejects with `LockAbortedError`. */
   readonly signal?: AbortSignal;
 }
 
-/** What `onBusy` is told when somebody else held the lock for the whole wait. */
+/** What an `onBusy` function receives when somebody else held the lock for the whole wait. */
 export interface BusyContext {
   /** The key that was not free. */
   readonly key: string;
   /** How long the call has waited, in milliseconds. */
   readonly waitedMs: number;
-  /** Who has it, as in `LockNotAcquiredError`. */
+  /** Who holds it, as in `LockNotAcquiredError`. */
   readonly holder: LockHolder | undefined;
 }
 
-/** What a call gives when somebody else held the lock for the whole wait. */
+/** What a call does when somebody else held the lock for the whole wait. */
 export type OnBusy<Instead = unknown> = 'throw' | 'skip' | ((busy: BusyContext) => Instead);
 
-/** The result that takes the place of the work's: none ('throw'), undefined ('skip'), or what the function gives. */
+/** The result that replaces the work's: none ('throw'), undefined ('skip'), or what the function returns. */
 export type GivenWhenBusy<Busy> = Busy extends 'skip'
   ? undefined
   : Busy extends (busy: BusyContext) => infer Instead
@@ -68,25 +67,25 @@ export type GivenWhenBusy<Busy> = Busy extends 'skip'
     : never;
 
 /**
- * What `withLock` may be asked for: the options of every call, and what to do if the lock is not free in time.
+ * The options of `withLock`: those of every call, and what to do if the lock is not free in time.
  *
- * @typeParam Busy the kind of `onBusy`, which decides what the call may give
+ * @typeParam Busy the kind of `onBusy`, which decides what the call may return
  */
 export interface WithLockOptions<Busy extends OnBusy = OnBusy> extends LockOptions {
   /**
-   * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work
-   * (the result is undefined), or call a function whose result takes the place of the work's. Decided before the
-   * work starts: an error inside of it never counts as busy.
+   * What to do when somebody else held the lock for the whole wait: 'throw' LockNotAcquiredError, 'skip' the work (the
+   * result is undefined), or call a function whose result replaces the work's. This is decided before the work starts:
+   * an error inside the work never counts as busy.
    *
-   * Where `@Locked` gives an Observable or an async iterable, 'skip' ends it without a value. The result of a function
-   * takes its place: an Observable or iterable of the same kind is passed through, any other value is emitted as the
-   * only one, and undefined as none.
+   * If `@Locked` returns an Observable or an async iterable, 'skip' completes it without a value. The result of a
+   * function replaces it: an Observable or iterable of the same kind is passed through, any other value is emitted as
+   * the only one, and undefined emits nothing.
    * @default 'throw'
    */
   readonly onBusy?: Busy;
 }
 
-/** The options of a whole `LockService`: defaults for every call, and what can only be set for all of them. */
+/** The options of a `LockService`: defaults for every call, and settings that apply to all of them. */
 export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 10_000 */
   readonly waitMs?: number;
@@ -95,15 +94,16 @@ export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 600_000 */
   readonly maxHoldMs?: number;
   /**
-   * How many calls of this process may follow each other without asking Redis once another process waits for the key:
-   * those that wait already, for 100 ms at most, and others for 20 ms. 0 = strict order of arrival across processes.
+   * How many calls of this process may take the lock in a row, without a round trip to Redis, once another process
+   * waits for the key: calls that were already waiting, for 100 ms at most, and later ones for 20 ms. 0 = strict order
+   * of arrival across processes.
    * @default 32
    */
   readonly localHandovers?: number;
   /**
    * Keeps an unused lease for this long, in milliseconds, in case this process wants the same key again; it is released
-   * at once when another process asks. This saves both round trips of a key that one process uses often. Meanwhile, a
-   * single try (`waitMs: 0`) of another process finds the key busy. @default 0
+   * at once when another process asks. Saves both round trips for a key that one process uses often. Meanwhile, a
+   * single try (`waitMs: 0`) by another process finds the key busy. @default 0
    */
   readonly lingerMs?: number;
   /**
@@ -112,8 +112,8 @@ export interface LockServiceOptions extends TransactionOptions {
    */
   readonly awaitRelease?: boolean;
   /**
-   * How long Redis may be away before calls that would have to wait for it fail at once, in milliseconds; 0 = at once,
-   * `Infinity` = never, then they wait as long as `waitMs` says. Calls that wait already go on waiting. @default 2_000
+   * How long Redis may be away, in milliseconds, before calls that need it fail at once; 0 = immediately, `Infinity` =
+   * never, so that they wait for `waitMs`. Calls already waiting keep waiting. @default 2_000
    */
   readonly failFastAfterMs?: number;
 }

@@ -1,10 +1,10 @@
-/** Edits that still count as a slip of the finger. */
+/** Up to this many edits count as a typing error. */
 const MOST_EDITS = 2;
 
 /**
- * What to write in place of a name that no row has.
+ * What to write instead of an unknown name.
  *
- * @param elsewhere known names that belong somewhere else, with where that is
+ * @param elsewhere known names that belong elsewhere, each with the place
  */
 export function adviceFor(
   name: string,

@@ -4,12 +4,12 @@ import { TRANSACTION_OPTIONS, type TransactionOptions } from './transaction.opti
 
 export type EngineOptions = Omit<LockServiceOptions, keyof TransactionOptions>;
 
-/** Below this the time limits of commands and the drift margin leave no room to renew. */
+/** With a shorter lease, command time limits and drift margin leave no room to renew. */
 const MIN_LEASE_MS = 500;
 
 const MAX_LABEL_CHARACTERS = 200;
 
-/** The options of a whole lock service that the engine reads. */
+/** The options of a lock service that the engine reads. */
 export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   waitMs: {
     default: 10_000,
@@ -34,22 +34,22 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
     default: 600_000,
     check: wholeNumber(1, 'milliseconds', 'no limit'),
     otherNames: ['maxholdtime'],
-    text: 'How long the work may hold the lock, `Infinity` is allowed: a handler that hangs does not keep a key for ever',
+    text: 'How long the work may hold the lock; `Infinity` is allowed. Keeps a hanging handler from holding a key for ever',
   },
   localHandovers: {
     default: 32,
     check: wholeNumber(0, 'a count', 'no limit'),
-    text: 'How many callers may go first while other processes wait ([fact 2](docs/behaviour.md#2-first-come-first-served)); `0` is strict order',
+    text: 'How many callers of this process may go first while other processes wait ([fact 2](docs/behaviour.md#2-first-come-first-served)); `0` is strict order',
   },
   lingerMs: {
     default: 0,
     check: wholeNumber(0, 'milliseconds'),
-    text: 'How long an unused lease is kept unless another process asks for it: saves a busy key both of its commands. A [single try](docs/waiting.md) of another process may meet it',
+    text: 'Keeps a released key this long in case this process wants it again; another process that waits gets it at once. A [single try](docs/waiting.md) by another process finds it busy',
   },
   awaitRelease: {
     default: true,
     check: flag,
-    text: '`false`: the result is returned one round trip earlier, and the release follows',
+    text: '`false`: return the result one round trip earlier, without waiting for the release',
   },
   failFastAfterMs: {
     default: 2_000,
@@ -64,7 +64,7 @@ export const SERVICE_OPTIONS: OptionTable<LockServiceOptions> = {
   ...TRANSACTION_OPTIONS,
 };
 
-/** The options of one call. For the first three, the service has the defaults. */
+/** The options of one call. The first three have their defaults in the service. */
 export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
   leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },
@@ -76,23 +76,23 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
       (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
     ),
     otherNames: ['onlockfailed'],
-    text: "`'skip'`: the call gives `undefined`, which its type must allow. A function: gives the result",
+    text: "`'skip'`: the call returns `undefined`, which its type must allow. A function: the call returns its result",
   },
   holdAtLeastMs: {
     default: 0,
     check: wholeNumber(0, 'milliseconds'),
-    text: 'How long the key stays taken even if the work is done sooner, unless the lock was lost or [Redis was away](docs/cron.md#exactly-once-except)',
+    text: 'How long the key stays taken even if the work ends sooner, unless the lock was lost or [Redis was away](docs/cron.md#exactly-once-except)',
   },
   renew: {
     default: true,
     check: flag,
     otherNames: ['autoextend', 'autorenew'],
-    text: '`false`: a fixed lease that ends after `leaseMs` and is shared with no other call',
+    text: '`false`: a fixed lease that ends after `leaseMs` and that no other call shares',
   },
   reentrant: {
     default: true,
     check: flag,
-    text: '`false`: do not join ([fact 9](docs/behaviour.md#9-a-nested-call-that-asks-for-the-same-key-joins)), but ask for a separate lock',
+    text: '`false`: request a separate lock instead of joining ([fact 9](docs/behaviour.md#9-a-nested-call-that-asks-for-the-same-key-joins))',
   },
   label: {
     shownDefault: 'none',
@@ -102,7 +102,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   insideTransaction: {
     shownDefault: "the module's",
     check: TRANSACTION_OPTIONS.insideTransaction.check,
-    text: 'What happens when this lock is asked for inside an open transaction',
+    text: 'What happens when this lock is requested inside an open transaction',
   },
   signal: {
     shownDefault: 'none',

@@ -7,47 +7,47 @@ import { CONTROL_CHARACTER } from './runtime/quoted.js';
 export type Check = (name: string, value: unknown) => void;
 
 /**
- * One row of a table of options. The type of its value, and what it means in detail, stand in the interface that has
- * it; everything else follows from the row: what is checked, what messages say, and the tables of the documentation.
+ * One row of a table of options. The interface of the options has the type and the full description; checks, messages
+ * and the tables of the documentation follow from the row.
  */
 export interface Option<Value> {
-  /** What holds where it is not given. Undefined if there is no such value, or if it follows from other options. */
+  /** The value if the option is not given. Undefined if there is none, or if it follows from other options. */
   readonly default?: Value | undefined;
-  /** How the documentation says that. @default the value in `default` */
+  /** How the documentation shows the default. @default the value in `default` */
   readonly shownDefault?: string;
   /** Whether it must be given; its check then says so. @default false */
   readonly isRequired?: boolean;
-  /** Undefined: whoever reads the option checks it. */
+  /** Undefined if the reader of the option checks it. */
   readonly check?: Check | undefined;
-  /** What other libraries call it, in lower case. A name that is close to ours needs no entry. */
+  /** Its names in other libraries, in lower case. A name close to ours needs no entry. */
   readonly otherNames?: readonly string[];
-  /** What it does, as Markdown. Undefined if no table of the documentation has the option. */
+  /** What it does, as Markdown. Undefined if the option is in no table of the documentation. */
   readonly text?: string;
 }
 
-/** A row for each option: the compiler asks for all of them. */
+/** A row for each option; the compiler requires all of them. */
 export type OptionTable<Options> = {
   readonly [Name in keyof Options]-?: Option<Options[Name]>;
 };
 
-/** Some of the options. One that is undefined counts as not given. */
+/** Some of the options; undefined counts as not given. */
 export type SomeOf<Options> = {
   readonly [Name in keyof Options]?: Options[Name] | undefined;
 };
 
-/** How messages name the options, and what they say of unknown ones. */
+/** How messages name the options, and what they say about unknown ones. */
 export interface OptionMessages {
-  /** Stands before the name of an option whose value is wrong: `fence.` @default '' */
+  /** Precedes the name of an invalid option: `fence.` @default '' */
   readonly prefix?: string;
-  /** Known names that belong somewhere else, with where that is. @default {} */
+  /** Known names that belong elsewhere, each with the place. @default {} */
   readonly elsewhere?: Readonly<Record<string, string>>;
 }
 
 /**
- * Checks the values, and refuses an option that nothing would read: its author believes that it does something.
+ * Checks the values, and refuses unknown options, whose author expects an effect.
  *
- * @throws LockConfigError naming option, value and what is allowed, or the option that was probably meant; also if they
- * are no object
+ * @throws LockConfigError naming option, value and what is allowed, or the option that was probably meant; also if
+ * `options` is not an object
  */
 export function assertOptions<Options>(
   table: OptionTable<Options>,
@@ -66,7 +66,7 @@ export function assertOptions<Options>(
   }
 }
 
-/** The options, with the defaults of those that were not given; what is in no row is left out. */
+/** The options, with defaults for those not given; unknown names are left out. */
 export function withDefaults<Options>(
   table: OptionTable<Options>,
   options: SomeOf<Options>,
@@ -94,9 +94,9 @@ export function wholeNumber(min: number, unit: string, infinity?: string): Check
   );
 }
 
-/** A length of time; Infinity is one. */
+/** A duration; Infinity is allowed. */
 export const milliseconds: Check = must(
-  'a number of milliseconds from 0',
+  'a number of milliseconds, 0 or more',
   (value) => typeof value === 'number' && value >= 0,
 );
 
@@ -104,10 +104,10 @@ export const callable: Check = must('a function', (value) => typeof value === 'f
 
 export const flag: Check = must('true or false', (value) => typeof value === 'boolean');
 
-/** @param mostCharacters how long it may be */
+/** @param mostCharacters the greatest length */
 export function shortText(mostCharacters: number): Check {
   return must(
-    `a text of 1 to ${mostCharacters} characters without line breaks and control characters`,
+    `a string of 1 to ${mostCharacters} characters without line breaks or control characters`,
     (value) =>
       typeof value === 'string' &&
       value !== '' &&

@@ -25,7 +25,7 @@ export interface ResolvedLockOptions {
   readonly reentrant: boolean;
   readonly insideTransaction: InsideTransaction;
   /**
-   * A lock that is not free in time ends the whole transaction: the call that asks has no answer of its own to that.
+   * Whether a lock that is not free in time ends the whole transaction, because the call itself does not handle that.
    */
   readonly isBusyFatal: boolean;
   readonly signal: AbortSignal | undefined;
@@ -50,7 +50,7 @@ function advice(options: object, text: string): Record<string, string> {
  * Fills in the defaults and checks every value.
  *
  * @param more options that the caller reads itself
- * @param elsewhere options that are known but belong somewhere else, with where that is
+ * @param elsewhere known options that belong elsewhere, each with the place
  * @throws LockConfigError naming option, value and what is allowed
  */
 export function resolveServiceOptions(
@@ -69,14 +69,14 @@ export function resolveServiceOptions(
 
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOptions({});
 
-/** Made once: the options of each call are read against them. */
+/** Computed once for all calls. */
 const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
   assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS });
 }
 
-/** Options that were checked. They are frozen, so that they stay what they were. */
+/** Options that were checked, frozen so that they cannot change afterwards. */
 const checkedOptions = new WeakSet<WithLockOptions>();
 
 /**
@@ -121,7 +121,7 @@ export function resolveLockOptions(
     maxHoldMs: maxHoldMs ?? defaults.maxHoldMs,
     renew,
     holdAtLeastMs,
-    // A job that runs once must not be skipped because a replica merely keeps the key in case it needs it again.
+    // A job that runs once must not be skipped because a replica merely lingers on the key.
     linger: holdAtLeastMs === 0 && onBusy === undefined,
     label: options?.label,
     reentrant,

@@ -3,19 +3,20 @@ import { invalidOption } from './lock.errors.js';
 import { assertOptions, type Check, must, type OptionTable, withDefaults } from './option.js';
 
 /**
- * What to do with a call that asks for a lock inside an open transaction:
+ * What to do with a call that requests a lock inside an open transaction:
  *
  * - 'reject': LockInTransactionError on the first call, contended or not.
- * - 'restart': roll back, wait with no transaction open, and run the transaction again from its beginning with the
- *   lock held, even if it is free: the same as the lock around the transaction. The body runs twice or more.
- * - 'join': wait inside the transaction, for at most half of the time that it has left. What the transaction has read
- *   before that is not protected: it may be older than the lock.
+ * - 'restart': roll back, wait with no transaction open, then run the transaction again from its beginning with the
+ *   lock held, even if the lock was free. The effect is that of a lock around the transaction. The body runs at least
+ *   twice.
+ * - 'join': wait inside the transaction, for at most half of its remaining time. What the transaction read before is
+ *   not protected: it may be older than the lock.
  */
 export type InsideTransaction = 'reject' | 'restart' | 'join';
 
-/** The database refuses a holder that was paused past its lease, by a table of fencing tokens. */
+/** Lets the database refuse a holder that was paused past its lease, by a table of fencing tokens. */
 export interface FenceOptions {
-  /** The table, with its schema if need be: `app.lock_fence`. @default 'lock_fence' */
+  /** The table, schema-qualified if necessary: `app.lock_fence`. @default 'lock_fence' */
   readonly table?: string;
   /**
    * The `connection` names (as given to the adapters, 'default' where none was given) whose database has the
@@ -25,8 +26,8 @@ export interface FenceOptions {
 }
 
 /**
- * How long the database allows a transaction under a lock to take. In milliseconds; 0 = as the database has it. A
- * stricter limit of the role or session stays in force.
+ * Time limits of a transaction under a lock, which the database enforces, in milliseconds; 0 = the database's own
+ * setting. A stricter limit of the role or session stays in force.
  */
 export interface TransactionTimeouts {
   /** Between two statements. @default from the lease: 8 s of 30 s */
@@ -39,17 +40,18 @@ export interface TransactionTimeouts {
   readonly totalMs?: number;
 }
 
-/** The options of a lock service that concern transactions. Without an adapter for the ORM they do nothing. */
+/** The options of a lock service for transactions. They have no effect without an adapter for the ORM. */
 export interface TransactionOptions {
-  /** What a call does that asks for a lock inside an open transaction. @default 'reject' */
+  /** What happens when a call requests a lock inside an open transaction. @default 'reject' */
   readonly insideTransaction?: InsideTransaction;
   /**
-   * `true`, or options, turn the fence on. The table must exist: `nestjs-locked/transactions` makes it. @default off
+   * Turns the fence on: `true`, or its options. The table must exist: `nestjs-locked/transactions` creates it. @default
+   * off
    */
   readonly fence?: boolean | FenceOptions;
   /**
-   * Lets PostgreSQL end a transaction whose holder is paused, before its lease ends. The limits are derived from the
-   * lease, or given. MySQL and MariaDB have no limits for a single transaction. @default true with a fence, else false
+   * Lets PostgreSQL end the transaction of a paused holder before its lease ends. The limits are derived from the lease
+   * unless given. MySQL and MariaDB have no limits for a single transaction. @default true with a fence, else false
    */
   readonly transactionTimeouts?: boolean | TransactionTimeouts;
 }
@@ -64,7 +66,7 @@ export interface ResolvedTransactionOptions {
 
 const TABLE_NAME = /^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?$/;
 const limit = must(
-  'whole milliseconds; 0 = as the database has it',
+  "whole milliseconds; 0 = the database's own setting",
   (value) => Number.isSafeInteger(value) && (value as number) >= 0,
 );
 
@@ -75,7 +77,7 @@ export const FENCE_OPTIONS: OptionTable<FenceOptions> = {
       'the plain name of a table, with or without a schema',
       (value) => typeof value === 'string' && TABLE_NAME.test(value),
     ),
-    text: 'The table, with its schema if need be',
+    text: 'The table, schema-qualified if necessary',
   },
   connections: {
     shownDefault: 'all',
@@ -94,7 +96,7 @@ const TIMEOUTS: OptionTable<TransactionTimeouts> = {
   totalMs: { shownDefault: 'from `maxHoldMs`', check: limit, text: 'The whole transaction' },
 };
 
-/** A switch, or options of its own. */
+/** A boolean, or an object of options. */
 const switchOr =
   <Options>(table: OptionTable<Options>, example: string): Check =>
   (name, value) => {
@@ -111,7 +113,7 @@ export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
     check: must("'reject', 'restart' or 'join'", (value) =>
       (['reject', 'restart', 'join'] as readonly unknown[]).includes(value),
     ),
-    text: "What happens when a lock is asked for inside an open transaction: `'reject'`, `'restart'` or `'join'`",
+    text: "What happens when a lock is requested inside an open transaction: `'reject'`, `'restart'` or `'join'`",
   },
   fence: {
     default: undefined,
@@ -127,7 +129,7 @@ export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
   },
 };
 
-/** The options have been checked. */
+/** @param options checked before */
 export function resolveTransactionOptions(options: TransactionOptions): ResolvedTransactionOptions {
   const {
     insideTransaction,
