@@ -423,7 +423,10 @@ describe('the options of LockExceptionFilter', () => {
     [{ retryAfterSeconds: '1' }, 'retryAfterSeconds is a string; use a whole number'],
     [{ statuses: [] }, 'statuses is an array; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
     [{ statuses: 409 }, 'statuses is a number; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
-    [{ statuses: { LOCK_BUSY: 409 } }, "statuses has 'LOCK_BUSY', which is no code of a LockErr"],
+    [
+      { statuses: { LOCK_BUSY: 409 } },
+      "statuses has 'LOCK_BUSY', which is not the code of a LockErr",
+    ],
     [{ statuses: { LOCK_LOST: 200 } }, 'statuses.LOCK_LOST is 200; use an HTTP status from 400'],
     [{ statuses: { LOCK_LOST: 600 } }, 'statuses.LOCK_LOST is 600; use an HTTP status from 400'],
     [{ statuses: { LOCK_LOST: '409' } }, 'statuses.LOCK_LOST is a string; use an HTTP status'],

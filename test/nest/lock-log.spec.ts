@@ -33,7 +33,7 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   ],
   [
     { type: 'outlived', key, by: 'calls' },
-    /^warn Lock 'stock:1' is kept although its work has ended: calls inside of it, .* not awaited$/,
+    /^warn Lock 'stock:1' is kept although its work has ended: calls inside it .* not awaited$/,
   ],
   [
     { type: 'outlived', key, by: 'transaction' },
@@ -41,19 +41,19 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   ],
   [
     { type: 'commit-unknown', key, remainingMs: 900.4 },
-    /^error Whether the transaction under lock 'stock:1' was committed is not known: .* 901 ms$/,
+    /^error It is unknown whether the transaction under lock 'stock:1' was committed: .* 901 ms$/,
   ],
   [
     { type: 'unguarded-clients', connection: 'main' },
-    /^warn Nothing is known to listen to the clients of connection 'main': /,
+    /^warn No 'error' listener is known for the clients of connection 'main': /,
   ],
   [
     { type: 'unfenced-statement', key, connection: 'main' },
-    /^warn A statement under lock 'stock:1' is sent outside of a transaction on connection 'main'/,
+    /^warn A statement under lock 'stock:1' is sent outside a transaction on connection 'main'/,
   ],
   [
     { type: 'unfenced-lock', key, connection: 'main' },
-    /^warn No transaction was opened under lock 'stock:1', but one on connection 'main' began/,
+    /^warn No transaction was opened under lock 'stock:1', but meanwhile a transaction without a lock was committed on connection 'main'/,
   ],
   [{ type: 'store-lost', cause }, /^error Redis is lost: the reason\. /],
   [{ type: 'store-back', awayMs: 900.4 }, /^log Redis is back after 900 ms$/],
@@ -62,11 +62,11 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   [{ type: 'rights-lost', cause }, /^error Redis refuses what the locks need: the reason\. /],
   [
     { type: 'rights-back', awayMs: 900.4 },
-    /^log Redis allows again what the locks need, after 900 ms$/,
+    /^log Redis allows what the locks need again, after 900 ms$/,
   ],
   [
     { type: 'connection-replaced', cause },
-    /^warn the reason; it was replaced, and works\. .* seems to forget idle connections: /,
+    /^warn the reason; it was replaced and works\. .* seems to drop idle connections: /,
   ],
   [
     { type: 'eviction', policy: 'allkeys-lru' },

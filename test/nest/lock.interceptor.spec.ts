@@ -392,7 +392,7 @@ describe('LockInterceptor', () => {
     it('serves a kind of request that it does not know with a function only', async () => {
       const withTemplate = await handlerOf('telegraf', 'stock:<params.id>');
       await expect(withTemplate({})).rejects.toThrow(
-        "Cannot lock Handlers.take with LockInterceptor('stock:<params.id>'): it is not known what a request of kind 'telegraf' has; use a function",
+        "Cannot lock Handlers.take with LockInterceptor('stock:<params.id>'): the parts of a 'telegraf' request are unknown; use a function",
       );
       const key = uniqueKey();
       const withFunction = await handlerOf('telegraf', ({ id }: { id: string }) => id);

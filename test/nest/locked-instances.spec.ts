@@ -201,7 +201,7 @@ describe('LockedInstances', () => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     await start([Orders]);
     expect(warn.mock.calls).toEqual([
-      [expect.stringMatching(/^Orders\.place: a decorator stands above @Locked/)],
+      [expect.stringMatching(/^Orders\.place: a decorator above @Locked acts/)],
     ]);
   });
 

@@ -110,7 +110,7 @@ describe('@Locked: several keys', () => {
     const locks = new RecordingLocks();
     const accounts = locks.give(new Accounts());
     await expect(accounts.order([])).rejects.toThrow('<skus[]> has no elements');
-    await expect(accounts.list([])).rejects.toThrow('it gave an empty list');
+    await expect(accounts.list([])).rejects.toThrow('it returned an empty list');
     expect(locks.calls).toEqual([]);
   });
 });

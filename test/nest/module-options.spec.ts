@@ -66,7 +66,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'a fence where no transaction is seen',
     { fence: {}, insideTransaction: 'restart' },
-    'Option fence, transactionTimeouts, insideTransaction of RedisLockModule would do nothing',
+    'Option fence, transactionTimeouts, insideTransaction of RedisLockModule has no effect',
   ],
   ['an option of another library', { ttl: 5_000 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
   [

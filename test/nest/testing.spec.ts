@@ -363,8 +363,8 @@ describe('TestLocks', () => {
 
     it.each<[object | null, string]>([
       [{ forMS: 5 }, "Unknown option 'forMS': did you mean 'forMs'?"],
-      [{ forMs: -1 }, 'Invalid option forMs: -1 must be a number of milliseconds from 0'],
-      [{ label: '' }, "Invalid option label: '' must be a text of 1 to 200 characters"],
+      [{ forMs: -1 }, 'Invalid option forMs: -1 must be a number of milliseconds, 0 or more'],
+      [{ label: '' }, "Invalid option label: '' must be a string of 1 to 200 characters"],
       [null, 'Invalid options: null must be an object'],
     ])('refuses %j', (options, message) => {
       const locks = new TestLocks();

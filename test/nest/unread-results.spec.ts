@@ -222,7 +222,7 @@ it.each(['Express', 'Fastify'] as const)(
     mayEnd.open();
     await fetch(`${url}/parts/keeps/${id}`);
     await eventually(() => expect(isReleased).toBe(true)); // the other one was left
-    await expect(opened[1]!.next()).rejects.toThrow(/request has ended without it$/);
+    await expect(opened[1]!.next()).rejects.toThrow(/request ended before it was read$/);
     const late = source[Symbol.asyncIterator]();
     expect(await late.next()).toEqual({ value: 'first', done: false });
     expect(await opened[0]!.next()).toEqual({ value: 'last', done: false });
@@ -239,8 +239,8 @@ it('an iteration that nobody has begun before the end of the request says so', a
   await fetch(`${url}/parts/opens/${id}`);
   await locks.withLock(`rows:${id}`, { waitMs: 15_000 }, () => {});
   const late = (): unknown => source[Symbol.asyncIterator]();
-  expect(late).toThrow(/its request has ended without it, and its lock was released then$/);
-  await expect(opened[0]!.next()).rejects.toThrow(/without it, and its lock was released then$/);
+  expect(late).toThrow(/its request ended before it was read, and its lock was released then$/);
+  await expect(opened[0]!.next()).rejects.toThrow(/before it was read, and its lock was released then$/);
 });
 
 it.each(['Express', 'Fastify'] as const)(

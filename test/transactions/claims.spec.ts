@@ -34,7 +34,7 @@ const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promi
 const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<StartedLocks> =>
   startLocks(redis.url, { fence: true, ...options });
 
-const LOST_CONTEXT = /^No transaction was opened under lock '.*', but one on connection/;
+const LOST_CONTEXT = /^No transaction was opened under lock '.*', but meanwhile a transaction without a lock/;
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
 
 /** Runs what it is given in an async context of its own, as a batch does. */
@@ -589,7 +589,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       await dataSource.query(`WITH one AS (SELECT 1) ${update}`, [stock.product]);
     });
     expect(warnings()).toEqual([
-      expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/),
+      expect.stringMatching(/^A statement under lock '.*' is sent outside a transaction/),
     ]);
     expect(await stock.quantity()).toBe(95);
   });

@@ -494,7 +494,7 @@ describe('the fence', () => {
     expect(warnings()).toEqual([]);
     await locks.withLock(stock.key, () => takeOne({ host }));
     expect(warnings()).toEqual([
-      expect.stringMatching(/^A statement under lock '.*' is sent outside of a transaction/),
+      expect.stringMatching(/^A statement under lock '.*' is sent outside a transaction/),
     ]);
   });
 
@@ -622,7 +622,7 @@ describe('the options of lockAwareAdapter', () => {
   it.each<[unknown, string]>([
     [null, 'Invalid options: null must be an object'],
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
-    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a text'],
+    [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a string'],
     [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
     [{ pool: true }, 'Invalid option pool: true must be a pool of node-postgres, or false'],
     [{ survivesDisconnect: 0 }, 'Invalid option survivesDisconnect: 0 must be true or false'],

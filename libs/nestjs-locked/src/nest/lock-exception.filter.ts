@@ -20,7 +20,7 @@ import {
 } from './requests/lock-answer.js';
 import { sendWsException } from './requests/ws-exception.js';
 
-/** What `LockExceptionFilter` may be told. */
+/** The options of `LockExceptionFilter`. */
 export interface LockExceptionFilterOptions {
   /**
    * The HTTP status of each error, from 400 to 599.
@@ -28,20 +28,20 @@ export interface LockExceptionFilterOptions {
    */
   readonly statuses?: Partial<Readonly<Record<LockErrorCode, number>>>;
   /**
-   * After how many seconds a client should try again when the lock was not free, Redis did not answer, or the
-   * application shuts down. A whole number. @default 1
+   * After how many seconds a client should retry if the lock was not free, Redis did not answer, or the application is
+   * shutting down. A whole number. @default 1
    */
   readonly retryAfterSeconds?: number;
 }
 
 /**
- * Answers each client in the format of its transport when a lock stands behind the error: somebody else held it for the
- * whole wait, Redis did not answer, or the application shuts down. The other errors of this library are mistakes of the
- * application. They are logged and answered as an internal error. No answer contains the key.
+ * Answers lock errors in the format of the client's transport: somebody else held the lock for the whole wait, Redis
+ * did not answer, or the application is shutting down. The other errors of this library are mistakes of the
+ * application, logged and answered as an internal error. No answer contains the key.
  *
  * - HTTP: the status of the error, with `Retry-After` and `{ statusCode, code, message }`.
  * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer, so a
- *   warning is logged, at most one a minute; a handler that must not miss an event uses `onBusy` or catches the error.
+ *   warning is logged, at most once a minute; a handler that must not miss an event uses `onBusy` or catches the error.
  * - WebSocket: an `exception` event with the same content.
  * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`, and the status in
  *   `extensions.http`; its `cause` is the original error.
@@ -62,7 +62,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
-  /** @throws the error itself if Nest knows a kind of request that we do not know */
+  /** @throws the error itself for a kind of request that this filter does not know */
   catch(error: LockError, host: ArgumentsHost): Observable<never> | undefined {
     const status = this.#statuses[error.code];
     const answer = answerTo(error, status, this.#retryAfterSeconds);
@@ -98,7 +98,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     sendJson(response, { statusCode, code, message });
   }
 
-  /** GraphQL servers show the message of any error, and take `extensions` over. Apollo's reads and removes `http`. */
+  /** GraphQL servers send the message of any error and its `extensions`. Apollo Server reads and removes `http`. */
   #graphqlError({ message, ...answer }: LockAnswer, status: number, cause: LockError): Error {
     const headers = new Map(
       answer.retryAfterMs === undefined ? [] : [['retry-after', this.#retryAfter]],
@@ -128,7 +128,7 @@ const FILTER_OPTIONS: OptionTable<LockExceptionFilterOptions> = {
       for (const [code, status] of Object.entries(statuses as Record<string, unknown>)) {
         if (!Object.hasOwn(DEFAULT_STATUSES, code)) {
           refuse(
-            `${name} has '${code}', which is no code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
+            `${name} has '${code}', which is not the code of a LockError; use ${Object.keys(DEFAULT_STATUSES).join(', ')}`,
           );
         }
         if (!Number.isInteger(status) || (status as number) < 400 || (status as number) > 599) {

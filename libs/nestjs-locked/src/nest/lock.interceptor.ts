@@ -47,28 +47,28 @@ import type { Enter, WhenTooLateToRead } from './result/manual-hold.js';
 import { relayObservable } from './result/relay-observable.js';
 
 /**
- * Runs a handler under a lock that is taken before the pipes, and before the interceptors that come after this one,
- * such as one that opens a transaction. The lock lasts until the handler has its result, also if the client leaves
- * before; if that is a stream or an Observable (`@Sse`), until it has ended or was left. While an interceptor inside of
- * this one has given nothing yet, it counts as work.
+ * Runs a handler under a lock that is taken before the pipes, and before later interceptors, such as one that opens a
+ * transaction. The lock lasts until the handler has produced its result, even if the client disconnects first; if that
+ * is a stream or an Observable (`@Sse`), until it ends or is cancelled. An inner interceptor that has not emitted yet
+ * counts as work.
  *
- * A placeholder begins with a part of the request:
+ * A placeholder begins with the name of a part of the request:
  *
- * - HTTP: `params`, `body`, `query`, `headers` (in any case), `user`
+ * - HTTP: `params`, `body`, `query`, `headers` (case-insensitive), `user`
  * - GraphQL: `args`, and `user` and `headers` of the request in its context
  * - microservices: `data`
  * - gateways: `data`, and `user` of the client
  *
- * The key is built from the request as it came: `<params.id>` is the text in the URL, not yet checked or converted. So
- * '042' and '42' are two keys, and a `@Locked` further inside, which sees the converted value, may use another key. A
- * function builds a key from anything else; what it throws itself is answered as if the handler had thrown it.
+ * The key is built from the raw request: `<params.id>` is the text in the URL, not yet validated or converted. So '042'
+ * and '42' are two keys, and an inner `@Locked`, which sees the converted value, may use another key. A function can
+ * build a key from anything else; an error that it throws is handled as if the handler had thrown it.
  *
  * With `onBusy: 'skip'`, a busy route answers with its usual status and an empty body, or as its `@Redirect` says. With
- * a function, its result is the body. No cache may keep either of them, whatever the route says with `@Header`.
+ * a function, its result is the body. Neither may be cached, whatever `@Header` says on the route.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
- * @throws LockConfigError for a wrong template or option. If the routes that name the interceptor cannot have what the
- * template begins with, the application does not start; a global interceptor fails at the first request
+ * @throws LockConfigError for a wrong template or option. If a placeholder names a part that a route using the
+ * interceptor cannot have, the application does not start; a global interceptor fails at the first request
  */
 export function LockInterceptor(
   key: string | RequestKey,
@@ -83,15 +83,15 @@ export function LockInterceptor(
   }
   const requestKey = keyOfRequest(key);
   const { onBusy } = ofCalls;
-  // An interceptor inside may await the Observable of the handler, and work on, such as at a COMMIT.
+  // An inner interceptor may await the handler's Observable and then keep working, such as at a COMMIT.
   const isInnermost = (context: ExecutionContext): boolean =>
     isInnermostInterceptor(KeyedLockInterceptor, context);
 
   @Injectable()
   class KeyedLockInterceptor implements NestInterceptor {
     /**
-     * By now all modules are known, and nothing is connected yet.
-     * @throws LockConfigError if a route can never have what the key is built from
+     * All modules are known here, and nothing is connected yet.
+     * @throws LockConfigError if the key is built from a part that a route can never have
      */
     constructor(
       @Inject(lockServiceToken(service)) private readonly locks: LockService,
@@ -107,7 +107,7 @@ export function LockInterceptor(
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const keys = requestKey.keysOf(context, route);
-      const here = AsyncLocalStorage.snapshot(); // whoever subscribes may do so in another context
+      const here = AsyncLocalStorage.snapshot(); // the subscriber may run in another context
       const enterWith =
         (options: WithLockOptions): Enter =>
         (work, signal) => {
@@ -118,7 +118,7 @@ export function LockInterceptor(
       const isStream = isEventStream(context);
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
         if (context.getType() !== 'http') return resultUnderLock(call);
-        const response = context.getArgByIndex<unknown>(1); // of what is called like a route: anything
+        const response = context.getArgByIndex<unknown>(1); // anything, if it is called like a route
         const whenTooLateToRead: WhenTooLateToRead = (leave) => whenResponseIsOver(response, leave);
         const enter = isHttpResponse(response)
           ? enterForResponse(response, ofCalls, enterWith)
@@ -134,30 +134,30 @@ export function LockInterceptor(
         ),
       });
       if (isStream) return answersErrors(values);
-      // Without a value, a call over gRPC that is skipped would not even fail.
+      // Without a value, a skipped gRPC call would not even fail.
       return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
     }
   }
   mixin(KeyedLockInterceptor);
-  // What Nest says if there is no lock module; `mixin` gives a name that says nothing.
+  // Nest's message for a missing lock module shows this name; that of `mixin` is meaningless.
   Object.defineProperty(KeyedLockInterceptor, 'name', { value: shownName });
   return KeyedLockInterceptor;
 }
 
 /**
- * For handlers whose caller may be sent several values; the lock lasts until the last one. Nest makes an Observable of
- * a Promise, too, and its work continues after the Observable was left.
+ * For handlers that may send several values; the lock lasts until the last one. Nest turns a Promise into an Observable
+ * too, whose work continues after it was unsubscribed from.
  */
 function valuesUnderLock(call: LockedCall): Observable<unknown> {
   return LOCKED_RESULT.observable(call) as Observable<unknown>;
 }
 
 /**
- * For handlers that have one result. Nest waits for the end of the Observable before it uses the result, so if that is
- * a stream, the Observable has to end before the stream is read, and the lock after it. Who leaves it, such as a
- * `timeout()` around it, ends the wait for the lock. Nest 12 leaves it for a client that has left, but only if the
- * handler has given its Observable before. Nothing is requested before somebody subscribes: an interceptor around, such
- * as one that answers from a cache, may have left by then.
+ * For handlers that have one result. Nest waits for the Observable to complete before it uses the result, so if the
+ * result is a stream, the Observable has to complete before the stream is read, and the lock has to outlast the stream.
+ * Unsubscribing, such as by a `timeout()` around it, ends the wait for the lock. Nest 12 unsubscribes when a client
+ * disconnects, but only if the handler has returned its Observable by then. The lock is requested only on subscription:
+ * an outer interceptor, such as one that answers from a cache, may have unsubscribed by then.
  */
 function resultUnderLock({ callSite, enter, run, ...call }: LockedCall): Observable<unknown> {
   return defer(() => {
@@ -170,14 +170,14 @@ function resultUnderLock({ callSite, enter, run, ...call }: LockedCall): Observa
     });
     return from(result as Promise<unknown>).pipe(finalize(() => left.abort()));
   }).pipe(
-    mergeMap((value) => (isObservable(value) ? value : of(value))), // what `onBusy` gave
+    mergeMap((value) => (isObservable(value) ? value : of(value))), // the result of `onBusy`
     defaultIfEmpty(undefined),
   );
 }
 
 /**
- * For handlers whose result is the body of a response. Nest has set their `@Header`s by now, which do not hold for what
- * `onBusy` gives. It may set others itself.
+ * For handlers whose result is the body of a response. Nest has set their `@Header`s by now, which are wrong for the
+ * result of `onBusy`. `onBusy` may set headers itself.
  */
 function enterForResponse(
   response: HttpResponse,
@@ -186,7 +186,7 @@ function enterForResponse(
 ): Enter {
   const { onBusy } = options;
   return async (work, signal) => {
-    // An interceptor outside of this one may have answered already.
+    // An outer interceptor may have answered already.
     const isForeign = (): boolean => signal?.aborted === true || headersAreSent(response);
     const dropHeaders = (): void => {
       if (!isForeign()) dropBodyHeaders(response);
@@ -194,7 +194,7 @@ function enterForResponse(
     let hasRun = false;
     const running = (): unknown => {
       hasRun = true;
-      if (!isForeign()) restoreBodyHeaders(response); // it may also have tried again
+      if (!isForeign()) restoreBodyHeaders(response); // an outer interceptor may have retried
       return work();
     };
     if (typeof onBusy === 'function') {
@@ -210,7 +210,10 @@ function enterForResponse(
   };
 }
 
-/** Leaves the source after its first value at the earliest: before, nobody can tell whether the handler works. */
+/**
+ * Unsubscribes from the source after its first value at the earliest: before that, whether the handler still works is
+ * unknown.
+ */
 function lastValueOf(source: Observable<unknown>, left: AbortSignal): Promise<unknown> {
   return new Promise((resolve, reject) => {
     let last: unknown;
@@ -219,7 +222,7 @@ function lastValueOf(source: Observable<unknown>, left: AbortSignal): Promise<un
     }).subscribe((value) => {
       last = value;
     });
-    // What is inside of this interceptor may have made one around it leave, before there was anything to be left.
+    // Code inside this interceptor may have made an outer one unsubscribe before there was a subscription.
     if (left.aborted) reading.unsubscribe();
     else left.addEventListener('abort', () => reading.unsubscribe());
   });

@@ -25,8 +25,8 @@ type Work<T> = (lock: Lock) => T | Promise<T>;
  * Locks for code that needs more than `@Locked`. Inject this service; `RedisLockModule` provides it.
  *
  * All methods check keys and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
- * `LockStoreError` when Redis does not answer: then nobody knows whether the lock is held, and the work was not run.
- * Several keys are taken all or none, in an order that does not depend on the order you give.
+ * `LockStoreError` when Redis does not answer: whether the lock is held is then unknown, and the work was not run.
+ * Several keys are taken all or none, in an order independent of the one given.
  */
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;
@@ -47,14 +47,15 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * Waits for the lock, runs the work and releases the lock. This is the recommended form, because nothing can be
-   * forgotten.
+   * Waits for the lock, runs the work and releases the lock. This is the recommended form, because the release cannot
+   * be forgotten.
    *
-   * You get the work's result or error, whatever becomes of the release. If the lease is lost while the work runs,
-   * `lock.signal` aborts; what to do about it is the work's decision. Calls inside the work that ask for the same key
-   * join this hold; branches that do so at the same time take turns.
+   * It settles with the work's result or error, even if the release fails. If the lease is lost while the work runs,
+   * `lock.signal` aborts; how to react is up to the work. Calls inside the work that ask for the same key join this
+   * hold; concurrent branches that do so take turns.
    *
-   * The lock lasts until a Promise has settled. Read a stream, an Observable or an async iterable inside of the work.
+   * The lock lasts until the Promise of the work has settled. Read a stream, an Observable or an async iterable inside
+   * the work.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
@@ -73,7 +74,7 @@ export class LockService implements HasLockRunner {
   withLock(key: LockKeys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
   withLock<T>(key: LockKeys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
     if (typeof optionsOrWork !== 'function') {
-      // The types refuse it, but not without strictNullChecks.
+      // The types refuse undefined only under strictNullChecks.
       const options = optionsOrWork === undefined ? {} : optionsOrWork;
       if (typeof work === 'function') return this.#engine.withLock(key, options, work);
       return misused(key, 'withLock was called without a function to run');
@@ -83,8 +84,8 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * Waits for the lock and hands it to you. Release it in every case, preferably with `await using`. Calls that ask for
-   * the same key do not join it unless they are made inside `lock.run`.
+   * Waits for the lock and returns it. Always release it, preferably with `await using`. Calls that ask for the same
+   * key do not join it unless they are made inside `lock.run`.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
@@ -102,8 +103,8 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * The lock under which the present code runs: that of the nearest `withLock`, `@Locked` or `lock.run` up the await
-   * chain, or of the nearest one that has this key. Undefined if there is none, or if it is not held any more.
+   * The lock under which the calling code runs: that of the nearest enclosing `withLock`, `@Locked` or `lock.run`, or
+   * of the nearest one that has this key. Undefined if there is none, or if it is no longer held.
    */
   current(key?: string): Lock | undefined {
     return this.#engine.current(key);
@@ -113,13 +114,15 @@ export class LockService implements HasLockRunner {
    * The key that `@Locked` would use, for `inspect` and `forceRelease`.
    *
    * @example locks.keyFor('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
-   * @throws LockConfigError if it is not a template, or gives several keys · LockKeyError if a value is missing or
+   * @throws LockConfigError if it is not a template, or stands for several keys · LockKeyError if a value is missing or
    * unfit
    */
   keyFor(template: string, values: object): string {
     const compiled = new KeyTemplate(template);
     if (compiled.placeholders.some(({ each }) => each !== undefined)) {
-      throw new LockConfigError(`Cannot build one key from '${template}': it goes through a list`);
+      throw new LockConfigError(
+        `Cannot build one key from '${template}': [] stands for several keys; name a single value`,
+      );
     }
     if (Object(values) !== values) {
       throw new LockKeyError(
@@ -131,8 +134,8 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * How long Redis takes to answer, in milliseconds: for a health check. While Redis is known to be away, it rejects at
-   * once.
+   * Measures how long Redis takes to answer, in milliseconds, for a health check. Rejects at once while Redis is known
+   * to be away.
    *
    * @example await locks.ping(); // rejects with LockStoreError if Redis does not answer
    */
@@ -146,9 +149,9 @@ export class LockService implements HasLockRunner {
   }
 
   /**
-   * All keys that are held. It walks through the whole keyspace of the Redis database, in small steps.
+   * All keys that are held. It scans the whole keyspace of the Redis database, in small steps.
    * @param pattern as in Redis' MATCH: `stock:*`. @default all
-   * @throws LockKeyError, at the first step, if it is no text
+   * @throws LockKeyError, at the first step, if it is not a string
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
     return this.#engine.list(pattern);
@@ -156,14 +159,14 @@ export class LockService implements HasLockRunner {
 
   /**
    * For operators: takes the key away from its holder. The holder's signal aborts with reason 'revoked', and the next
-   * caller gets the key a second later. If the holder is in this process, its signal has aborted when this resolves.
-   * @returns false if nobody held it, or if it has been taken away in this second already
+   * caller gets the key a second later. The signal of a holder in this process has aborted when this resolves.
+   * @returns false if nobody held it, or if it was already taken away within the last second
    */
   forceRelease(key: string): Promise<boolean> {
     return this.#engine.forceRelease(key);
   }
 
-  /** Services that use `@Locked` have this one as a property, and printing them should not print all of it. */
+  /** Keeps the internals out of printed services, which have this one as a property if they use `@Locked`. */
   [inspect.custom](): string {
     return 'LockService {}';
   }

@@ -23,21 +23,21 @@ import { ServiceKeyspaces } from './service-keyspaces.js';
 import { settled } from './settled.js';
 import { TestClock } from './test-clock.js';
 
-/** How the entry points of this folder make an engine whose locks are those of the test. */
+/** Makes an engine with the locks of the test, for the entry points of this folder. */
 export let makeEngine: (locks: TestLocks, wanted: WantedEngine) => LockEngine;
 
-/** Locks that nobody can ask for their calls, which would only pile up. */
+/** Makes locks that record no calls. */
 export let makeUnrecorded: () => TestLocks;
 
-/** Which lock service is meant, where an application has several. */
+/** Selects a lock service if an application has several. */
 export interface ServiceOfTest {
   /** The `name` of its module. @default the service without a name */
   readonly service?: string;
 }
 
-/** How somebody else holds a key. */
+/** The options of a key held by somebody else. */
 export interface HoldOptions extends ServiceOfTest {
-  /** After this time the key is free again, in milliseconds, as after a crash. @default it is held until `release()` */
+  /** How long until the key is free again, in milliseconds, as after a crash. @default it is held until `release()` */
   readonly forMs?: number;
   /** What `LockNotAcquiredError.holder` and `inspect` show as the holder's label. @default none */
   readonly label?: string;
@@ -51,31 +51,31 @@ const HOLD_OPTIONS: OptionTable<HoldOptions> = {
   label: { check: CALL_OPTIONS.label.check },
 };
 
-/** Somebody else who holds a key: another process, as far as the application can tell. */
+/** Somebody else who holds a key: to the application, another process. */
 export interface OtherHolder extends Disposable {
-  /** Gives the key back; the call that has waited longest gets it. Doing so twice, or too late, does nothing. */
+  /** Releases the key; the call that has waited longest gets it. A second or late release does nothing. */
   release(): void;
 }
 
 interface WantedEngine {
   readonly supplies: Omit<LockEngineOptions, 'store' | 'clock'>;
-  /** Of the copy of this package that the application uses. @default the one that the test uses */
+  /** The class of the package copy that the application uses. @default the one that the test uses */
   readonly Engine?: typeof LockEngine;
-  /** Where the keys of a service are: services with the same one exclude each other. @default that of unit tests */
+  /** The keyspace of a service; services with the same keyspace exclude each other. @default that of unit tests */
   readonly keyspace?: string;
   /** Whether the service can be used for the first time while the store is down. @default false */
   readonly opensDown?: boolean;
 }
 
-/** How long leases of somebody else that are handed on may take to be confirmed; it does not matter in memory. */
+/** How long a lease that somebody else hands over may take to be confirmed; irrelevant in memory. */
 const OTHERS_LEASE_MS = 30_000;
 
 /**
- * The locks of a test: they are kept in memory and really exclude, by the rules of the real ones. It tells which calls
- * requested which keys, and lets a test decide what the application meets: a key that somebody else holds, a lock that
- * is lost, a store that is down, and time that passes.
+ * The locks of a test: kept in memory, and exclusive by the rules of the real ones. It records which calls requested
+ * which keys, and lets the test simulate a key that somebody else holds, a lost lock, a store that is down, and the
+ * passage of time.
  *
- * Services and applications that are given the same object exclude each other, like processes that share one Redis.
+ * Services and applications with the same object exclude each other, like processes that share one Redis.
  *
  * @example
  * const locks = new TestLocks({ waitMs: 0 });
@@ -94,7 +94,7 @@ export class TestLocks {
   readonly #others = new Set<OtherHolder>();
 
   /**
-   * @param options of the services of unit tests: `service()` and `withTestLocks`. Modules have options of their own
+   * @param options for the services of unit tests, `service()` and `withTestLocks`. Modules have their own options
    * @throws LockConfigError
    */
   constructor(options: LockServiceOptions = {}) {
@@ -140,7 +140,7 @@ export class TestLocks {
 
   /**
    * Somebody else holds the key: calls for it wait, and are busy when their `waitMs` is over.
-   * @throws LockConfigError if it is held already, if no module has provided the service, or for a wrong option
+   * @throws LockConfigError if it is already held, if no module has provided the service, or for an invalid option
    */
   hold(key: string, options: HoldOptions = {}): OtherHolder {
     assertOptions(HOLD_OPTIONS, options);
@@ -168,9 +168,9 @@ export class TestLocks {
   }
 
   /**
-   * Takes the key away from the call that holds it: its `signal` aborts with a `LockLostError` ('revoked'), which has
-   * happened when this resolves. The next call that waits gets the key. For a lock that expires because it could not be
-   * renewed, call `storeDown()` and `advance(leaseMs)`.
+   * Takes the key away from the call that holds it: its `signal` has aborted with a `LockLostError` ('revoked') when
+   * this resolves. The next waiting call gets the key. To simulate a lock that expires because it could not be renewed,
+   * call `storeDown()` and `advance(leaseMs)`.
    * @throws LockConfigError if no call of the application holds the key, or for a wrong option
    */
   async lose(key: string, options: ServiceOfTest = {}): Promise<void> {
@@ -190,36 +190,36 @@ export class TestLocks {
   }
 
   /**
-   * From now on the store does not answer. A single try ends in `LockStoreError` at once, a call that waits when its
-   * `waitMs` is over, and once `failFastAfterMs` have passed, every new call does so at once. Locks that are held are
-   * lost when their leases have run out. An application does not start, unless `startWithoutRedis` lets it.
+   * Makes the store stop answering. A single try fails with `LockStoreError` at once, a waiting call after its
+   * `waitMs`, and every new call at once after `failFastAfterMs`. Held locks are lost when their leases expire. An
+   * application starts only with `startWithoutRedis`.
    */
   storeDown(): void {
     this.#line.cut();
   }
 
-  /** The store answers again: calls that wait ask it at once, and locks that are still held are renewed. */
+  /** Makes the store answer again: waiting calls ask it at once, and locks still held are renewed. */
   storeUp(): void {
     this.#line.mend();
   }
 
   /**
-   * Lets the time of the locks jump forward, without waiting: waits end, leases are renewed or run out, whatever is due
-   * in between, in its order. The clock of the process stays what it is, and so do the timers of the application.
-   * @throws LockConfigError if it is not a number of milliseconds from 0
+   * Moves the time of the locks forward without waiting: waits end, and leases are renewed or expire, in the order in
+   * which they are due. The clock of the process and the timers of the application are unaffected.
+   * @throws LockConfigError if it is not a number of milliseconds, 0 or more
    */
   async advance(ms: number): Promise<void> {
     if (!Number.isFinite(ms) || ms < 0) {
       throw new LockConfigError(
-        `Cannot advance the time by ${shownValue(ms)} ms: it must be a number of milliseconds from 0`,
+        `Cannot advance the time by ${shownValue(ms)} ms: it must be a number of milliseconds, 0 or more`,
       );
     }
     await this.#clock.advance(ms);
   }
 
   /**
-   * For the next test with the same application: forgets the calls, releases what somebody else holds, and has the
-   * store answer again. Locks that the application itself holds stay.
+   * Prepares the next test with the same application: forgets the calls, releases keys held by somebody else, and lets
+   * the store answer again. Locks held by the application stay.
    */
   reset(): void {
     for (const other of this.#others) other.release();
@@ -229,7 +229,7 @@ export class TestLocks {
 
   // ---- services ---------------------------------------------------------------------------------------------
 
-  /** The lock service of unit tests, to be passed to a constructor; always the same one for the same name. */
+  /** The lock service of unit tests, to pass to a constructor; the same one for the same name. */
   service(name?: string): LockService {
     let service = this.#services.get(name);
     if (service === undefined) {
@@ -263,7 +263,7 @@ export class TestLocks {
     return recordedEngine(Engine, { ...supplies, store, clock: this.#clock }, this.#calls);
   }
 
-  /** Asked for when a key is used, because the service without a name may be made after the others. */
+  /** Looked up at each use of a key, because the service without a name may be created after the others. */
   #locksOf(service: string | undefined): InMemoryLocks {
     const locks = this.#keyspaces.locksOf(service);
     if (locks !== undefined) return locks;
@@ -272,14 +272,14 @@ export class TestLocks {
     );
   }
 
-  /** A call that holds the key, of this service or of another with the same keyspace. */
+  /** A call that holds the key, from this service or another one with the same keyspace. */
   #holderOf(key: string, service: string | undefined): LockCall | undefined {
     return [service, ...this.#keyspaces.servicesWith(this.#locksOf(service))]
       .map((other) => this.#calls.find('held', key, other))
       .find((call) => call !== undefined);
   }
 
-  /** A lease that is only kept for the next call (`lingerMs`) goes to whoever asks for it. */
+  /** Takes away a lease that is only kept for the next call (`lingerMs`). */
   #takeIdleLease(locks: InMemoryLocks, key: string): void {
     const token = locks.entry(key).lock?.token;
     if (token === undefined || !this.#processes.has(processIdOf(token) ?? '')) return;
@@ -292,7 +292,7 @@ export class TestLocks {
   }
 }
 
-/** Another object, also one of another copy of this package, has no engine to give. */
+/** Any other object, even a TestLocks of another copy of this package, cannot make an engine. */
 export const assertTestLocks: Check = must(
   'a TestLocks of nestjs-locked/testing; pass new TestLocks()',
   (value) => value instanceof TestLocks,

@@ -14,10 +14,10 @@ type Arguments = readonly unknown[];
 type ReadArgument = (args: Arguments) => unknown;
 
 /**
- * Compiles what `@Locked` was given into a function that gives the key of a call. All mistakes that can be found early
- * are found here, while the class is being defined.
+ * Compiles the key of `@Locked` into a function that returns the key of a call. Detectable mistakes are reported here,
+ * while the class is being defined.
  *
- * @throws LockConfigError if the template is wrong or names a parameter that does not exist. The returned function
+ * @throws LockConfigError if the template is invalid or names a parameter that does not exist. The returned function
  * throws LockKeyError
  */
 export function compileLockedKey(
@@ -42,7 +42,7 @@ function compileFunction(key: KeyFunction, { callSite }: DecoratedMethod) {
       const keys: unknown[] = Array.isArray(result) ? result : [result];
       for (const it of keys) assertLockKey(it); // holes included
       if (keys.length === 0)
-        throw new LockKeyError('it gave an empty list: nothing would be locked');
+        throw new LockKeyError('it returned an empty list: nothing would be locked');
       return keys as string[];
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);

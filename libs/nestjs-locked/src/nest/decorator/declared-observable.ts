@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 
-/** Whether a method is declared to return an Observable, as far as the compiler has written down its types. */
+/** Whether a method is declared to return an Observable, if the compiler emits its types. */
 export function isDeclaredObservable(target: object, name: string | symbol): boolean {
   const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
   return typeof declared === 'function' && isObservableClass(declared.prototype);

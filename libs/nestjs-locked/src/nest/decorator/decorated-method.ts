@@ -1,22 +1,22 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 
-/** Any method, seen from the wrapper around it. */
+/** Any method, as its wrapper sees it. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** The method that a decorator was put on. */
+/** A decorated method. */
 export interface DecoratedMethod {
   /** The prototype that has the method. */
   readonly target: object;
   readonly className: string;
   readonly name: string | symbol;
-  /** Who asks, for messages: `StockService.take`. */
+  /** The caller's name in messages: `StockService.take`. */
   readonly callSite: string;
-  /** The function in the property now; another decorator may have replaced what the author wrote. */
+  /** The present function; another decorator may have replaced the author's. */
   readonly original: Method;
 }
 
 /**
- * Checks what `@Locked` was put on.
+ * Checks the target of `@Locked`.
  *
  * @throws LockConfigError for anything but an instance method decorated under `experimentalDecorators`
  */

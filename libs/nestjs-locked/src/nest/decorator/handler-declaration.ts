@@ -1,13 +1,16 @@
 import type { ExecutionContext } from '@nestjs/common';
 
-/** Where the handler of a request is written down. */
+/** Where the handler of a request is declared. */
 export interface HandlerDeclaration {
-  /** The prototype that has the handler as a member of its own. */
+  /** The prototype with the handler as an own property. */
   readonly owner: object;
   readonly name: string | symbol;
 }
 
-/** Another decorator may have named the handler differently, and a class may have inherited it. */
+/**
+ * Searches by value, because another decorator may have changed the handler's `name`, and the class may have inherited
+ * it.
+ */
 export function handlerDeclaration(context: ExecutionContext): HandlerDeclaration | undefined {
   const handler = context.getHandler();
   let owner: object | null = context.getClass().prototype as object | null;

@@ -4,12 +4,12 @@ import { LockConfigError } from '../../core/lock.errors.js';
 import { lockServiceProperty, lockServiceToken } from './lock-service.token.js';
 
 /**
- * Makes Nest give every instance of a class its lock service, in a hidden property. It asks once per class and service,
- * even if a class has ten locked methods, or a base class asks already.
+ * Makes Nest inject the lock service into every instance of a class, as a hidden property: once per class and service,
+ * even if a class has ten locked methods or a base class has some.
  *
- * The property is an accessor that stores the service without making it enumerable, so that the service appears neither
- * in logs nor in copies and comparisons of the instance. What cannot get a property, such as a frozen instance, has its
- * service beside it.
+ * The property is an accessor that stores the service as non-enumerable, so that it appears neither in logs nor in
+ * copies and comparisons of the instance. The service of an instance that cannot be extended, such as a frozen one, is
+ * kept in a map.
  */
 export function requestLockService(target: object, serviceName: string | undefined): void {
   const property = lockServiceProperty(serviceName);
@@ -28,15 +28,15 @@ export function requestLockService(target: object, serviceName: string | undefin
       Object.defineProperty(this, property, { value: service, configurable: true, writable: true });
     },
   });
-  // An object that was decorated by hand has no class of its own to ask for.
+  // An object decorated by hand has no class into which Nest could inject.
   const { constructor } = target as { constructor?: { prototype?: unknown } };
   if (constructor?.prototype === target) Inject(lockServiceToken(serviceName))(target, property);
 }
 
 /**
- * What takes the locks for this instance.
+ * The runner that takes the locks of this instance.
  *
- * @throws LockConfigError if the instance has no lock service, or something else in its place, such as null
+ * @throws LockConfigError if the instance has no lock service, or something else instead, such as null
  */
 export function lockRunnerOf(
   instance: unknown,
@@ -52,11 +52,11 @@ export function lockRunnerOf(
   if (service !== undefined) return runnerOf(service, callSite);
   const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
   throw new LockConfigError(
-    `Cannot lock ${callSite}: this instance has no LockService, it was not made by Nest or before the application started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
+    `Cannot lock ${callSite}: this instance has no LockService: Nest did not create it, or the application has not started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
   );
 }
 
-/** @param service what a module provides in its place @throws LockConfigError if it only looks like a lock service */
+/** @param service the provided value, possibly a mock @throws LockConfigError if it is not a real lock service */
 export function runnerOf(service: unknown, callSite: string): LockRunner {
   if (hasLockRunner(service)) return service[LOCK_RUNNER];
   throw new LockConfigError(

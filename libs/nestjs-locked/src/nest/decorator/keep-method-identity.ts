@@ -3,8 +3,8 @@ import type { Method } from './decorated-method.js';
 import 'reflect-metadata';
 
 /**
- * Gives the wrapper everything by which others know the method: `name`, `length`, the properties that were put on it,
- * and all its metadata. So a route, a schedule or a guard is found whatever the order of the decorators.
+ * Copies everything that identifies the method to its wrapper: `name`, `length`, its other properties, and all its
+ * metadata. Routes, schedules and guards are then found in any order of the decorators.
  */
 export function keepMethodIdentity(original: Method, wrapper: Method): void {
   for (const property of Reflect.ownKeys(original)) {

@@ -6,8 +6,8 @@ import 'reflect-metadata';
 const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
 
 /**
- * Gives a parameter the name by which `@Locked` knows it. It is needed where names do not survive the build
- * (minifiers), and for parameters without a name (`{ sku }: Order`).
+ * Names a parameter for `@Locked`. Required if names do not survive the build (minifiers), and for parameters without a
+ * name (`{ sku }: Order`).
  *
  * @example
  * @Locked('stock:<id>')
@@ -38,7 +38,7 @@ export function KeyParam(name: string): ParameterDecorator {
   };
 }
 
-/** The positions of a method's parameters that have a `@KeyParam`, by its name. */
+/** The positions of the parameters with a `@KeyParam`, by its name. */
 export function lockKeyBindings(
   target: object,
   method: string | symbol,

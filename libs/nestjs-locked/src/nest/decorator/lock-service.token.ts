@@ -6,9 +6,9 @@ const TOKEN = 'nestjs-locked/LockService';
 
 /**
  * The injection token of a lock service: the same symbol in every copy of this package. Nest prints the description of
- * a symbol when it cannot provide it, which makes that the place to say what to do.
+ * a symbol that it cannot provide, so the description says what to do.
  *
- * @param name the module's `name`; leave it out for the module without one
+ * @param name the module's `name`; omit it for the module without one
  * @throws LockConfigError if the name is an empty string
  */
 export function lockServiceToken(name?: string): symbol {
@@ -17,12 +17,12 @@ export function lockServiceToken(name?: string): symbol {
   return Symbol.for(`${TOKEN}${which}, from ${moduleToImport(name)}`);
 }
 
-/** Whether this is the token of a lock service, whatever its name is. */
+/** Whether this is the token of a lock service of any name. */
 export function isLockServiceToken(token: unknown): token is symbol {
   return typeof token === 'symbol' && token.description?.startsWith(TOKEN) === true;
 }
 
-/** The hidden property in which an instance with `@Locked` methods gets its lock service. */
+/** The hidden property that has the lock service of an instance with `@Locked` methods. */
 export function lockServiceProperty(name?: string): symbol {
   assertServiceName(name);
   return Symbol.for(moduleToImport(name));

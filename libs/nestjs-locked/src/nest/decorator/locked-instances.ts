@@ -11,19 +11,19 @@ import {
 } from './locked-methods.registry.js';
 
 /**
- * To which instances each service was given here. In the next application that has the same instance, such as a
- * constant that several tests provide, the service of the one before is not its own.
+ * The instances to which each service was given here. If the next application has the same instance, such as a constant
+ * that several tests provide, it replaces the service of the previous one.
  */
 const givenHere = new WeakMap<object, WeakSet<object>>();
 
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /**
- * Looks through the application once, at its start. Nest injects the lock service into the instances that it makes
- * itself; those made by `useFactory` and `useValue` get theirs here. It also reports overrides that have lost their
- * lock, and methods with another decorator around the lock.
+ * Examines the application once, at its start. Nest injects the lock service into the instances that it creates itself;
+ * those of `useFactory` and `useValue` get theirs here. Warns of overrides without a lock, and of methods with another
+ * decorator around the lock.
  *
- * Instances that a factory makes per request do not exist yet. They fail at their first locked call.
+ * Instances that a factory creates per request do not exist yet; their first locked call fails.
  */
 @Injectable()
 export class LockedInstances implements OnModuleInit {
@@ -36,7 +36,7 @@ export class LockedInstances implements OnModuleInit {
     @Inject(DiscoveryService) discovery: DiscoveryService,
     @Inject(ModuleRef) modules: ModuleRef,
   ) {
-    // By now all modules are known, and nothing is connected yet.
+    // All modules are known here, and nothing is connected yet.
     assertOneEach(discovery.getProviders());
     this.#discovery = discovery;
     this.#modules = modules;
@@ -45,7 +45,7 @@ export class LockedInstances implements OnModuleInit {
   /** @throws LockConfigError if an instance needs a lock service that no module provides */
   onModuleInit(): void {
     const wrappers = [...this.#discovery.getProviders(), ...this.#discovery.getControllers()];
-    // Every lock module of the application has one of these. The first one does the work for all.
+    // Every lock module has an instance of this class; the first one does the work for all.
     if (wrappers.find(({ token }) => token === LockedInstances)?.instance !== this) return;
 
     const warnings = new Set<string>();
@@ -66,14 +66,14 @@ export class LockedInstances implements OnModuleInit {
       const present: unknown = Reflect.get(instance, property);
       if (present === undefined || present === null || isGivenHere(present, instance)) {
         const service = this.#serviceFor(method);
-        // Undefined would be no service, as before the start.
+        // Undefined would mean that there is no service yet, as before the start.
         Reflect.set(instance, property, service ?? null);
         rememberGiven(service, instance);
       }
     }
   }
 
-  /** What is provided may be a mock of any kind: null as well. */
+  /** The provided value may be a mock, even null. */
   #serviceFor({ className, name, service }: LockedMethodInfo): unknown {
     try {
       return this.#modules.get<unknown>(lockServiceToken(service), { strict: false });
@@ -93,12 +93,14 @@ function isGivenHere(service: unknown, instance: object): boolean {
 }
 
 function rememberGiven(service: unknown, instance: object): void {
-  if (Object(service) !== service) return; // a mock: null is replaced by the next application in any case
+  if (Object(service) !== service) return; // a mock; the next application always replaces null
   const instances = givenHere.get(service as object) ?? new WeakSet();
   givenHere.set(service as object, instances.add(instance));
 }
 
-/** Two services with one name would treat each other as two processes, and it would be chance which one is injected. */
+/**
+ * Two services with one name would exclude each other like two processes, and which one is injected would be arbitrary.
+ */
 function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
   const seen = new Set<unknown>();
   for (const { token } of wrappers) {
@@ -122,7 +124,7 @@ function overrideWarnings(instance: object): string[] {
 function orderWarnings(instance: object): string[] {
   return wrappedMethodsOf(instance).map(
     ({ className, name }) =>
-      `${className}.${String(name)}: a decorator stands above @Locked, so that what it does begins before the lock is taken; if it opens a transaction, put @Locked above it`,
+      `${className}.${String(name)}: a decorator above @Locked acts before the lock is taken; if it opens a transaction, put @Locked above it`,
   );
 }
 
@@ -133,7 +135,7 @@ function instancesOf(wrapper: InstanceWrapper): object[] {
   return instances.filter((instance) => typeof instance === 'object' && instance !== null);
 }
 
-/** Undefined for a proxy that refuses to be looked at: what the library looks for is not worth a failed start. */
+/** Undefined for a proxy that cannot be inspected: a warning is not worth a failed start. */
 function warningsOf(instance: object): readonly string[] | undefined {
   try {
     return [...overrideWarnings(instance), ...orderWarnings(instance)];

@@ -8,21 +8,20 @@ import type { DecoratedMethod, Method } from './decorated-method.js';
 import { lockRunnerOf } from './hidden-lock-service.js';
 import { keepMethodIdentity } from './keep-method-identity.js';
 
-/** How the calls of one method are locked. All of it is known while the class is being defined. */
+/** How the calls of one method are locked, as known while the class is being defined. */
 export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
   /** @throws LockKeyError */
   readonly keysOf: (args: readonly unknown[]) => LockKeys;
   readonly kind: MethodKind;
   readonly service: string | undefined;
-  /** Already checked. */
+  /** Checked already. */
   readonly options: WithLockOptions;
 }
 
 /**
- * Makes the method that takes the place of a locked one. It runs the original while the lock is held, and never
- * otherwise. If something is wrong with a call (no lock service, a key that cannot be built), the call fails before any
- * Redis traffic.
+ * Makes the method that replaces a locked one. It runs the original only while the lock is held. An invalid call (no
+ * lock service, a key that cannot be built) fails before any Redis traffic.
  */
 export function lockMethod(plan: LockedMethodPlan): Method {
   const { original, callSite } = plan.method;
@@ -39,7 +38,7 @@ export function lockMethod(plan: LockedMethodPlan): Method {
   return wrapper;
 }
 
-/** The key is built now, so that later changes to the arguments, while the call waits, do not change it. */
+/** Builds the key now, so that changes to the arguments while the call waits do not affect it. */
 function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
   try {
     const runner = lockRunnerOf(instance, plan.service, plan.method.callSite);

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import type { BusyContext } from '../../core/lock.options.js';
 
-// A type that stands for every function must take any arguments: with `unknown` or `never` in their place, `Parameters`
-// and `ReturnType` of the method would be lost.
+// A type for every function must take `any` arguments: `unknown` or `never` would lose the `Parameters` and
+// `ReturnType` of the method.
 /* eslint-disable @typescript-eslint/no-explicit-any */
 
 /** Any method; its parameters and its result are inferred. */
@@ -10,7 +10,7 @@ export type AnyMethod = (...args: any[]) => any;
 
 type Settles = PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown>;
 
-/** Asks nothing of a method whose caller waits for it anyway, and of any other a property that it cannot have. */
+/** Accepts a method whose callers await it anyway, and requires of any other a property that it cannot have. */
 type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
   ? unknown
   : [ReturnType<M>] extends [Settles]
@@ -19,14 +19,14 @@ type Async<M extends AnyMethod> = 0 extends 1 & ReturnType<M>
         '@Locked makes the call asynchronous: declare the method async (or return an Observable / async iterable)': ReturnType<M>;
       };
 
-/** What the caller of a method gets in the end. An Observable or an iterable may end without a value. */
+/** The value that the caller of a method gets eventually. An Observable or an iterable may end without one. */
 type Settled<R> = [Extract<R, PromiseLike<unknown>>] extends [never]
   ? unknown
   : Awaited<Extract<R, PromiseLike<unknown>>>;
 
 /**
- * What `onBusy` gives must fit the type of the method; `void` allows undefined. Options whose type leaves it open are
- * not refused.
+ * The result of `onBusy` must fit the type of the method; `void` allows undefined. Options whose type leaves `onBusy`
+ * open are accepted.
  */
 type MayGive<Given, M extends AnyMethod> = unknown extends Given
   ? unknown
@@ -36,7 +36,7 @@ type MayGive<Given, M extends AnyMethod> = unknown extends Given
       ? {
           "with onBusy: 'skip' the result is undefined while somebody else has the lock: declare it, as in Promise<Result | undefined>": ReturnType<M>;
         }
-      : { 'what onBusy gives is not what this method returns': ReturnType<M> };
+      : { 'onBusy returns what this method does not return': ReturnType<M> };
 
 /** The values of `onBusy` that fit the type of this method. */
 export type FittingOnBusy<M extends AnyMethod> =
@@ -44,7 +44,7 @@ export type FittingOnBusy<M extends AnyMethod> =
   | (undefined extends Settled<ReturnType<M>> ? 'skip' : never)
   | ((busy: BusyContext) => Settled<ReturnType<M>> | PromiseLike<Settled<ReturnType<M>>>);
 
-/** The key function may take fewer parameters than the method, but no different ones. */
+/** The key function may take fewer parameters than the method, but not different ones. */
 type Takes<A extends unknown[], M extends AnyMethod> =
   Parameters<M> extends [...A, ...any[]]
     ? unknown
@@ -54,7 +54,7 @@ type Takes<A extends unknown[], M extends AnyMethod> =
 
 /**
  * Makes the decorator assignable to `MethodDecorator`, for `applyDecorators`. Nothing has this `this`, so this
- * signature is never chosen where the decorator stands above a method.
+ * signature is never chosen for a decorator above a method.
  */
 interface Composable {
   <T>(
@@ -69,7 +69,7 @@ interface Composable {
  * A decorator for methods that return a Promise, an Observable or an async iterable, and whose parameters begin with
  * `A`.
  *
- * @typeParam Given what the call gives when somebody else has the lock; `never` means that it fails
+ * @typeParam Given the result of a call while somebody else holds the lock; `never` means that it fails
  */
 export interface LockedMethod<A extends unknown[] = unknown[], Given = never> extends Composable {
   <M extends AnyMethod>(

@@ -1,22 +1,25 @@
 import type { MethodKind } from '../result/result-kind.js';
 import type { Method } from './decorated-method.js';
 
-/** The property by which a locked method is known. */
+/** The property that marks a locked method. */
 export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');
 
-/** Where a prototype lists its own locked methods, because another decorator may hide the wrapper behind its own. */
+/**
+ * The property in which a prototype lists its locked methods, because another decorator may hide the wrapper behind its
+ * own.
+ */
 const LOCKED_METHODS = Symbol.for('nestjs-locked/LockedMethods');
 
-/** What is known about a locked method at run time. */
+/** The description of a locked method at run time. */
 export interface LockedMethodInfo {
   readonly className: string;
   readonly name: string | symbol;
-  /** Undefined if the key comes from a function. */
+  /** Undefined if a function builds the key. */
   readonly template: string | undefined;
-  /** The name of the lock service that it uses; undefined for the one without a name. */
+  /** The name of its lock service; undefined for the service without a name. */
   readonly service: string | undefined;
   readonly kind: MethodKind;
-  /** The function that takes the lock. If this record is found on another function, that one has only copied it. */
+  /** The function that takes the lock. A record on any other function is a copy. */
   readonly wrapper: Method;
 }
 
@@ -29,8 +32,8 @@ export interface UnlockedOverride {
 type Registered = ReadonlyMap<string | symbol, readonly LockedMethodInfo[]>;
 
 /**
- * The locked methods of an instance that are wrapped by a decorator above `@Locked`. What that decorator does, for
- * instance opening a transaction, begins before the lock is requested.
+ * The locked methods of an instance that are wrapped by a decorator above `@Locked`. That decorator acts before the
+ * lock is requested, for example by opening a transaction.
  */
 export function wrappedMethodsOf(instance: object): LockedMethodInfo[] {
   return prototypesOf(instance).flatMap((prototype) =>
@@ -58,8 +61,8 @@ export function lockedMethodsOf(instance: object): LockedMethodInfo[] {
 }
 
 /**
- * The locked methods of an instance that a subclass overrides without locking. An override that calls the method it
- * replaces through `super` is not counted, because what matters most still runs under the lock.
+ * The locked methods of an instance that a subclass overrides without locking. An override that calls the replaced
+ * method through `super` is not counted, because that method still runs under the lock.
  */
 export function unlockedOverridesOf(instance: object): UnlockedOverride[] {
   const prototypes = prototypesOf(instance);
@@ -80,7 +83,7 @@ function ownLockedMethods(prototype: object): Registered {
   return (registered as Registered | undefined) ?? new Map<never, never>();
 }
 
-/** The instance itself comes first, because an object that was decorated by hand is its own prototype. */
+/** The instance itself comes first, because an object decorated by hand has the record itself. */
 function prototypesOf(instance: object): object[] {
   const prototypes: object[] = [];
   for (

@@ -16,31 +16,32 @@ import { registerLockedMethod } from './locked-methods.registry.js';
 import { methodKind } from './method-kind.js';
 
 /**
- * Runs the method in one place at a time for each key, across all instances of the application.
+ * Runs one call of the method at a time for each key, across all instances of the application.
  *
  * The key is built from the arguments when the call is made: `<id>` is the parameter of that name, `<order.sku>` a
- * property of it, `<order.items[].sku>` every element of a list, and `<0.sku>` goes by position. The default value of a
- * parameter is not seen. Values are escaped like those of `lockKey`. Several keys, from one template or a list of
- * templates, are taken all or none. Instead of a template, a function of the method's arguments gives the key, best
- * written with `lockKey`; its parameters are checked against those of the method.
+ * property of it, `<order.items[].sku>` stands for every element of a list, and `<0.sku>` names a parameter by
+ * position. Default values of parameters are not seen. Values are escaped like those of `lockKey`. Several keys, from
+ * one template or a list of templates, are taken all or none. Instead of a template, a function of the method's
+ * arguments may return the key, preferably built with `lockKey`; its parameters are checked against those of the
+ * method.
  *
  * The lock lasts until the method's Promise has settled, or its Observable or async iterable has ended. `@Locked` works
- * above and below other decorators. What `onBusy` gives must fit the method's result.
+ * above and below other decorators. The result of `onBusy` must fit the method's type.
  *
  * @example @Locked('stock:<id>') async take(id: string, quantity: number) {}
  * @example @Locked((id: string) => lockKey`stock:${id}`) async take(id: string, quantity: number) {}
  * @throws LockConfigError while the class is being defined, if the method cannot be locked, the template names a
- * parameter that does not exist, or an option is wrong. A call rejects with LockKeyError if its arguments give no key,
- * with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open transaction
- * (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock service. The method
- * is never run without the lock
+ * parameter that does not exist, or an option is wrong. A call rejects with LockKeyError if no key can be built from
+ * its arguments, with LockNotAcquiredError if the lock was not free in time, with LockInTransactionError inside an open
+ * transaction (unless `insideTransaction` says otherwise), and with LockConfigError if the instance has no lock
+ * service. The method never runs without the lock
  */
 export function Locked<A extends unknown[], const Busy extends OnBusy = 'throw'>(
   key: LockKeys | ((...args: A) => LockKeys),
   options?: LockedOptions<Busy>,
 ): LockedMethod<A, GivenWhenBusy<Busy>>;
 /**
- * The same for a method that is named, so that the parameters of the function need no annotations.
+ * The same with the method's type given, so that the parameters of the key function need no annotations.
  *
  * @example @Locked<StockService['take']>((id) => lockKey`stock:${id}`) async take(id: string) {}
  */
@@ -77,7 +78,9 @@ export function Locked(key: LockKeys | KeyFunction, options: LockedOptions = {})
   };
 }
 
-/** @throws LockConfigError for `@Locked` without parentheses, which gets the class and the method in place of a key */
+/**
+ * @throws LockConfigError for `@Locked` without parentheses, which receives the class and the method instead of a key
+ */
 function assertCalledWithKey(key: unknown, options: unknown): void {
   if (!isObject(key)) return;
   if (typeof options !== 'string' && typeof options !== 'symbol') return;

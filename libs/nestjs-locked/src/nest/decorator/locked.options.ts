@@ -8,9 +8,7 @@ import { describeValue } from '../../core/runtime/shown-value.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 import { lockServiceToken } from './lock-service.token.js';
 
-/**
- * What `@Locked` takes besides the key: the options of a call, without the signal, which only a single call can have.
- */
+/** The options of `@Locked`: those of a call, except the signal, which only a single call can have. */
 export interface LockedOptions<Busy extends OnBusy = OnBusy> extends Omit<
   WithLockOptions<Busy>,
   'signal'
@@ -18,17 +16,17 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends Omit<
   /** The `name` of the lock module to use. @default the module without a name */
   readonly service?: string;
   /**
-   * What the method returns, if that cannot be seen while the class is being defined: an Observable or async iterable
-   * without a type annotation, or code built by a compiler that emits no types. The caller gets the same kind.
+   * What the method returns, if that is not visible while the class is being defined: an Observable or async iterable
+   * without a type annotation, or code from a compiler that emits no types. The caller gets the same kind.
    *
-   * With 'iterable', that is an async generator: the method runs when its first value is requested, so a cursor has
-   * none of its other members. A Promise of it keeps them.
+   * With 'iterable', the caller gets an async generator: the method runs when the first value is requested, so the
+   * other members of a cursor are lost. A Promise of a cursor keeps them.
    * @default 'iterable' for async generators, 'observable' for methods declared to return one, otherwise 'promise'
    */
   readonly returns?: ResultKind;
 }
 
-/** What `@Locked` reads besides the options of every call. It checks them where they stand. */
+/** The options of `@Locked` in addition to those of every call; their check is in `checkedLockedOptions`. */
 export const DECORATOR_OPTIONS: OptionTable<Pick<LockedOptions, 'service' | 'returns'>> = {
   service: {
     shownDefault: 'none',
@@ -40,7 +38,7 @@ export const DECORATOR_OPTIONS: OptionTable<Pick<LockedOptions, 'service' | 'ret
   },
 };
 
-/** The checked options of a decorator, with those that apply to each call set apart. */
+/** The checked options of a decorator, split into its own and those of each call. */
 export interface CheckedLockedOptions {
   readonly service: string | undefined;
   readonly returns: ResultKind | undefined;
@@ -48,7 +46,7 @@ export interface CheckedLockedOptions {
 }
 
 /**
- * @param where says in messages where the options stand: `@Locked on StockService.take`
+ * @param where names the place of the options in messages: `@Locked on StockService.take`
  * @throws LockConfigError that names the option, its value and what is allowed
  */
 export function checkedLockedOptions(options: LockedOptions, where: string): CheckedLockedOptions {

@@ -8,7 +8,7 @@ import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.
  * Decides the kind while the class is being defined, because a caller must get an Observable or iterable at once,
  * before the lock is acquired.
  *
- * @throws LockConfigError if the method is visibly of another kind than `returns` says
+ * @throws LockConfigError if the method is visibly of another kind than `returns`
  */
 export function methodKind(method: DecoratedMethod, returns: ResultKind | undefined): MethodKind {
   const visible = visibleKind(method);
@@ -21,10 +21,10 @@ export function methodKind(method: DecoratedMethod, returns: ResultKind | undefi
 }
 
 function visibleKind({ target, name, original }: DecoratedMethod): ResultKind | undefined {
-  // If this is a second @Locked on the same method, the first one hides what the method is.
+  // If this is a second @Locked on the same method, the first one hides the method.
   const locked = Reflect.get(original, LOCKED_METHOD) as LockedMethodInfo | undefined;
   if (locked !== undefined) return locked.kind === 'undeclared' ? 'promise' : locked.kind;
-  // The tag is compared, because `instanceof` fails for functions of another realm, such as the one of Jest's tests.
+  // Compares the tag, because `instanceof` fails for functions of another realm, such as that of Jest's tests.
   const tag = (original as { [Symbol.toStringTag]?: string })[Symbol.toStringTag];
   if (tag === 'AsyncGeneratorFunction') return 'iterable';
   return isDeclaredObservable(target, name) ? 'observable' : undefined;

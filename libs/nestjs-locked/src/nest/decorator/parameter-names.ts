@@ -14,8 +14,8 @@ const METHODS_OF_CLASS = new WeakMap<object, ReadonlyMap<string, Parameters>>();
 
 /**
  * Reads a method's parameters from the source of its class, because the method itself may already have been replaced by
- * another decorator with `(...args) =>`. A method that the class does not have under that name (computed names, object
- * literals) is read from its own source.
+ * another decorator with `(...args) =>`. A method that the class source does not list under its name (computed names,
+ * object literals) is read from its own source.
  *
  * @returns undefined if neither source can be read
  */
@@ -23,7 +23,7 @@ export function readParameters(method: DecoratedMethod): Parameters | undefined 
   return parametersInClass(method) ?? parametersInSource(method.original.toString());
 }
 
-/** The same, without a look at the method itself, which may be another decorator's wrapper. */
+/** The same, without reading the method itself, which may be another decorator's wrapper. */
 export function parametersInClass({ target, name }: DecoratedMethod): Parameters | undefined {
   const { constructor } = target;
   if (typeof constructor !== 'function' || typeof name === 'symbol') return undefined;
@@ -71,20 +71,20 @@ function nameOf(parameter: Pattern): string | undefined {
 }
 
 function parseExpression(source: string): Expression | undefined {
-  // The source is first read as a module, because only there may a class contain `import.meta` or extend something
-  // awaited. Then it is read as a script, where `await` may be a name.
+  // The source is parsed as a module first, because only there may a class contain `import.meta` or extend an awaited
+  // value, and then as a script, where `await` may be a name.
   for (const sourceType of ['module', 'script'] as const) {
     try {
       const { body } = parse(`(${source}\n)`, {
         ecmaVersion: 'latest',
         sourceType,
-        // A nested class may use a private name of the class around it, which is not part of this source.
+        // A nested class may use a private name of its outer class, which this source does not include.
         checkPrivateFields: false,
       });
       if (body[0]?.type === 'ExpressionStatement') return body[0].expression;
     } catch {
-      // The source has syntax that acorn does not know, or is `[native code]`. The next way is tried; if none is left,
-      // the caller reports an error that names the ways out.
+      // The source has syntax unknown to acorn, or is `[native code]`. If the other source type fails too, the caller
+      // reports an error that lists the ways out.
     }
   }
   return undefined;

@@ -13,11 +13,11 @@ import {
 import type { ApplicationConfig } from '@nestjs/core';
 import { handlerDeclaration } from './handler-declaration.js';
 
-/** Where Nest writes down which pipes stand on a class or method, and on each parameter of a method. */
+/** Nest's metadata keys for the pipes of a class or method, and of each parameter of a method. */
 const PIPES = '__pipes__';
 const PARAMETERS = '__routeArguments__';
 
-/** Pipes of Nest that work at once. `ValidationPipe` does so unless one of its validators waits for something. */
+/** Pipes of Nest that run synchronously. `ValidationPipe` does unless one of its validators is asynchronous. */
 const IMMEDIATE: ReadonlySet<unknown> = new Set([
   DefaultValuePipe,
   ParseArrayPipe,
@@ -31,8 +31,8 @@ const IMMEDIATE: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * Whether a pipe, or a parameter decorator of the application, may make the handler of this request wait. Nest calls
- * the handler when they are done, even if nobody wants its result any more by then.
+ * Whether a pipe, or a parameter decorator of the application, may delay the handler of this request. Nest calls the
+ * handler when they are done, even if nobody is waiting for its result by then.
  */
 export function hasWaitingPipes(
   context: ExecutionContext,
@@ -50,14 +50,14 @@ export function hasWaitingPipes(
   return pipes.some((pipe) => !isImmediate(pipe)) || parameters.some(({ factory }) => factory);
 }
 
-/** A pipe stands there as its class, or as an object of it. */
+/** A pipe is given as a class or as an instance. */
 function isImmediate(pipe: unknown): boolean {
   return IMMEDIATE.has(typeof pipe === 'function' ? pipe : (pipe as object).constructor);
 }
 
 interface Parameter {
   readonly pipes?: unknown[];
-  /** What a decorator of `createParamDecorator` calls. */
+  /** The function of a `createParamDecorator` decorator. */
   readonly factory?: unknown;
 }
 

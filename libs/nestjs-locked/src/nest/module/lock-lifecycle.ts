@@ -6,15 +6,14 @@ import { LockConfigError, LockStoreError } from '../../core/lock.errors.js';
 export interface LifecycleOptions {
   /** How long closing may take, in milliseconds. @default 0 */
   readonly shutdownMs?: number;
-  /** Whether the application starts without Redis, and looks for it later. @default false */
+  /** Whether the application starts without Redis and connects later. @default false */
   readonly startWithoutRedis?: boolean;
 }
 
 /**
- * Opens and closes the locks in the order in which Nest starts and ends an application. Nothing is connected before
- * everything could be made, so a start that fails leaves no connection behind. At the end, nothing new is granted at
- * first, while requests in flight finish and their locks are renewed. Then the work that is left is waited for, and
- * Redis is closed last.
+ * Opens and closes the locks with the life cycle of a Nest application. Connections are opened after all providers have
+ * been created, so a failed start leaves none behind. At shutdown, new locks are refused first, while requests in
+ * flight finish and their locks are renewed. Then remaining work is awaited, and the connections are closed last.
  */
 export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
   readonly engine: LockEngine;
@@ -26,8 +25,8 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
   }
 
   /**
-   * @throws LockConfigError · LockStoreError if Redis cannot be reached: the application does not start, unless that is
-   * allowed
+   * @throws LockConfigError · LockStoreError if Redis cannot be reached and `startWithoutRedis` is off: the application
+   * does not start
    */
   async onModuleInit(): Promise<void> {
     this.#assertTransactionsAreSeen();
@@ -40,7 +39,7 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
     }
   }
 
-  /** @throws LockConfigError if an option asks for what only a lock-aware adapter can do, and there is none */
+  /** @throws LockConfigError if an option needs a lock-aware adapter, and there is none */
   #assertTransactionsAreSeen(): void {
     const { fence, timeouts, insideTransaction } = this.engine.inTransactions.transactionOptions;
     const asked = [
@@ -50,7 +49,7 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
     ];
     if (asked.length === 0 || seesTransactions()) return;
     throw new LockConfigError(
-      `Option ${asked.join(', ')} of RedisLockModule would do nothing: no transaction is seen; wrap the transactional adapter (lockAwareAdapter of nestjs-locked/nestjs-cls) or the DataSource (lockAwareDataSource of nestjs-locked/typeorm), open transactions through nestjs-locked/transactions, or leave the option out`,
+      `Option ${asked.join(', ')} of RedisLockModule has no effect: the locks see no transactions; wrap the transactional adapter (lockAwareAdapter of nestjs-locked/nestjs-cls) or the DataSource (lockAwareDataSource of nestjs-locked/typeorm), open transactions through nestjs-locked/transactions, or leave the option out`,
     );
   }
 

@@ -2,19 +2,19 @@ import { Logger } from '@nestjs/common';
 import type { LockEvent } from '../../core/lock-events.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** What continues under a lock whose work has ended. */
+/** What keeps a lock after its work has ended. */
 const OUTLIVED_BY = {
-  calls: 'calls inside of it, which joined its hold, were not awaited',
-  transaction: 'a transaction that was opened under it has not ended',
+  calls: 'calls inside it that joined its hold were not awaited',
+  transaction: 'a transaction opened under it has not ended',
 };
 
 /**
- * Writes to the application's log what no caller is told. While a server is away, which is said once, there is no
- * further line for each of its locks that cannot be renewed or released because of that.
+ * Logs the events that no caller learns of. While a server is away, which is logged once, failed renewals and releases
+ * of its locks are not logged.
  */
 export class LockLog {
   readonly #logger = new Logger(LOG_CONTEXT);
-  /** A connection was replaced, and that was said. */
+  /** The warning about a replaced connection has been logged. */
   #isReplaced = false;
 
   report(event: LockEvent): void {
@@ -41,22 +41,22 @@ export class LockLog {
         return;
       case 'commit-unknown':
         this.#logger.error(
-          `Whether the transaction under lock '${event.key}' was committed is not known: its COMMIT was not answered. The lock is not released; its lease ends on its own within ${Math.ceil(event.remainingMs)} ms`,
+          `It is unknown whether the transaction under lock '${event.key}' was committed: its COMMIT was not answered. The lock is not released; its lease expires within ${Math.ceil(event.remainingMs)} ms`,
         );
         return;
       case 'unguarded-clients':
         this.#logger.warn(
-          `Nothing is known to listen to the clients of connection '${event.connection}': when a time-out of the database ends a transaction there (transactionTimeouts, which come with the fence), node-postgres emits 'error' and the process ends. Write lockAwareAdapter(adapter, { pool }) with the pool of pg that you made, or { pool: false } if there is none`,
+          `No 'error' listener is known for the clients of connection '${event.connection}': when a database time-out ends a transaction there (transactionTimeouts, on by default with the fence), node-postgres emits 'error' and the process ends. Pass your pg pool to lockAwareAdapter(adapter, { pool }), or { pool: false } if there is none`,
         );
         return;
       case 'unfenced-statement':
         this.#logger.warn(
-          `A statement under lock '${event.key}' is sent outside of a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock was lost; write inside a transaction, or say that it needs no fence: unfenced(() => …) of nestjs-locked/transactions. This is said once`,
+          `A statement under lock '${event.key}' is sent outside a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock is lost; write inside a transaction, or exempt the statement with unfenced(() => …) of nestjs-locked/transactions. This warning is logged once`,
         );
         return;
       case 'unfenced-lock':
         this.#logger.warn(
-          `No transaction was opened under lock '${event.key}', but one on connection '${event.connection}' began and was committed meanwhile that knew of no lock. If that was the work of the lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or lock where the transaction is opened. If the lock is for something else, nothing is wrong. This is said once`,
+          `No transaction was opened under lock '${event.key}', but meanwhile a transaction without a lock was committed on connection '${event.connection}'. If it did the work of this lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or take the lock where the transaction is opened. If the lock is for something else, nothing is wrong. This warning is logged once`,
         );
         return;
       case 'store-lost':
@@ -69,7 +69,7 @@ export class LockLog {
         return;
       case 'inbox-lost':
         this.#logger.error(
-          `Messages from Redis do not arrive: ${event.cause.message}. Calls that wait look for themselves meanwhile, so locks change hands more slowly`,
+          `Messages from Redis do not arrive: ${event.cause.message}. Waiting calls poll meanwhile, so locks change hands more slowly`,
         );
         return;
       case 'inbox-back':
@@ -77,19 +77,19 @@ export class LockLog {
         return;
       case 'rights-lost':
         this.#logger.error(
-          `Redis refuses what the locks need: ${event.cause.message}. Until then, locks change hands slowly, or cannot be taken`,
+          `Redis refuses what the locks need: ${event.cause.message}. Until it allows that again, locks change hands slowly or cannot be taken`,
         );
         return;
       case 'rights-back':
         this.#logger.log(
-          `Redis allows again what the locks need, after ${Math.round(event.awayMs)} ms`,
+          `Redis allows what the locks need again, after ${Math.round(event.awayMs)} ms`,
         );
         return;
       case 'connection-replaced':
         return this.#replaced(event.cause.message);
       case 'eviction':
         this.#logger.warn(
-          `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), locks as well as others; set it to noeviction`,
+          `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), including locks; set it to noeviction`,
         );
         return;
       default:
@@ -97,7 +97,7 @@ export class LockLog {
     }
   }
 
-  /** That others may get a key too early is said for each key, also while Redis is away. */
+  /** Keys that others may get too early are logged one by one, even while Redis is away. */
   #notReleased({
     key,
     cause,
@@ -115,9 +115,9 @@ export class LockLog {
     }
   }
 
-  /** What forgets idle connections does so again and again, which is worth one warning. */
+  /** Whatever drops idle connections does so repeatedly, so only the first time is a warning. */
   #replaced(reason: string): void {
-    const message = `${reason}; it was replaced, and works. Something between this process and Redis seems to forget idle connections: let it keep them for longer than the locks check them, which is every five seconds or a third of leaseMs`;
+    const message = `${reason}; it was replaced and works. Something between this process and Redis seems to drop idle connections: let it keep them longer than the interval at which the locks check them, five seconds or a third of leaseMs`;
     if (this.#isReplaced) this.#logger.debug(message);
     else this.#logger.warn(message);
     this.#isReplaced = true;

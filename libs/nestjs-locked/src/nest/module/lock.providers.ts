@@ -6,7 +6,7 @@ import { EventPatterns } from '../requests/event-patterns.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
 
 /**
- * What a lock module consists of, whatever its store is.
+ * The providers of a lock module, for any store.
  *
  * @param makeLocks makes the locks from the providers named in `inject`
  */
@@ -18,7 +18,7 @@ export function lockProviders<Args extends unknown[]>(
   const token = lockServiceToken(name);
   const lifecycle = Symbol('LockLifecycle');
   const providers: Provider[] = [
-    LockedInstances, // its checks come before anything is connected
+    LockedInstances, // checks before anything is connected
     EventPatterns,
     { provide: lifecycle, inject, useFactory: makeLocks },
     ...serviceProviders(name, lifecycle),
@@ -27,8 +27,8 @@ export function lockProviders<Args extends unknown[]>(
 }
 
 /**
- * The class is the provider and the token leads to it, so a test that overrides `LockService` also overrides what
- * `@Locked` gets. A named service has no class of its own.
+ * The class is the provider and the token an alias of it, so a test that overrides `LockService` also overrides it for
+ * `@Locked`. A named service has only the token.
  */
 function serviceProviders(name: string | undefined, lifecycle: InjectionToken): Provider[] {
   const useFactory = ({ engine }: LockLifecycle): LockService => new LockService(engine);

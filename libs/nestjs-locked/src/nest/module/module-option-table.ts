@@ -10,7 +10,7 @@ export const DEFAULT_KEY_PREFIX = 'lock:';
 
 const milliseconds = wholeNumber(0, 'milliseconds');
 
-/** What `RedisLockModule` reads besides the options of every lock service. */
+/** The options of `RedisLockModule` in addition to those of every lock service. */
 export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof LockServiceOptions>> = {
   connection: {
     shownDefault: '',
@@ -20,16 +20,16 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   keyPrefix: {
     default: DEFAULT_KEY_PREFIX,
     check: must(
-      "a text without braces and white space; the hash tag is the lock's name",
+      "a string without braces or white space; the hash tag is the lock's name",
       (value) => typeof value === 'string' && !/[{}\s]/.test(value),
     ),
     otherNames: ['prefix', 'namespace'],
-    text: 'Stands before every key and channel. Services with the same prefix exclude each other',
+    text: 'Precedes every key and channel. Services with the same prefix exclude each other',
   },
   fenceKeepMs: {
     default: FENCE_KEEP_MS,
     check: milliseconds,
-    text: "How long a key's fencing number outlives its lease in Redis, whose clock may be set back by as much",
+    text: "How long Redis keeps a key's fencing number after its lease; the clock of Redis may be set back by as much",
   },
   waitReplicas: {
     default: 0,
@@ -44,16 +44,16 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   startWithoutRedis: {
     default: false,
     check: flag,
-    text: '`true`: the application starts without Redis, and keeps looking for it',
+    text: '`true`: the application starts without Redis and keeps trying to connect',
   },
   shutdownMs: {
     default: 10_000,
     check: milliseconds,
-    text: 'How long closing may take. Work that still holds locks has all of it but the last tenth, or the last second',
+    text: 'How long closing may take. Work that still holds locks gets all of it except the last tenth, at most a second',
   },
 };
 
-/** What `forRoot` and `forRootAsync` take out of the options: it must be known before a factory runs. */
+/** Options of `forRoot` and `forRootAsync` that must be known before a factory runs. */
 export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
   name: {
     shownDefault: 'none',
@@ -68,13 +68,13 @@ export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
   },
 };
 
-/** What `RedisLockModule.forRootAsync` takes. */
+/** The argument of `RedisLockModule.forRootAsync`. */
 type AsyncOptions = RedisLockModuleExtras &
   ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'>;
 
 const list = { check: must('a list', Array.isArray) };
 
-/** Whatever Nest can look for will do as `useExisting`, although the types want a class. */
+/** `useExisting` accepts any injection token, although its type requires a class. */
 export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   ...EXTRA_OPTIONS,
   imports: list,
@@ -100,7 +100,7 @@ export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   provideInjectionTokensFrom: list,
 };
 
-/** Where these belong that `forRootAsync` is given itself. */
+/** Advice for options passed to `forRootAsync` that its factory has to return. */
 export const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys({ ...SERVICE_OPTIONS, ...MODULE_OPTIONS }).map((name) => [
     name,
@@ -108,7 +108,7 @@ export const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntri
   ]),
 );
 
-/** Where these are found in the options after all, a factory has returned them. */
+/** Advice for options that a factory has returned but that belong beside it. */
 export const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys(EXTRA_OPTIONS).map((name) => [
     name,

@@ -6,7 +6,7 @@ import { RedisLockStore } from '../../redis/redis-lock-store.js';
 import type { EngineFactory } from './engine-factory.js';
 import { MODULE_OPTIONS } from './module-option-table.js';
 
-/** The engine whose leases are in Redis. */
+/** Makes the engine that keeps its leases in Redis. */
 export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
   const { keyPrefix, startMs, fenceKeepMs, waitReplicas } = withDefaults(
     MODULE_OPTIONS,

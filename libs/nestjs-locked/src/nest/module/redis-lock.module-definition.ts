@@ -6,21 +6,21 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
 import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 import { UnfencedDataSourcesCheck } from './unfenced-data-sources-check.js';
 
-/** Under this, Nest keeps the options of a lock module. */
+/** The injection token of a lock module's options. */
 export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
 
 /**
- * Engine and store are loaded in the background: nothing waits for them before Nest makes a lock module. The loading
- * must begin with that of this file. Later, Jest may have reset its modules, and the engine would come with a second
- * copy of all that it shares with this file: of the errors, and of the transactions that are open.
+ * Engine and store are loaded in the background, because nothing needs them before Nest creates a lock module. Loading
+ * must start together with this file: later, Jest may have reset its modules, and the engine would come with second
+ * copies of what it shares with this file, the errors and the open transactions.
  */
 const loading = Promise.all([import('./redis-locks.js'), import('./redis-engine.js')]);
-loading.catch(() => {}); // told to whoever makes a lock module
+loading.catch(() => {}); // the creation of a lock module reports it
 
-/** Nest takes what is named here out of the options, and gives it to the function below. */
+/** Nest removes these from the options and passes them to the function below. */
 const EXTRAS: RedisLockModuleExtras = { isGlobal: true, name: undefined };
 
-/** Where the application's options arrive, whether given to `forRoot` or made by `forRootAsync`. */
+/** Receives the application's options, from `forRoot` or `forRootAsync`. */
 export const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedisLockModuleOptions>({
   moduleName: 'RedisLock',
   optionsInjectionToken: OPTIONS_TOKEN,

@@ -15,7 +15,7 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
  *   useFactory: (config: ConfigService) => ({ connection: config.getOrThrow('REDIS_URL') }),
  * })
  *
- * Instead of `useFactory`, `useClass` and `useExisting` take a class that implements `RedisLockOptionsFactory`.
+ * `useClass` and `useExisting` take a class that implements `RedisLockOptionsFactory` instead.
  *
  * The application does not start if Redis cannot be reached (`LockStoreError`), if Redis refuses what the locks need,
  * or if an option is wrong (`LockConfigError`).
@@ -23,8 +23,8 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
 @Module({ imports: [DiscoveryModule] })
 export class RedisLockModule extends ConfigurableModuleClass {
   /**
-   * The other options are checked when the application is made.
-   * @throws LockConfigError if there are none, or if `name` or `isGlobal` is wrong
+   * The other options are checked when the application is created.
+   * @throws LockConfigError if there are no options, or if `name` or `isGlobal` is wrong
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras): DynamicModule {
     assertGiven('forRoot', options);
@@ -34,8 +34,8 @@ export class RedisLockModule extends ConfigurableModuleClass {
   }
 
   /**
-   * @throws LockConfigError for a wrong option, one that only what the factory returns can have, or if nothing makes
-   * the options
+   * @throws LockConfigError for a wrong option, for one that the factory has to return, or without exactly one of
+   * `useFactory`, `useClass` and `useExisting`
    */
   static override forRootAsync(
     options: ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &

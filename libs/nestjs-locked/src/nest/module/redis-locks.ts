@@ -8,7 +8,7 @@ import { LockLog } from './lock-log.js';
 import { DEFAULT_KEY_PREFIX, MODULE_OPTIONS, NOT_FROM_A_FACTORY } from './module-option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
-/** Makes the locks that the options ask for, without connecting to anything yet. @throws LockConfigError */
+/** Makes the locks of a module, without connecting to anything yet. @throws LockConfigError */
 export function redisLocks(
   moduleOptions: RedisLockModuleOptions,
   makeEngine: EngineFactory,

@@ -9,20 +9,20 @@ import { ModulesContainer } from '@nestjs/core';
 import { isMainThread } from 'node:worker_threads';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** Hooks may be enabled, and listeners for signals added, even after the start of the application. */
+/** Shutdown hooks and signal listeners may be added after the application has started. */
 const GRACE_MS = 10_000;
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** Applications that were examined, so that several lock modules in one application warn only once. */
+/** Applications already checked, so that several lock modules in one application warn only once. */
 const checked = new WeakSet<ModulesContainer>();
 
 /**
- * Warns, once and ten seconds after the start, when nothing in this process listens to a signal that ends it. Without a
- * listener, nobody calls `app.close()` for a SIGTERM, and every lock that is held stays until its lease has run out.
+ * Warns once, ten seconds after the start, if nothing in this process listens to a signal that ends it. Without a
+ * listener, a SIGTERM does not call `app.close()`, and every held lock stays until its lease expires.
  *
- * Any listener counts, so an application that handles signals in its own way is not warned. Nor are applications made
- * by @nestjs/testing, threads (which get no signals), and applications that are closed sooner.
+ * Any listener counts, so an application that handles signals in its own way is not warned. Nor are applications
+ * created by @nestjs/testing, worker threads (which get no signals), and applications closed earlier.
  */
 @Injectable()
 export class ShutdownHooksCheck implements OnApplicationBootstrap, OnModuleDestroy {
@@ -52,7 +52,7 @@ function warnIfDeaf(): void {
   );
 }
 
-/** Recognized by the name that @nestjs/testing gives to the root module it makes. */
+/** Recognized by the name of the root module that @nestjs/testing creates. */
 function isTest(modules: ModulesContainer): boolean {
   return [...modules.values()].some(({ metatype }) => metatype?.name === 'RootTestModule');
 }

@@ -4,16 +4,15 @@ import { types } from 'node:util';
 import { locksInUse } from '../../core/calls/transaction-registry.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
-/** Set by `lockAwareDataSource`, and by `lockAwareAdapter` on what the adapter makes. */
+/** Set by `lockAwareDataSource`, and by `lockAwareAdapter` on the methods object of the adapter. */
 const LOCK_AWARE = Symbol.for('nestjs-locked/LockAwareDataSource');
 
-/** Applications that were examined, so that several lock modules in one application warn only once. */
+/** Applications already checked, so that several lock modules in one application warn only once. */
 const checked = new WeakSet<ModulesContainer>();
 
 /**
- * Warns at start, once for each, of TypeORM data sources and of adapters of `@nestjs-cls/transactional` that are not
- * lock-aware while the fence is on for every connection: a transaction that is opened on one of them under a lock would
- * not be claimed.
+ * Warns at start, once for each, of TypeORM data sources and `@nestjs-cls/transactional` adapters that are not
+ * lock-aware although the fence is on for every connection: their transactions under a lock would not be claimed.
  */
 @Injectable()
 export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
@@ -24,7 +23,7 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
   }
 
   onApplicationBootstrap(): void {
-    // The lock services are open by now. Where connections are named, the others are left out on purpose.
+    // The lock services are open by now. If connections are named, the others are excluded on purpose.
     const isOnEverywhere = [...locksInUse()].some(({ transactionOptions: { fence } }) => {
       return fence !== undefined && fence.connections === undefined;
     });
@@ -37,14 +36,15 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
     }
   }
 
-  /** Each once, although a data source is found in every module that has a name of its own for it. */
+  /** Each once, although several modules may provide the same data source under different tokens. */
   #unfenced(): Map<object, Transactional> {
     const found = new Map<object, Transactional>();
     for (const { providers } of this.#modules.values()) {
       const all = [...(providers.values() as Iterable<{ readonly instance: unknown }>)].flatMap(
         ({ instance }) => recognized(instance) ?? [],
       );
-      // The plug-in has a module for each adapter, with its connection. A data source sees what its adapter opens.
+      // The plug-in has a module for each adapter, with its connection. A data source covers the transactions that its
+      // adapter opens.
       const dataSources = all.filter(({ isDataSource }) => isDataSource);
       for (const one of dataSources.length > 0 ? dataSources : all) {
         if (!one.isLockAware) found.set(one.instance, one);
@@ -54,13 +54,13 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
   }
 }
 
-/** What opens transactions. */
+/** A data source or adapter, which opens transactions. */
 interface Transactional {
   readonly instance: object;
   readonly isDataSource: boolean;
   readonly isLockAware: boolean;
   readonly what: string;
-  /** The function that makes it lock-aware, and where it is. */
+  /** The function that makes it lock-aware, and its package. */
   readonly remedy: string;
 }
 
@@ -69,12 +69,12 @@ interface DataSource {
   readonly driver?: { readonly database?: unknown };
 }
 
-/** What the plug-in makes of an adapter, and gives to its transaction host. */
+/** The object that the plug-in makes from an adapter for its transaction host. */
 interface Adapter {
   readonly connectionName?: string;
 }
 
-/** Getters and proxies may do anything, and fail as they like: then it is nothing that we know. */
+/** Getters may throw; such an instance counts as unrecognized. */
 function recognized(instance: unknown): Transactional | undefined {
   if (typeof instance !== 'object' || instance === null || types.isProxy(instance))
     return undefined;
@@ -109,7 +109,7 @@ function describeDataSource({ options, driver }: DataSource): string {
   return `A data source of TypeORM (${String(options.type)}${name})`;
 }
 
-/** Nothing else is read of other instances. */
+/** Reads no other property, because the instance may be anything. */
 function isDataSource(value: object): value is DataSource {
   const candidate = value as Record<string, unknown>;
   return (

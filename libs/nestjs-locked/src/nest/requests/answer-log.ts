@@ -4,16 +4,16 @@ import { LOG_CONTEXT } from '../../core/log-context.js';
 import { type Clock, systemClock } from '../../core/time/clock.js';
 import { isRetryable } from './lock-answer.js';
 
-/** Between two lines of one kind. An outage fails every request, and its log should still be readable. */
+/** The shortest time between two lines of one kind: an outage fails every request, and the log should stay readable. */
 const PAUSE_MS = 60_000;
 
 interface Line {
   readonly at: number;
-  /** How many have been left out since. */
+  /** How many lines were suppressed since. */
   leftOut: number;
 }
 
-/** Tells the operator what clients are not told. */
+/** Logs what clients are not told. */
 export class AnswerLog {
   readonly #logger = new Logger(LOG_CONTEXT);
   readonly #clock: Clock;
@@ -24,17 +24,17 @@ export class AnswerLog {
   }
 
   /**
-   * An error that became an answer with this status. Somebody else's lock and the end of the application are nothing
-   * to look at. An error of the application is reported each time, as Nest does.
+   * Logs an error that was answered with this status. A busy lock and the shutdown of the application are not logged. A
+   * mistake of the application is logged each time, as Nest does.
    */
   answered(error: LockError, status: number): void {
     if (error.code === 'LOCK_STORE_FAILED') this.#paced('error', 'store', error.message);
     else if (!isRetryable(error) && status >= 500) this.#logger.error(error);
   }
 
-  /** An event that was not handled, and whose sender learns nothing of it. */
+  /** Logs an event that was not handled, because its sender gets no answer. */
   dropped(error: LockError, pattern: string): void {
-    if (!isRetryable(error)) return; // reported as an error already
+    if (!isRetryable(error)) return; // logged as an error already
     this.#paced(
       'warn',
       'event',
@@ -57,5 +57,5 @@ export class AnswerLog {
   }
 }
 
-/** One for the process: a filter that several controllers name has several instances. */
+/** One for the process, because a filter used on several controllers has several instances. */
 export const answerLog = new AnswerLog();

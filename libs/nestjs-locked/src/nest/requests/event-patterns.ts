@@ -1,17 +1,17 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { MetadataScanner, ModulesContainer } from '@nestjs/core';
 
-/** Where `@MessagePattern` and `@EventPattern` write what they stand for; an event has this type. */
+/** The metadata of `@MessagePattern` and `@EventPattern`, and the handler type of an event. */
 const PATTERNS = 'microservices:pattern';
 const HANDLER_TYPE = 'microservices:handler_type';
 const EVENT = 2;
 
-/** Of all applications of the process: an exception filter is not told whose request it is given. */
+/** For all applications of the process, because an exception filter does not learn whose request it gets. */
 const known = { messages: new Set<string>(), events: new Set<string>() };
 
 /**
- * Looks through the controllers once, at the start. What an exception filter gets of an event looks the same as what it
- * gets of a message, but nobody waits for an answer.
+ * Collects the patterns of all controllers once, at the start. To an exception filter, an event looks like a message,
+ * but nobody waits for an answer.
  */
 @Injectable()
 export class EventPatterns implements OnModuleInit {
@@ -39,7 +39,7 @@ export class EventPatterns implements OnModuleInit {
   }
 }
 
-/** The contexts of the transports name it differently. Calls of gRPC have none of these, and are always answered. */
+/** Each transport names the pattern differently. gRPC calls have none of these, and are always answered. */
 interface RpcContext {
   getPattern?(): string;
   getChannel?(): string;
@@ -48,8 +48,8 @@ interface RpcContext {
 }
 
 /**
- * The pattern of an event; undefined for a message, whose sender gets an answer. What is known as neither, because a
- * handler has a pattern with wildcards, counts as an event: a line too many in the log is better than none.
+ * The pattern of an event; undefined for a message, whose sender gets an answer. A pattern known as neither, because a
+ * handler uses wildcards, counts as an event: an unnecessary line in the log is better than none.
  */
 export function eventPatternOf(context: RpcContext | undefined): string | undefined {
   const pattern =
@@ -62,7 +62,7 @@ export function eventPatternOf(context: RpcContext | undefined): string | undefi
   return known.events.has(asKnown) || !known.messages.has(asKnown) ? pattern : undefined;
 }
 
-/** `{ cmd: 'take' }` arrives as JSON, its properties in the order of the sender. */
+/** `{ cmd: 'take' }` arrives as JSON, with its properties in the sender's order. */
 function canonical(pattern: unknown): string {
   return JSON.stringify(parsed(pattern), (_, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -77,6 +77,6 @@ function parsed(pattern: unknown): unknown {
   try {
     return JSON.parse(pattern);
   } catch {
-    return pattern; // a text that begins like an object
+    return pattern; // a string that begins like an object
   }
 }

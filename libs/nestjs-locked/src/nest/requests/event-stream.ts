@@ -4,7 +4,7 @@ import { LockError } from '../../core/lock.errors.js';
 import { answerLog } from './answer-log.js';
 import { answerTo, DEFAULT_STATUSES } from './lock-answer.js';
 
-/** Where Nest marks the methods with `@Sse`. */
+/** Nest's metadata key of `@Sse` methods. */
 const SSE = '__sse__';
 
 export function isEventStream(context: ExecutionContext): boolean {
@@ -12,10 +12,10 @@ export function isEventStream(context: ExecutionContext): boolean {
 }
 
 /**
- * Nest sends the headers of an event stream soon, while the lock is still waited for. From then on no exception filter
- * can answer, and depending on its version, Nest would send the message of the error, which has the key in it. A status
- * that is sent before would end a browser's `EventSource` for good. So the error of a lock always becomes the last
- * event of the stream, of the type `error`, after which an `EventSource` tries again.
+ * Nest sends the headers of an event stream early, while the call still waits for the lock. From then on no exception
+ * filter can answer, and depending on its version, Nest would send the error message, which contains the key. An error
+ * status sent earlier would end a browser's `EventSource` for good. So a lock error always becomes the last event of
+ * the stream, of type `error`, after which an `EventSource` reconnects.
  */
 export function answersErrors(events: Observable<unknown>): Observable<unknown> {
   return events.pipe(

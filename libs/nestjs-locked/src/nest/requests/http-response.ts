@@ -1,7 +1,7 @@
 import { finished, Stream, type Writable } from 'node:stream';
 import { isObject } from '../../core/arguments.js';
 
-/** What the responses of Express and Fastify have in common. Fastify has that of Node inside. */
+/** The common part of Express and Fastify responses. Fastify's wraps that of Node. */
 export interface HttpResponse {
   status(code: number): this;
   header(name: string, value: string): this;
@@ -10,7 +10,7 @@ export interface HttpResponse {
   send(body: object): unknown;
 }
 
-/** `finished()` adds two listeners of `close`, and two of `end`, to a response. */
+/** `finished()` adds two `close` and two `end` listeners to a response. */
 const LISTENERS_OF_FINISHED = 2;
 
 interface NodeResponse {
@@ -19,7 +19,7 @@ interface NodeResponse {
   end?(): unknown;
 }
 
-/** A function that is called like a handler over HTTP may be given anything. */
+/** A function that is called like an HTTP handler may receive anything. */
 export function isHttpResponse(value: unknown): value is HttpResponse {
   try {
     const { getHeaders, removeHeader, header } = value as Record<keyof HttpResponse, unknown>;
@@ -29,25 +29,25 @@ export function isHttpResponse(value: unknown): value is HttpResponse {
   }
 }
 
-/** Whether it is too late for an answer, because one has begun, or, with Fastify, because the handler gives it. */
+/** Whether it is too late to answer: the response has begun or, with Fastify, the handler has hijacked it. */
 export function headersAreSent(response: object): boolean {
   const isHijacked = (response as { readonly sent?: unknown }).sent === true;
   return isHijacked || nodeResponse(response).headersSent === true;
 }
 
-/** Calls back when the response was sent or its client has left, also if that was before. */
+/** Calls back when the response was sent or its client has disconnected, even if that has already happened. */
 export function whenResponseIsOver(response: unknown, callback: () => void): void {
   const node = isObject(response) ? nodeResponse(response) : undefined;
   if (!(node instanceof Stream)) return;
   const most = node.getMaxListeners();
-  // Others may have used up what it allows.
+  // Other listeners may have reached the limit.
   if (most > 0) node.setMaxListeners(most + LISTENERS_OF_FINISHED);
   finished(node as Writable, () => callback());
 }
 
 /**
- * Headers that hold for one body only: they say what it is, which one it is, who has signed it, how it is sent, or for
- * how long it may be kept, or they lead the client on from it. Most names are from IANA's registry of HTTP fields.
+ * Headers that apply to one body only: its type, identity, signature, transfer or caching, or where the client goes
+ * from it. Most names are from IANA's registry of HTTP fields.
  */
 const OF_THE_BODY: ReadonlySet<string> = new Set([
   ...['content-digest', 'content-disposition', 'content-encoding', 'content-language'],
@@ -58,24 +58,24 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Headers that tell a cache or server in front of the application to keep the body, or to send another one. Each
- * product has its own, so they are recognized by how their names begin or end.
+ * Headers that tell a cache or proxy in front of the application to store the body, or to send another one. Each
+ * product has its own, so they are recognized by the beginning or end of the name.
  */
 const FOR_SERVERS_IN_FRONT =
   /cache-control$|^edge-control$|^surrogate-|^x-(accel|lighttpd|litespeed|reproxy|sendfile)/;
 
 const NOT_TO_BE_KEPT = 'no-store';
 
-/** What was removed from each response. */
+/** The headers removed from each response. */
 const DROPPED = new WeakMap<HttpResponse, readonly [name: string, value: string][]>();
 
 /**
- * Removes what the handler, or Nest's `@Header`, says of the body of the handler, because another one, or none, is sent
- * in its place. That one must not be kept, because it is true for a moment only.
+ * Removes headers that describe the handler's body, set by the handler or by `@Header`, because another body or none is
+ * sent instead. That answer is true only for the moment and must not be cached.
  */
 export function dropBodyHeaders(response: HttpResponse): void {
   restoreBodyHeaders(response);
-  // Only what is there: once `Transfer-Encoding` was removed, Node never adds it, even if it was not there.
+  // Only headers that are present: after `Transfer-Encoding` was removed, Node never adds it, even if it was absent.
   const dropped = Object.entries(response.getHeaders()).filter(
     ([name]) => OF_THE_BODY.has(name) || FOR_SERVERS_IN_FRONT.test(name),
   ) as [name: string, value: string][];
@@ -84,18 +84,18 @@ export function dropBodyHeaders(response: HttpResponse): void {
   DROPPED.set(response, dropped);
 }
 
-/** The body of the handler is sent after all. */
+/** Undoes `dropBodyHeaders`, because the handler's body is sent after all. */
 export function restoreBodyHeaders(response: HttpResponse): void {
   const dropped = DROPPED.get(response);
   if (dropped === undefined) return;
   DROPPED.delete(response);
   if (response.getHeaders()['cache-control'] === NOT_TO_BE_KEPT)
     response.removeHeader('Cache-Control');
-  const present = response.getHeaders(); // what was set meanwhile stays
+  const present = response.getHeaders(); // headers set meanwhile stay
   for (const [name, value] of dropped) if (!(name in present)) response.header(name, value);
 }
 
-/** Sends this in the place of the body that the handler would have sent. */
+/** Sends this instead of the handler's body. */
 export function sendJson(response: HttpResponse, body: object): void {
   dropBodyHeaders(response);
   delete nodeResponse(response).statusMessage; // it belongs to the status of the handler

@@ -1,11 +1,12 @@
 import type { ExecutionContext, Type } from '@nestjs/common';
 
-/** Where Nest writes down which interceptors stand on a class or method. */
+/** Nest's metadata key for the interceptors of a class or method. */
 const INTERCEPTORS = '__interceptors__';
 
 /**
  * Whether no other interceptor runs between this one and the handler. Nest runs global ones first, then those of the
- * class, then those of the method. False for one that is global, or named twice: what is inside of it is not known.
+ * class, then those of the method. False for a global interceptor, or one named twice, because what runs inside it is
+ * unknown.
  */
 export function isInnermostInterceptor(interceptor: Type, context: ExecutionContext): boolean {
   const inner = [context.getClass(), context.getHandler()].flatMap(

@@ -10,8 +10,8 @@ export interface Route {
 }
 
 /**
- * Where Nest and its packages write down which interceptors stand on a class or method, and what a method answers.
- * GraphQL, microservices and gateways are packages that an application need not have, so their names are repeated here.
+ * Metadata keys of Nest and its packages for interceptors and for the requests that a method answers. Copied, because
+ * an application need not have the packages for GraphQL, microservices and gateways.
  */
 const INTERCEPTORS = '__interceptors__';
 const MARKS: readonly (readonly [metadata: string, kind: RequestKind])[] = [
@@ -33,7 +33,7 @@ export function routesUnder(interceptor: Type, modules: ModulesContainer): Route
   const scanner = new MetadataScanner();
   for (const module of modules.values()) {
     for (const wrapper of [...module.controllers.values(), ...module.providers.values()]) {
-      const metatype = wrapper.metatype as Class | null; // of `useFactory`, this is the factory
+      const metatype = wrapper.metatype as Class | null; // the factory in case of `useFactory`
       const prototype = metatype?.prototype;
       if (metatype === null || prototype === undefined) continue;
       for (const name of scanner.getAllMethodNames(prototype)) {

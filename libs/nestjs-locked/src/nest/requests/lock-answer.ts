@@ -1,11 +1,11 @@
 import { STATUS_CODES } from 'node:http';
 import type { LockError, LockErrorCode } from '../../core/lock.errors.js';
 
-/** What a client is told. The key is left out, because it may say more about others than a client should know. */
+/** The answer to a client. It omits the key, which may reveal more about others than a client should know. */
 export interface LockAnswer {
   readonly code: LockErrorCode;
   readonly message: string;
-  /** Only where the same request may succeed later. */
+  /** Only if the same request may succeed later. */
   readonly retryAfterMs?: number;
 }
 

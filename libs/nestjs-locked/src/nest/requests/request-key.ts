@@ -14,14 +14,14 @@ import {
 } from './request-roots.js';
 
 /**
- * Builds the key from anything that a request has. The first argument is the request over HTTP, the request in the
- * context of GraphQL (undefined if it has none), the payload of a microservice, or the client of a gateway.
+ * Builds the key from any part of a request. The first argument is the HTTP request, the request in the GraphQL context
+ * (undefined if it has none), the payload of a microservice message, or the client of a gateway.
  */
 export type RequestKey = (request: never, context: ExecutionContext) => LockKeys;
 
-/** How an interceptor gets the key of a request. */
+/** Provides an interceptor with the key of a request. */
 export interface KeyOfRequest {
-  /** @throws LockConfigError if no request of this kind can have what the key is built from */
+  /** @throws LockConfigError if the key is built from a part that requests of this kind do not have */
   assertFits(kind: RequestKind, route: string): void;
   /**
    * @param route names the handler in messages: `StockController.take`
@@ -30,7 +30,7 @@ export interface KeyOfRequest {
   keysOf(context: ExecutionContext, route: string): LockKeys;
 }
 
-/** @throws LockConfigError for a wrong template, or one that begins with something else than a part of a request */
+/** @throws LockConfigError for an invalid template, or a placeholder that does not begin with a part of a request */
 export function keyOfRequest(key: string | RequestKey): KeyOfRequest {
   if (typeof key === 'string') return new RequestKeyTemplate(key);
   if (typeof key === 'function') return new RequestKeyFunction(key);
@@ -43,12 +43,12 @@ class RequestKeyTemplate implements KeyOfRequest {
   readonly #text: string;
   readonly #shown: string;
   readonly #placeholders: KeyTemplate['placeholders'];
-  /** One for each route, so that its messages name the route. */
+  /** One for each route, so that messages name the route. */
   readonly #ofRoute = new Map<string, KeyTemplate>();
 
   constructor(text: string) {
     this.#shown = `LockInterceptor('${text}')`;
-    // Node has the names of headers in lower case, whatever the client has sent.
+    // Node converts header names to lower case.
     this.#text = text.replaceAll(/<headers\.[^<>]*>/g, (placeholder) => placeholder.toLowerCase());
     this.#placeholders = new KeyTemplate(this.#text, 'LockInterceptor').placeholders;
     for (const { text: shown, root } of this.#placeholders) {
@@ -72,7 +72,7 @@ class RequestKeyTemplate implements KeyOfRequest {
     const kind = context.getType<string>();
     if (!isRequestKind(kind)) {
       throw new LockConfigError(
-        `Cannot lock ${route} with ${this.#shown}: it is not known what a request of kind '${kind}' has; use a function`,
+        `Cannot lock ${route} with ${this.#shown}: the parts of a '${kind}' request are unknown; use a function`,
       );
     }
     const reads = REQUEST_ROOTS[kind];
@@ -80,7 +80,7 @@ class RequestKeyTemplate implements KeyOfRequest {
   }
 
   #templateFor(route: string, kind: RequestKind): KeyTemplate {
-    // A method may be a route over HTTP and a handler of messages as well.
+    // A method may be both an HTTP route and a message handler.
     const name = `${kind} ${route}`;
     let template = this.#ofRoute.get(name);
     if (template === undefined) {
@@ -100,10 +100,12 @@ class RequestKeyFunction implements KeyOfRequest {
   }
 
   assertFits(): void {
-    // What the function reads is not known.
+    // Which parts the function reads is unknown.
   }
 
-  /** What the function throws itself, such as a BadRequestException, is for the client and is left as it is. */
+  /**
+   * An error that the function itself throws, such as a BadRequestException, is meant for the client and is passed on.
+   */
   keysOf(context: ExecutionContext, route: string): LockKeys {
     try {
       const keys: unknown = this.#key(requestIn(context) as never, context);

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 
-/** The kinds of requests that Nest and its packages for GraphQL, microservices and gateways have. */
+/** The kinds of requests of Nest and its packages for GraphQL, microservices and gateways. */
 export type RequestKind = 'http' | 'graphql' | 'rpc' | 'ws';
 
 type Read = (context: ExecutionContext) => unknown;
@@ -10,7 +10,7 @@ interface RequestLike {
   readonly user?: unknown;
 }
 
-/** How messages call them. */
+/** Their names in messages. */
 export const KIND_NAMES: Readonly<Record<RequestKind, string>> = {
   http: 'an HTTP request',
   graphql: 'a GraphQL request',
@@ -18,7 +18,7 @@ export const KIND_NAMES: Readonly<Record<RequestKind, string>> = {
   ws: 'a message to a gateway',
 };
 
-/** What a placeholder of a template can begin with in each kind of request, and where it is found. */
+/** The roots that a placeholder can have in each kind of request, and how each is read. */
 export const REQUEST_ROOTS: Readonly<Record<RequestKind, Readonly<Record<string, Read>>>> = {
   http: {
     params: ofHttpRequest('params'),
@@ -49,7 +49,7 @@ export function isRequestKind(kind: string): kind is RequestKind {
   return Object.hasOwn(REQUEST_ROOTS, kind);
 }
 
-/** What a key function is given as the request. */
+/** The request as a key function receives it. */
 export function requestIn(context: ExecutionContext): unknown {
   return context.getType<string>() === 'graphql'
     ? graphqlRequest(context)
@@ -60,7 +60,7 @@ function ofHttpRequest(property: string): Read {
   return (context) => context.switchToHttp().getRequest<Record<string, unknown>>()[property];
 }
 
-/** Apollo's drivers for Express and Fastify call it `req`, others `request`, or have Fastify's reply. */
+/** Apollo's drivers for Express and Fastify call it `req`, others `request`; some have Fastify's `reply`. */
 function graphqlRequest(context: ExecutionContext): RequestLike | undefined {
   const { req, request, reply } = graphqlContext(context);
   return req ?? request ?? reply?.request;
@@ -73,12 +73,12 @@ interface GraphqlContext {
   readonly user?: unknown;
 }
 
-/** The last argument but one: references of a federated graph have no `args` before it. */
+/** The last argument but one, because reference resolvers of a federated graph have no `args` before it. */
 function graphqlContext(context: ExecutionContext): GraphqlContext {
   return context.getArgs<(GraphqlContext | undefined)[]>().at(-2) ?? {};
 }
 
-/** Guards put the user on the client, as on a request, or into `data`, where Socket.IO has a place for such things. */
+/** Guards put the user on the client, as on a request, or into `data`, which Socket.IO reserves for the application. */
 function gatewayUser(context: ExecutionContext): unknown {
   const client = context.switchToWs().getClient<RequestLike & { readonly data?: RequestLike }>();
   return client.user ?? client.data?.user;

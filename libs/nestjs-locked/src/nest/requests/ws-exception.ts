@@ -1,4 +1,4 @@
-/** The client of a gateway: a Socket.IO socket, or a WebSocket as the standard and the package `ws` have it. */
+/** The client of a gateway: a Socket.IO socket, or a standard WebSocket, such as that of the `ws` package. */
 interface WsClient {
   readonly readyState?: unknown;
   send?(message: string): unknown;
@@ -6,11 +6,11 @@ interface WsClient {
 }
 
 /**
- * Sends what Nest sends for a WsException, without @nestjs/websockets, which an application without gateways does not
- * have. A WebSocket of `ws` is an EventEmitter as well, but its `emit` does not leave this process, so it is recognized
+ * Sends the same as Nest for a WsException, without importing @nestjs/websockets, which an application without gateways
+ * does not have. A WebSocket of `ws` is also an EventEmitter, whose `emit` stays in this process, so it is checked
  * first.
  *
- * @returns false if this is another kind of client, and nothing was sent
+ * @returns false if this is another kind of client; nothing was sent
  */
 export function sendWsException(client: WsClient, content: object): boolean {
   if (typeof client.readyState === 'number' && client.send !== undefined) {

@@ -2,7 +2,7 @@ import { heldIterator } from './held-iterator.js';
 import type { ManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
 
-/** An async iterable whose lock is already held, and is released when its last iteration has ended. */
+/** An async iterable whose lock is already held and is released when its last iteration ends. */
 export function heldIterable(
   source: AsyncIterable<unknown>,
   hold: ManualHold,
@@ -15,20 +15,20 @@ export function heldIterable(
 }
 
 /**
- * This is not a plain iteration but an object that has one, such as a cursor. Its other members must stay. A Proxy has
- * to give what is fixed in its target as it is, so the iteration must not be.
+ * Wraps an object with an iteration and other members, such as a cursor. A Proxy must return non-configurable members
+ * of its target unchanged, so the target must not have the iteration as one.
  */
 function withIteration(
   source: AsyncIterable<unknown>,
   iterate: () => unknown,
   readers: ResultReaders,
 ): object {
-  let isUsed = false; // a method may still work
+  let isUsed = false; // a called method may still be working
   readers.whenTooLateToRead(() => {
     if (!isUsed) readers.leaveUnread();
   });
   const isFixed = isFixedMember(source, Symbol.asyncIterator);
-  const methods = new WeakMap<object, object>(); // who takes a method twice gets the same
+  const methods = new WeakMap<object, object>(); // a method read twice is the same
   const proxy: object = new Proxy(isFixed ? looseCopy(source) : source, {
     get(target, property) {
       if (property === Symbol.asyncIterator) return iterate;
@@ -39,16 +39,16 @@ function withIteration(
       methods.set(value, method);
       return method;
     },
-    // The receiver is another object if that one inherits from this one.
+    // The receiver is another object if it inherits from the proxy.
     set: (_, property, value, receiver) =>
       Reflect.set(source, property, value, receiver === proxy ? source : receiver),
-    // Functions can be iterable, too.
+    // A function can be iterable too.
     apply: (_, receiver, args): unknown => Reflect.apply(source as never, receiver, args),
   });
   return proxy;
 }
 
-/** The method, called on the source. If it gives the source, as a fluent one does, the caller gets the proxy. */
+/** The method, called on the source. If it returns the source, as a fluent method does, the caller gets the proxy. */
 function methodOf(source: object, method: object, proxy: object, onCall: () => void): object {
   const guarded = (result: unknown): unknown => (result === source ? proxy : result);
   return new Proxy(method as (...args: unknown[]) => unknown, {
@@ -60,7 +60,9 @@ function methodOf(source: object, method: object, proxy: object, onCall: () => v
   });
 }
 
-/** As async methods give it. Another one could lose members with `then`. Node.js itself may add symbols. */
+/**
+ * A Promise as async methods return it; any other could lose members through `then`. Node.js itself may add symbols.
+ */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return (
     value instanceof Promise &&
@@ -69,7 +71,7 @@ function isPlainPromise(value: unknown): value is Promise<unknown> {
   );
 }
 
-/** Whether it is a value that can be neither changed nor removed. */
+/** Whether it is a data property that can be neither changed nor removed. */
 function isFixedMember(object: object, name: PropertyKey): boolean {
   const member = Object.getOwnPropertyDescriptor(object, name);
   return member?.configurable === false && member.writable === false;

@@ -3,17 +3,17 @@ import type { ResultReaders } from './result-readers.js';
 
 type Result = IteratorResult<unknown, unknown>;
 
-/** What an iteration needs of its readers. */
+/** The part of `ResultReaders` that an iteration uses. */
 interface Readers extends Pick<ResultReaders, 'begin' | 'end' | 'whenTooLateToRead'> {
   readonly run: <R>(move: () => R) => R;
 }
 
 /**
- * Passes an iteration on, which counts as a reader until it ends: when it is done, has failed, or is left by its reader
- * (`break`, `return()`, `throw()`), even while a value is awaited. It does not end while the source still works on a
- * value, unless the source can be left and was, nor before the source has ended what it does when it is left. What ends
- * the last reader is answered after the lock was released.
- * @throws LockConfigError if the lock was released before
+ * Forwards an iteration, which counts as a reader until it is done, fails, or is left by its reader (`break`,
+ * `return()`, `throw()`), even while a value is awaited. It does not end while the source is still working on a value,
+ * unless the source has a `return()` and it was called, nor before that call has finished. The call that ends the last
+ * reader is answered after the lock was released.
+ * @throws LockConfigError if the lock has already been released
  */
 export function heldIterator(
   open: () => AsyncIterator<unknown, unknown, unknown>,
@@ -24,7 +24,7 @@ export function heldIterator(
   let unread: (() => Error) | undefined; // once it is too late to read
   const end = async (failure?: Failure): Promise<void> => {
     if (ended !== undefined) {
-      await ended.catch(() => {}); // the call that ended it learns of this
+      await ended.catch(() => {}); // reported by the call that ended it
       return;
     }
     ended = readers.end(failure, unread !== undefined);
@@ -32,13 +32,13 @@ export function heldIterator(
   };
   const source = opened(() => readers.run(open), end);
   let hasBegun = false;
-  let awaited = 0; // how many values the source works on
-  let leaving = 0; // how many calls that leave it the source works on; awaited values may be settled before
+  let awaited = 0; // pending `next()` calls of the source
+  let leaving = 0; // pending `return()` and `throw()` calls; values may settle before them
   let isDone = false;
   let isLeft = false;
   let failure: Failure | undefined;
   const next = async (value: [] | [unknown]): Promise<Result> => {
-    if (unread) throw unread(); // an end would look as if nothing had been missed
+    if (unread) throw unread(); // completing would look as if nothing had been missed
     if (isDone) return { done: true, value: undefined };
     hasBegun = true;
     isLeft = false;
@@ -52,7 +52,7 @@ export function heldIterator(
       isDone ||= result.done === true;
       return result;
     } catch (error) {
-      isDone = true; // as an async generator is
+      isDone = true; // like an async generator
       failure ??= { error };
       throw error;
     } finally {
@@ -74,7 +74,7 @@ export function heldIterator(
   readers.whenTooLateToRead((error) => {
     if (hasBegun) return;
     unread = error;
-    leaveUnread().catch(() => {}); // nobody is there to learn of it
+    leaveUnread().catch(() => {}); // there is no caller to report it to
   });
   const leave = async (move: () => Promise<Result>): Promise<Result> => {
     hasBegun = true;
@@ -104,7 +104,7 @@ export function heldIterator(
     throw: (error: unknown) =>
       leave(async () => {
         if (source.throw !== undefined) {
-          const result = (await source.throw(error)) as Result | undefined; // `on` of events gives none
+          const result = (await source.throw(error)) as Result | undefined; // `on` of node:events returns none
           isDone ||= result?.done !== false;
           return result ?? { done: true, value: undefined };
         }
@@ -124,7 +124,7 @@ function opened<Source>(open: () => Source, end: (failure: Failure) => Promise<v
   try {
     return open();
   } catch (error) {
-    void end({ error }); // never rejects: this failure is the caller's
+    void end({ error }); // never rejects: the caller gets this failure
     throw error;
   }
 }

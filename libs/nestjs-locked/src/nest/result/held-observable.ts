@@ -4,8 +4,8 @@ import type { ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 
 /**
- * An Observable whose lock is already held, and is released when the last subscription ends. A later subscription gets
- * an error, since nothing protects the source any more.
+ * An Observable whose lock is already held and is released when the last subscription ends. A later subscription fails,
+ * because nothing protects the source any more.
  */
 export function heldObservable(
   source: Observable<unknown>,

@@ -1,19 +1,19 @@
 import { heldIterator } from './held-iterator.js';
 import type { ResultReaders } from './result-readers.js';
 
-/** Looks at its name only: Node loads the class when it is first used, which takes a while. */
+/** Checks the name only, because Node loads the class on first use, which takes a while. */
 export function isWebStream(value: unknown): value is ReadableStream {
   return Object.prototype.toString.call(value) === '[object ReadableStream]';
 }
 
-/** A stream of the web that counts as a reader until it has ended or is cancelled. A byte stream stays one. */
+/** A web stream that counts as a reader until it has ended or is cancelled. A byte stream remains one. */
 export function heldWebStream(source: ReadableStream, readers: ResultReaders): ReadableStream {
-  const isOfBytes = isByteStream(source); // asked before the source has its reader
+  const isOfBytes = isByteStream(source); // checked before the source is locked to a reader
   const chunks = heldIterator(() => chunksOf(source), readers);
   return isOfBytes ? byteStream(chunks) : ReadableStream.from(chunks);
 }
 
-/** The iterator of the stream itself would do, but it answers `return()` only after the chunk that it waits for. */
+/** The stream's own iterator would answer `return()` only after the chunk that it waits for. */
 function chunksOf(source: ReadableStream): AsyncIterator<unknown, unknown, unknown> {
   const reader = source.getReader();
   return {
@@ -25,7 +25,7 @@ function chunksOf(source: ReadableStream): AsyncIterator<unknown, unknown, unkno
   };
 }
 
-/** Only such a stream lets its reader bring a buffer. There is no other way to find out. */
+/** Only a byte stream accepts a BYOB reader; there is no other way to find out. */
 function isByteStream(stream: ReadableStream): boolean {
   try {
     stream.getReader({ mode: 'byob' }).releaseLock();
@@ -45,7 +45,7 @@ function byteStream(chunks: AsyncGenerator<unknown, unknown, unknown>): Readable
         return;
       }
       controller.close();
-      controller.byobRequest?.respond(0); // the end, for a reader that waits with its own buffer
+      controller.byobRequest?.respond(0); // ends a pending BYOB read
     },
     async cancel(reason) {
       await chunks.return(reason);

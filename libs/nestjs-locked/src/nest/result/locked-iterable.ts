@@ -9,17 +9,17 @@ type Iteration = AsyncGenerator<unknown, unknown, unknown>;
 type Result = IteratorResult<unknown, unknown>;
 
 /**
- * The lock is taken and the method is run when the first value is requested. If `onBusy` gave a result instead, that is
- * yielded: an async iterable as it is, undefined as nothing, and any other value as the only one.
+ * Takes the lock and runs the method when the first value is requested. A result of `onBusy` is yielded instead: an
+ * async iterable as it is, undefined as nothing, and any other value as the only one.
  *
- * An async generator would not do: it answers `return()` only after the value that it works on, so a reader that leaves
- * a quiet source would keep the lock. A reader that leaves while it waits for the lock ends the wait.
+ * Not an async generator, which answers `return()` only after the pending value: a reader that leaves a quiet source
+ * would keep the lock. Leaving while waiting for the lock ends the wait.
  */
 export function lockedIterable(call: LockedCall): Iteration {
   const left = new AbortController();
   let opening: Promise<Iteration | undefined> | undefined;
   let isDone = false;
-  /** Undefined if there is nothing to iterate. The caller that opens it learns why it could not be opened. */
+  /** Undefined if there is nothing to iterate. Only the call that opens the iteration gets its failure. */
   const opened = async (): Promise<Iteration | undefined> => {
     if (isDone) return undefined;
     if (opening !== undefined) return opening.catch(() => undefined);
@@ -36,7 +36,7 @@ export function lockedIterable(call: LockedCall): Iteration {
       isDone ||= result.done === true;
       return result;
     } catch (error) {
-      isDone = true; // as an async generator is
+      isDone = true; // like an async generator
       throw error;
     }
   };
@@ -66,7 +66,7 @@ export function lockedIterable(call: LockedCall): Iteration {
   };
 }
 
-/** Undefined if the reader has left before the method ran. */
+/** Undefined if the reader left before the method ran. */
 async function openIteration(
   { enter, run, callSite }: LockedCall,
   left: AbortSignal,

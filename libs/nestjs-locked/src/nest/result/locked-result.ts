@@ -8,9 +8,9 @@ import type { MethodKind } from './result-kind.js';
 import { answersEveryName, isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
 
 /**
- * How each kind of method runs under its lock and gives its caller a result of the same kind. The kinds differ in when
- * the lock is taken: a Promise takes it at once, an Observable with each subscription, and an iterable when the first
- * value is requested. An Observable or iterable that nobody reads takes none.
+ * How each kind of method runs under its lock and returns a result of the same kind. A Promise takes the lock at once,
+ * an Observable with each subscription, and an iterable when the first value is requested. An Observable or iterable
+ * that nobody reads takes none.
  */
 export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = {
   promise: lockedPromise,
@@ -20,11 +20,10 @@ export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = 
 };
 
 /**
- * The lock is taken now. It is released when the Promise settles or, if it gives a stream, when the stream has ended.
+ * Takes the lock now. It is released when the Promise settles or, if its value is a stream, when the stream has ended.
  *
- * A stream must reach the caller while the lock is still held. So two Promises are needed: the one that the caller has
- * settles with the stream, while the one of the work inside `enter` stays pending until the stream has ended. Only then
- * is the lock released.
+ * A stream must reach the caller while the lock is held, which takes two Promises: the caller's settles with the
+ * stream, and that of the work inside `enter` stays pending until the stream has ended and the lock can be released.
  */
 function lockedPromise({ enter, run, callSite, whenTooLateToRead }: LockedCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
@@ -42,8 +41,8 @@ function lockedPromise({ enter, run, callSite, whenTooLateToRead }: LockedCall):
 }
 
 /**
- * The same, unless the method hands out an Observable or an async iterable where nothing told us so beforehand: its
- * caller would get a Promise in the place of it, and the lock would stay taken, because nobody reads what is inside.
+ * The same, but refuses an Observable or async iterable that was not declared: the caller would get a Promise instead,
+ * and the lock would stay held, because nobody reads its value.
  */
 function lockedUndeclared({ enter, run, callSite }: LockedCall): Promise<unknown> {
   const checked = (): unknown => {
@@ -57,7 +56,10 @@ function lockedUndeclared({ enter, run, callSite }: LockedCall): Promise<unknown
   return lockedPromise({ enter, run: checked, callSite });
 }
 
-/** A stream is iterable, too, but is rarely iterated, and those who get it inside a Promise know how to read it. */
+/**
+ * Streams are exempt: they are iterable too, but rarely iterated, and callers that get one in a Promise know how to
+ * read it.
+ */
 function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | undefined {
   try {
     if (Object(result) === result && answersEveryName(result as object)) return undefined;
@@ -65,16 +67,16 @@ function unexpectedKind(result: unknown): 'Observable' | 'async iterable' | unde
     if (!isAsyncIterable(result) || 'then' in result) return undefined;
     return isStream(result) ? undefined : 'async iterable';
   } catch {
-    return undefined; // members that cannot be read are nobody's stream
+    return undefined; // its members cannot be read, so nobody reads it as a stream
   }
 }
 
 /**
  * Every subscription takes the lock, runs the method, and releases the lock when it ends. Unsubscribing also ends the
- * wait for the lock, and the method is not run for a subscriber that has left in the meantime.
+ * wait for the lock; the method does not run for a subscriber that has left.
  *
- * If `onBusy` gave a result instead, that is emitted: an Observable as it is, undefined as nothing, and any other value
- * as the only one. `enter` resolves in the same way in both cases, so `hasRun` tells them apart.
+ * A result of `onBusy` is emitted instead: an Observable as it is, undefined as nothing, and any other value as the
+ * only one. `enter` resolves the same way in both cases, so `hasRun` distinguishes them.
  */
 function lockedObservable({ enter, run, staysUntilFirstValue }: LockedCall): Observable<unknown> {
   return new Observable((subscriber) => {

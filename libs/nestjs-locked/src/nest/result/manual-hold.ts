@@ -3,20 +3,17 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 /** Takes the lock, runs the work and releases the lock. The signal ends the wait. */
 export type Enter = (work: () => unknown, signal?: AbortSignal) => Promise<unknown>;
 
-/** Calls back when nobody begins to read a result any more, such as when the response was sent without it. */
+/** Calls back when it is too late to begin reading a result, such as after the response was sent without it. */
 export type WhenTooLateToRead = (leave: () => void) => void;
 
-/** Why a hold ended early; an object, because anything can be thrown. */
+/** The error that ended a hold early; an object, because anything can be thrown. */
 export interface Failure {
   readonly error: unknown;
 }
 
-/**
- * A hold whose end is decided outside the work that took it: when a stream has ended, or when nobody is subscribed any
- * more.
- */
+/** A hold that ends later than the work that took it: when a stream has ended, or with the last subscription. */
 export class ManualHold {
-  /** Runs a function in the async context in which the lock was taken, so that it sees the hold as its own. */
+  /** Runs a function in the async context in which the lock was taken, so that it runs under the hold. */
   readonly run = AsyncLocalStorage.snapshot();
   readonly whenTooLateToRead: WhenTooLateToRead;
   readonly #leave: () => void;
@@ -46,9 +43,8 @@ export class ManualHold {
   }
 
   /**
-   * Releases the lock and waits until that is done. Later calls do nothing. It rejects only if there was no failure,
-   * with the error that the lock service has for work that succeeded. Otherwise passing on the failure is left to the
-   * caller.
+   * Releases the lock and waits for the release. Later calls do nothing. It rejects only if there was no failure, with
+   * the error of the lock service for successful work; a failure is left to the caller to report.
    */
   async end(failure?: Failure): Promise<void> {
     if (this.#isOver) return;
@@ -65,7 +61,7 @@ export class ManualHold {
   }
 }
 
-/** What `onBusy` gave, because the lock was not free. */
+/** The result of `onBusy`, because the lock was not free. */
 export interface Instead {
   readonly instead: unknown;
 }
@@ -78,6 +74,6 @@ export function openManualHold(enter: Enter, signal: AbortSignal): Promise<Manua
         new Promise<void>((leave, fail) => resolve(new ManualHold(leave, fail, () => released))),
       signal,
     );
-    released.then((instead) => resolve({ instead }), reject); // too late if the lock was taken
+    released.then((instead) => resolve({ instead }), reject); // no effect if the lock was taken
   });
 }

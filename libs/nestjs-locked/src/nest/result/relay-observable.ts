@@ -1,11 +1,11 @@
 import { from, type ObservableInput, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
 
 /**
- * Passes values on to a subscriber, but not the end, because the lock is released first. Settles when the source has
- * ended, or when nobody listens any more and the source was left.
+ * Forwards values to a subscriber, but not the completion, because the lock is released first. Settles when the source
+ * has ended, or when the subscriber has left and the source was unsubscribed from.
  *
- * @param staysUntilFirstValue whether a source whose subscriber leaves before its first value is left only after that,
- * because it may be work that nobody can stop. For a Promise it always is
+ * @param staysUntilFirstValue whether the source stays subscribed to until its first value even if the subscriber
+ * leaves before, because it may be work that cannot be stopped. Always so for a Promise
  */
 export function relayObservable(
   source: ObservableInput<unknown>,
@@ -14,8 +14,8 @@ export function relayObservable(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     let mayWorkUnseen = staysUntilFirstValue || isPromiseLike(source);
-    // `subscriber.add(subscription)` would not do: a source that emits at once must end as soon as enough was taken,
-    // and its subscription is not known by then. Whoever left before, while the source was made, has left as well.
+    // Not `subscriber.add(subscription)`: a source that emits synchronously must stop as soon as enough was taken, when
+    // its subscription does not exist yet. A subscriber may also have left before, while the source was created.
     const left = new ReplaySubject<void>(1);
     subscriber.add(() => {
       if (!mayWorkUnseen) left.next();

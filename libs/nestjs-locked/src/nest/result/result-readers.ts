@@ -1,13 +1,13 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { Failure, ManualHold } from './manual-hold.js';
 
-/** Who reads the result of a call: its lock is released when the last reader has ended. */
+/** The readers of a call's result; its lock is released when the last reader has ended. */
 export class ResultReaders {
   readonly run: ManualHold['run'];
   readonly #hold: ManualHold;
   readonly #callSite: string;
   #open = 0;
-  /** Whether the last reader has ended with the request, before it has begun to read. */
+  /** Whether the request ended the last reader before it began to read. */
   #wasUnread = false;
 
   constructor(hold: ManualHold, callSite: string) {
@@ -22,7 +22,7 @@ export class ResultReaders {
     this.#open += 1;
   }
 
-  /** The request has ended: ends the hold, unless somebody reads. */
+  /** Called when the request has ended: ends the hold, unless there is a reader. */
   leaveUnread(): void {
     if (this.#open > 0) return;
     this.#wasUnread = true;
@@ -30,8 +30,8 @@ export class ResultReaders {
   }
 
   /**
-   * Waits until the lock is released if this was the last reader.
-   * @param isUnread the request has ended before this reader has begun to read
+   * Ends a reader. If it was the last one, releases the lock and waits for that.
+   * @param isUnread whether the request ended before this reader began to read
    */
   async end(failure?: Failure, isUnread = false): Promise<void> {
     this.#open -= 1;
@@ -40,7 +40,7 @@ export class ResultReaders {
     await this.#hold.end(failure);
   }
 
-  /** @param leave called when the request ends, with what who begins to read after that is told */
+  /** @param leave called when the request ends, with the error for readers that begin later */
   whenTooLateToRead(leave: (unread: () => LockConfigError) => void): void {
     this.#hold.whenTooLateToRead(() => leave(() => this.#unread()));
   }
@@ -52,7 +52,7 @@ export class ResultReaders {
 
 function neverRead(callSite: string, isReleased: boolean): LockConfigError {
   return new LockConfigError(
-    `Cannot iterate the result of ${callSite}: its request has ended without it${isReleased ? ', and its lock was released then' : ''}`,
+    `Cannot iterate the result of ${callSite}: its request ended before it was read${isReleased ? ', and its lock was released then' : ''}`,
   );
 }
 

@@ -8,14 +8,14 @@ import { heldWebStream, isWebStream } from './held-web-stream.js';
 import type { ManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
 
-/** Gives the caller the result, and releases the lock when the result has ended. */
+/** Returns the result for the caller, and releases the lock when the result has ended. */
 export type Carry = (hold: ManualHold) => unknown;
 
 const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
 
 /**
- * What to do with a result whose work continues after the method has returned: an Observable, an async iterable, or a
- * stream, also inside Nest's StreamableFile or a web `Response`. Undefined for every other result.
+ * Handles a result whose work continues after the method has returned: an Observable, an async iterable, or a stream,
+ * even inside Nest's StreamableFile or a web `Response`. Undefined for any other result.
  *
  * If the caller never reads such a result, the lock stays held.
  */
@@ -28,7 +28,7 @@ export function streamedResult(result: unknown, callSite: string): Carry | undef
   }
 }
 
-/** As auto-mocks do. It has the members of a stream, and of everything else, but is none. */
+/** Recognizes auto-mocks, which seem to have every member, those of a stream included. */
 export function answersEveryName(result: object): boolean {
   return Reflect.get(result, NOBODYS_NAME) !== undefined;
 }
@@ -71,8 +71,8 @@ export function isStream(result: object): boolean {
 }
 
 /**
- * Recognized by its members, because a stream may come from another copy of the stream package. Other objects can have
- * such methods, too, but every stream tells whether it is readable.
+ * Recognized by its members, because a stream may come from another copy of the stream package. Other objects may have
+ * such methods too, but only streams have a boolean `readable`.
  */
 function streamOf(result: object): Readable | undefined {
   const stream: object | undefined = result instanceof StreamableFile ? result.getStream() : result;
@@ -81,11 +81,11 @@ function streamOf(result: object): Readable | undefined {
   return canBeRead && typeof readable === 'boolean' ? (stream as Readable) : undefined;
 }
 
-/** What the stream does to read on or to clean up sees the hold as its own, whoever reads or destroys the stream. */
+/** Makes the stream read and clean up under the hold, whoever reads or destroys it. */
 function runUnder(stream: Readable, hold: ManualHold): void {
   for (const name of ['_read', '_destroy'] as const) {
     const method: unknown = Reflect.get(stream, name);
-    if (typeof method !== 'function') continue; // a stream of another make
+    if (typeof method !== 'function') continue; // another implementation of streams
     Reflect.set(stream, name, (...args: unknown[]): unknown =>
       hold.run(() => Reflect.apply(method, stream, args) as unknown),
     );
@@ -94,7 +94,7 @@ function runUnder(stream: Readable, hold: ManualHold): void {
 
 function endWith(stream: Readable, hold: ManualHold): void {
   finished(stream, { writable: false }, (error) => {
-    // The caller already has the result, and learns of a failure from the stream itself.
+    // The caller already has the result, and the stream itself reports a failure.
     hold.end(error ? { error } : undefined).catch(() => {});
   });
 }
