@@ -1,12 +1,12 @@
-/** An escaped character, a class, which may lack its end, or any other character. */
+/** An escaped character, a class (possibly unterminated), or any other character. */
 const PARTS = /\\.|\[(\^?)((?:\\.|[^\]]-.|[^\]])*)\]?|./gs;
 /** Within a class: an escaped character, a range, or any other character. */
 const MEMBERS = /\\.|.-.|./gs;
 
 /**
- * Whether a text fits a pattern of Redis' MATCH, by the rules of its `stringmatchlen`: `*`, `?`, `[ab]`, `[^a]`,
- * `[a-z]`, also written from the end to the beginning, and `\` before a character that stands for itself. No pattern is
- * refused: a class that is not closed ends with the pattern. Redis counts in bytes, so that `?` is only half of an 'é'.
+ * Whether a string matches a Redis MATCH pattern, by the rules of `stringmatchlen`: `*`, `?`, `[ab]`, `[^a]`, `[a-z]`
+ * (or `[z-a]`), and `\` as escape. Every pattern is valid: an unterminated class ends with the pattern. Redis counts in
+ * bytes, so `?` is only half of an 'é'.
  */
 export function globPattern(glob: string): (text: string) => boolean {
   const source = bytes(glob).replace(PARTS, (part, not: string, members?: string) => {

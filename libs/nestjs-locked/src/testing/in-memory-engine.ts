@@ -4,7 +4,7 @@ import { resolveServiceOptions } from '../core/resolved.options.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
 import type { InMemoryLocks } from './in-memory-locks.js';
 
-/** An engine on the in-memory store, with the defaults and checks of the real one. */
+/** An engine with the in-memory store and the defaults and checks of the real one. */
 export function inMemoryEngine(options: LockServiceOptions, locks: InMemoryLocks): LockEngine {
   const resolved = resolveServiceOptions(options);
   const store = new InMemoryLockStore(locks, resolved.leaseMs);

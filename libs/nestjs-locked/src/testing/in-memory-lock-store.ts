@@ -31,7 +31,7 @@ const LAPSED_MS = 60_000;
 
 /**
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
- * tokens rise only within the process.
+ * tokens grow only within the process.
  */
 export class InMemoryLockStore implements LockStore, LockInspector {
   readonly inspector = this;
@@ -41,7 +41,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   readonly #acceptMs: number;
   #open = false;
 
-  /** @param locks a function is called whenever they are used */
+  /** @param locks a function is called at each use */
   constructor(locks: InMemoryLocks | (() => InMemoryLocks), leaseMs: number) {
     this.#shared = locks;
     this.#acceptMs = acceptanceLeaseMs(leaseMs);
@@ -104,7 +104,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     }
     return asked.map(({ key, entry, token, leaseMs }, i) => {
       if (!wereFree[i]) return this.#tryOnce(key, entry, token, leaseMs);
-      if (entry.lock !== undefined) this.#pass(key, entry); // asked twice, and another was lost in between
+      if (entry.lock !== undefined) this.#pass(key, entry); // requested twice, after another lease was lost
       return { kind: 'busy', remainingMs: 0, wasFree: true };
     });
   }
@@ -166,7 +166,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   async inspect(key: string): Promise<LockRecord | undefined> {
     const { lock, queue, label, fence } = this.#locks.entry(key);
     if (lock === undefined) return undefined;
-    const isOurs = processIdOf(lock.token) !== undefined; // and not what keeps the key after a lease
+    const isOurs = processIdOf(lock.token) !== undefined; // not the token that keeps the key after a lease
     return {
       key,
       value: lock.token,
@@ -179,7 +179,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   async *list(pattern: string): AsyncIterable<string> {
-    // Redis has a key in braces, and what a pattern leaves open reaches into the second one.
+    // Redis stores a key in braces, and an unterminated class extends over the closing one.
     const matches = globPattern(`{${pattern}}`);
     for (const key of this.#locks.keys()) {
       if (matches(`{${key}}`) && this.#locks.entry(key).lock !== undefined) yield key;
@@ -211,7 +211,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
     this.#noticeLapse(entry);
     const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptPosition;
-    const before = positionOf(entry, old) ?? positionOf(entry, me) ?? claimed; // of ours: it was sent twice
+    const before = positionOf(entry, old) ?? positionOf(entry, me) ?? claimed; // our own claim: it was sent twice
     if (holder !== undefined) {
       remove(entry, old);
       const position = this.#join(entry, me, before);
@@ -227,7 +227,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return this.#yield(key, entry, me, this.#join(entry, me, before), live);
   }
 
-  /** Neither joins the queue nor overtakes a live waiter in it. */
+  /** Neither joins the queue nor overtakes a live waiter. */
   #tryOnce(key: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
     if (this.#isFreeFor(entry, token)) return this.#own(entry, token, leaseMs);
     if (entry.lock === undefined) this.#pass(key, entry);
@@ -241,13 +241,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return this.#living(entry).length === 0;
   }
 
-  /** The lock is free although there is a queue, so its last lease was not released. */
+  /** Detects that the last lease expired without a release: the lock is free although there is a queue. */
   #noticeLapse(entry: Entry): void {
     if (entry.lock !== undefined || entry.queue.length === 0) return;
     entry.lapsedUntil = this.#locks.clock.now() + LAPSED_MS;
   }
 
-  /** Hands the free lock to the waiters that stand before the asking one. */
+  /** Hands the free lock to the waiters ahead of the caller. */
   #yield(key: string, entry: Entry, me: string, position: number, live: Waiter[]): Queued {
     this.#handTo(key, entry, live);
     return this.#queued(entry, me, position);
@@ -258,13 +258,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return { kind: 'queued', token, position, remainingMs, foreign: false };
   }
 
-  /** Takes the lock from its holder; the first live waiter gets it. */
+  /** Takes the lock from its holder and grants it to the first live waiter. */
   #pass(key: string, entry: Entry): void {
     entry.lock = undefined;
     this.#handTo(key, entry, this.#living(entry));
   }
 
-  /** The waiters that listen, apart from the given tokens. Drops the waiters that do not listen. */
+  /** The waiters with an inbox, except the given tokens. Drops the waiters without one. */
   #living(entry: Entry, ...mine: string[]): Waiter[] {
     const isMine = ({ token }: Waiter): boolean => mine.includes(token);
     entry.queue = entry.queue.filter((it) => isMine(it) || this.#locks.listens(it.token));
@@ -283,7 +283,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     if (waiter !== undefined) this.#locks.tell({ kind: 'head', key, token: waiter.token, ms });
   }
 
-  /** Grants a lock that is free or belongs to this token already; in that case its lease is never shortened. */
+  /** Grants a lock that is free or already this token's, whose lease is never shortened. */
   #own(entry: Entry, token: string, leaseMs: number): Granted {
     return this.#grant(entry, token, Math.max(leaseMs, this.#remaining(entry)));
   }
@@ -301,7 +301,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return tokens.find((token) => token !== undefined && token === entry.lock?.token);
   }
 
-  /** The next live waiter gets the lock, or nobody until `keepMs` are over. */
+  /** Grants the lock to the next live waiter, or keeps it from everybody for `keepMs`. */
   #giveUp(key: string, entry: Entry, token: string, used: number, keepMs: number): void {
     this.#free(entry, used);
     if (keepMs === 0) return this.#pass(key, entry);

@@ -7,23 +7,22 @@ export interface Waiter {
   readonly position: number;
 }
 
-/** What Redis would keep for one key. */
+/** The state of one key, as in Redis. */
 export interface Entry {
   lock: { token: string; expiresAt: number } | undefined;
   /** Sorted by position. */
   queue: Waiter[];
   fence: number;
   label: { token: string; label: string } | undefined;
-  /** Before this time, no waiter gets its old position in the queue back. */
+  /** Until then, no waiter gets its old position in the queue back. */
   lapsedUntil: number;
 }
 
 /**
- * What several in-memory stores share, as several processes share a Redis server. It is kept in this process, so it
- * excludes nobody outside.
+ * State shared by several in-memory stores, as processes share a Redis server. It excludes nobody outside this process.
  */
 export class InMemoryLocks {
-  /** Tells when leases end. */
+  /** Decides when leases end. */
   readonly clock: Clock;
   readonly #entries = new Map<string, Entry>();
   readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
@@ -32,7 +31,7 @@ export class InMemoryLocks {
     this.clock = clock;
   }
 
-  /** What is kept of a key; a lease that has ended is gone. */
+  /** The state of a key; an expired lease is removed. */
   entry(key: string): Entry {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
@@ -69,7 +68,7 @@ export class InMemoryLocks {
     void Promise.resolve().then(() => this.tellNow(message));
   }
 
-  /** For whoever is not inside a command of a store. */
+  /** Delivers at once; only for code outside the commands of a store. */
   tellNow(message: InboxMessage): void {
     this.#inboxes.get(processIdOf(message.token) ?? '')?.(message);
   }

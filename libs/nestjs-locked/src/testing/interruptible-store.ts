@@ -21,7 +21,7 @@ import type {
 } from '../core/store/lock-store.js';
 import type { InMemoryLockStore } from './in-memory-lock-store.js';
 
-/** The line to the store, which a test can cut. What is in the store stays there, and leases run out meanwhile. */
+/** The line to the store, which a test can cut. The store keeps its state, and leases expire meanwhile. */
 export class StoreLine {
   readonly #listeners = new Set<StoreListener>();
   #isDown = false;
@@ -45,7 +45,7 @@ export class StoreLine {
     }
   }
 
-  /** @returns ends the listening */
+  /** @returns a function that removes the listener */
   listen(listener: StoreListener): () => void {
     this.#listeners.add(listener);
     if (this.#isDown) tellCut(listener);
@@ -58,7 +58,7 @@ function tellCut(listener: StoreListener): void {
   listener.storeLost(unanswered().cause);
 }
 
-/** The in-memory store behind a line. While that is cut, every command fails and no message arrives. */
+/** The in-memory store behind a line. While the line is cut, every command fails and no message arrives. */
 export class InterruptibleStore implements LockStore {
   readonly processId: string;
   readonly commandTimeoutMs: number;
@@ -131,7 +131,7 @@ export class InterruptibleStore implements LockStore {
   }
 }
 
-/** The store in memory has nothing else to tell than messages. */
+/** The in-memory store reports nothing but messages. */
 const silent: StoreListener = {
   message: () => {},
   reconnected: () => {},
@@ -174,7 +174,7 @@ function assertUp(line: StoreLine): void {
   if (line.isDown) throw unanswered().cause;
 }
 
-/** As when the connection is known to be down: the command was not sent. */
+/** The answer while a connection is known to be down: the command was not sent. */
 function unanswered(): Unknown {
   const cause = new LockStoreError('the store is down: the test has called storeDown()');
   return { kind: 'unknown', cause, neverRan: true };

@@ -8,29 +8,29 @@ import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { sharedTestLocks } from './shared-test-locks.js';
 import { assertTestLocks, makeEngine, type TestLocks } from './test-locks.js';
 
-/** What `LockTestingModule.forRoot` takes: the options of the real module that do not concern Redis, and these. */
+/** The options of `LockTestingModule.forRoot`: those of the real module that do not concern Redis, and these. */
 export interface LockTestingModuleOptions extends LockServiceOptions {
-  /** Stands in for the lock module of this name. @default the module without a name */
+  /** Replaces the lock module of this name. @default the module without a name */
   readonly name?: string;
   /**
-   * What tells the test who locked what, and decides what the application meets. Applications with the same object
-   * exclude each other, like instances that share one Redis. @default one object for the whole process
+   * Records the calls, and lets the test control the locks. Applications with the same object exclude each other, like
+   * instances that share one Redis. @default one object for the whole process
    */
   readonly locks?: TestLocks;
 }
 
 /**
- * Takes the place of `RedisLockModule` in a testing module that is put together by hand: the same services and the same
- * rules, with locks in memory. For a testing module that imports the real `AppModule`, there is `overrideLocks`.
+ * Replaces `RedisLockModule` in a testing module assembled by hand: the same services and rules, with locks in memory.
+ * For a testing module that imports the real `AppModule`, use `overrideLocks`.
  *
  * @example Test.createTestingModule({ imports: [LockTestingModule.forRoot()], providers: [StockService] })
  */
 @Module({ imports: [DiscoveryModule] })
 export class LockTestingModule {
   /**
-   * For the module without a name, and once more for each name. Wrong options of the locks are refused when it is
-   * compiled.
-   * @throws LockConfigError if they are no object, or if `name` or `locks` is wrong
+   * Import it once for the module without a name, and once for each name. Invalid lock options are refused when the
+   * module is compiled.
+   * @throws LockConfigError if `options` is not an object, or if `name` or `locks` is invalid
    */
   static forRoot(options: LockTestingModuleOptions = {}): DynamicModule {
     assertIsObject(options);

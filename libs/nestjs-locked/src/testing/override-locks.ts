@@ -9,23 +9,26 @@ import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
 import { assertTestLocks, makeEngine, TestLocks } from './test-locks.js';
 
-/** What this needs of a `TestingModuleBuilder` of @nestjs/testing 11 and 12, on which the library does not depend. */
+/**
+ * The part of `TestingModuleBuilder` of @nestjs/testing 11 and 12 that is used; the library does not depend on that
+ * package.
+ */
 export interface OverridableProviders {
   /** As in @nestjs/testing. */
   overrideProvider(token: symbol): {
-    /** Takes the place of the provider. */
+    /** Replaces the provider. */
     useValue(value: unknown): unknown;
   };
 }
 
-/** What `overrideLocks` takes besides the builder. */
+/** The options of `overrideLocks`. */
 export interface OverrideLocksOptions {
   /** Applications with the same object exclude each other, like instances that share one Redis. @default a new one */
   readonly locks?: TestLocks;
   /**
-   * The options of every lock module, in place of those that the application gives. What the application has to make
-   * them (`useFactory`, or the method of `useClass` and `useExisting`) is then not called: for an application whose
-   * configuration is not there in a test. @default the application's own options
+   * Replaces the options of every lock module. The application's factory (`useFactory`, or the method of `useClass` and
+   * `useExisting`) is then not called: for an application whose configuration is missing in tests. @default the
+   * application's own options
    */
   readonly options?: Omit<RedisLockModuleOptions, 'connection'>;
 }
@@ -36,18 +39,18 @@ const OPTIONS: OptionTable<OverrideLocksOptions> = {
 };
 
 /**
- * Runs a real application without Redis: all its lock modules keep their locks in memory, however they were imported
- * and whatever their names are. Call it before `compile()`.
+ * Runs a real application without Redis: all its lock modules keep their locks in memory, however they are imported and
+ * named. Call it before `compile()`.
  *
- * Nothing connects to Redis; `connection` is not even looked at. All other options stay in force, with the checks that
- * are made at start.
+ * Nothing connects to Redis, and `connection` is only compared. All other options stay in force, with the checks made
+ * at start.
  *
  * @example
  * const builder = Test.createTestingModule({ imports: [AppModule] });
  * const locks = overrideLocks(builder);
  * const app = (await builder.compile()).createNestApplication();
- * @returns what tells the test who locked what, and decides what the application meets
- * @throws LockConfigError if it is not given a builder, or a wrong option
+ * @returns the locks, which record the calls and let the test control the locks
+ * @throws LockConfigError if `builder` is not a builder, or an option is invalid
  */
 export function overrideLocks(
   builder: OverridableProviders,
@@ -75,7 +78,7 @@ export function overrideLocks(
 const clients = new WeakMap<object, string>();
 let known = 0;
 
-/** The same text for the same URL, equal options or the same client; two clients count as two servers. */
+/** The same name for the same URL, equal options or the same client; two clients count as two servers. */
 function serverName(connection: unknown): string {
   if (!isClient(connection)) return inspect(connection, WHOLE);
   const name = clients.get(connection) ?? `#${++known}`;
@@ -83,7 +86,7 @@ function serverName(connection: unknown): string {
   return name;
 }
 
-/** Not options, which a factory may make anew each time: they are the same if they say the same. */
+/** Options are compared by value, because a factory may create them each time; clients by identity. */
 function isClient(connection: unknown): connection is object {
   if (typeof connection !== 'object' || connection === null) return false;
   const prototype: unknown = Object.getPrototypeOf(connection);

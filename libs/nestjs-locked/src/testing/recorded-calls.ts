@@ -5,28 +5,28 @@ import { systemClock } from '../core/time/clock.js';
 import { settled } from './settled.js';
 
 /**
- * What has become of a call that requested a lock, so far.
+ * The outcome so far of a call that requested a lock.
  *
- * - `waiting`: it has no answer yet
+ * - `waiting`: it has no result yet
  * - `held`: it has the lock now
- * - `released`: it had the lock until its end
- * - `lost`: it had the lock, and lost it before its end
- * - `busy`: somebody else had the lock, whether the call threw, skipped, gave something instead, or null
- * - `aborted`: the wait was ended by the call's signal, or by the end of the application
+ * - `released`: it held the lock until its end
+ * - `lost`: it lost the lock before its end
+ * - `busy`: somebody else held the lock, whether the call threw, skipped, or returned a substitute or null
+ * - `aborted`: the wait was ended by the call's signal, or by the shutdown of the application
  * - `store-failed`: the store did not answer
- * - `refused`: a key or an option is wrong, or the lock was requested inside an open transaction; with
- *   `insideTransaction: 'restart'`, the call that follows has the lock
+ * - `refused`: a key or an option is invalid, or the lock was requested inside an open transaction; with
+ *   `insideTransaction: 'restart'`, the next call has the lock
  */
 export type LockOutcome =
   'waiting' | 'held' | 'released' | 'lost' | 'busy' | 'aborted' | 'store-failed' | 'refused';
 
-/** One call that requested a lock. A plain object, to be compared as a whole. */
+/** One call that requested a lock: a plain object, to be compared as a whole. */
 export interface LockCall {
-  /** Who asked: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire` or `tryAcquire`. */
+  /** The caller: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire` or `tryAcquire`. */
   readonly by: string;
-  /** What it requested, in its own order. */
+  /** The requested keys, in the order of the call. */
   readonly keys: readonly string[];
-  /** What has become of it. */
+  /** The outcome so far. */
   readonly outcome: LockOutcome;
   /** The name of the lock service, if it has one. */
   readonly service?: string;
@@ -38,10 +38,10 @@ const FAILURES: Partial<Record<LockErrorCode, LockOutcome>> = {
   LOCK_STORE_FAILED: 'store-failed',
 };
 
-/** How long a test waits for a call at most: less than the time limit of a test in Jest and Vitest. */
+/** How long a test waits for a call: less than the time limit of a test in Jest and Vitest. */
 const PATIENCE_MS = 4_000;
 
-/** A call that continues, or has ended. */
+/** A call in progress or ended. */
 export class RecordedCall {
   readonly #by: string;
   readonly #keys: readonly string[];
@@ -58,7 +58,7 @@ export class RecordedCall {
     this.#answered = answered;
   }
 
-  /** Its `onBusy` is called, which may throw anything. */
+  /** Called before `onBusy`, which may throw anything. */
   busy(): void {
     this.#isBusy = true;
   }
@@ -68,11 +68,11 @@ export class RecordedCall {
     this.#answered();
   }
 
-  /** The call has ended, or it is at its end if it was given a lock to release. */
+  /** Follows the call to its end; a call that returned a lock lasts until the release. */
   async until<T>(result: Promise<T>): Promise<T> {
     try {
       const value = await result;
-      this.#unlocked = 'busy'; // unless it has locked: it has skipped its work, or given something instead
+      this.#unlocked = 'busy'; // unless it has locked: it has skipped its work or returned a substitute
       return value;
     } catch (error) {
       const failure = error instanceof LockError ? FAILURES[error.code] : undefined;
@@ -111,17 +111,17 @@ function outcomeOf(lock: Lock): LockOutcome {
   }
 }
 
-/** The calls of all lock services that belong together, in the order in which they asked. */
+/** The calls of all lock services of a test, in the order of their requests. */
 export class RecordedCalls {
   #calls: RecordedCall[] = [];
   #forgotten: readonly RecordedCall[] = [];
-  /** Whether calls are kept after their end. */
+  /** Whether ended calls are kept. */
   keeps = true;
   readonly #waiting = new Set<RecordedCall>();
   readonly #onWaiting: (isAnyWaiting: boolean) => void;
   readonly #watchers = new Set<() => void>();
 
-  /** @param onWaiting told whenever a call begins or ceases to wait, whether any call waits now */
+  /** @param onWaiting called whenever a call begins or stops waiting, with whether any call waits now */
   constructor(onWaiting: (isAnyWaiting: boolean) => void) {
     this.#onWaiting = onWaiting;
   }
@@ -138,7 +138,7 @@ export class RecordedCalls {
     return call;
   }
 
-  /** They are told no more. Those that continue are still found. */
+  /** Removes the calls from the record. Those in progress can still be waited for. */
   forget(): void {
     this.#forgotten = [...this.#forgotten, ...this.#calls].filter((call) => call.goesOn);
     this.#calls = [];
@@ -154,12 +154,12 @@ export class RecordedCalls {
       ?.snapshot();
   }
 
-  /** @throws Error if it takes too long, with the calls that came instead */
+  /** @throws Error if it takes too long, with the calls recorded instead */
   async until(outcome: LockOutcome, key: string, service: string | undefined): Promise<void> {
     const end = systemClock.now() + PATIENCE_MS;
     for (;;) {
       const change = this.#nextChange(end);
-      await settled(); // the answer to a call that has just asked may be in flight
+      await settled(); // the answer to a recent call may be in flight
       if (this.find(outcome, key, service) !== undefined) return change.forget();
       if (systemClock.now() >= end) throw new Error(this.#nobody(outcome, key));
       await change.promise;

@@ -5,9 +5,9 @@ import type { LockKeys, LockOptions, WithLockOptions } from '../core/lock.option
 import type { RecordedCall, RecordedCalls } from './recorded-calls.js';
 
 /**
- * An engine that writes down who asks it for locks, and what becomes of each call.
+ * An engine that records its calls and their outcomes.
  *
- * @param Engine that of the application, which may use another copy of this package than the test does
+ * @param Engine the application's class, which may be of another copy of this package than the test's
  */
 export function recordedEngine(
   Engine: typeof LockEngine,
@@ -44,7 +44,7 @@ export function recordedEngine(
   return new RecordedEngine(options);
 }
 
-/** The same options; the call is told before its `onBusy`. */
+/** The same options, with an `onBusy` that notifies the call first. */
 function tellingBusy(call: RecordedCall, given: WithLockOptions): WithLockOptions {
   const { onBusy } = given;
   if (typeof onBusy !== 'function') return given;

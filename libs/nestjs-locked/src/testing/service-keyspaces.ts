@@ -1,21 +1,23 @@
 import type { Clock } from '../core/time/clock.js';
 import { InMemoryLocks } from './in-memory-locks.js';
 
-/** Where the keys of one or several services are; the locks are made when they are first used. */
+/** The keyspace of one or several services; its locks are created on first use. */
 interface Keyspace {
   locks?: InMemoryLocks;
 }
 
-/** Where services have their keys that no module has made. */
+/** The keyspace of services that no module has created. */
 const OF_UNIT_TESTS = '';
 
 /**
- * Which lock services of a test exclude each other: those that have the same name, as replicas of one application have,
- * and those whose modules name the same keyspace. What is in use once never moves.
+ * Decides which lock services of a test exclude each other: those with the same name, like replicas of one application,
+ * and those whose modules name the same keyspace. A keyspace in use never changes.
  */
 export class ServiceKeyspaces {
   readonly #clock: Clock;
-  /** The service without a name is always here, so that a test can hold its keys before the application is made. */
+  /**
+   * The service without a name is always present, so that a test can hold its keys before the application is created.
+   */
   readonly #ofService = new Map<string | undefined, Keyspace>([[undefined, {}]]);
   readonly #at = new Map<string, Keyspace>([
     [OF_UNIT_TESTS, this.#ofService.get(undefined) as Keyspace],
@@ -25,7 +27,7 @@ export class ServiceKeyspaces {
     this.#clock = clock;
   }
 
-  /** @param name as its module says. @default that of unit tests */
+  /** @param name as given by its module. @default that of unit tests */
   add(service: string | undefined, name = OF_UNIT_TESTS): void {
     const there = this.#at.get(name);
     const own = this.#ofService.get(service) ?? there ?? {};
@@ -40,14 +42,17 @@ export class ServiceKeyspaces {
     return keyspace && this.#locksIn(keyspace);
   }
 
-  /** The services that have their keys there. */
+  /** The services that use this keyspace. */
   servicesWith(locks: InMemoryLocks): (string | undefined)[] {
     return [...this.#ofService]
       .filter(([, keyspace]) => keyspace.locks === locks)
       .map(([name]) => name);
   }
 
-  /** A service was known, such as because a test has held its keys, before a module says where they are. */
+  /**
+   * Joins the keyspace of a service already known, for example because a test held its keys, with the one that its
+   * module names.
+   */
   #join(own: Keyspace, there: Keyspace): void {
     const locks = own.locks ?? this.#locksIn(there);
     own.locks ??= locks;

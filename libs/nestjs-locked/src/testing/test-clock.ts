@@ -5,14 +5,14 @@ import { settled } from './settled.js';
 interface Timer {
   readonly at: number;
   readonly fire: () => void;
-  /** Of the system's clock: the time of the test advances by itself, too. */
+  /** Cancels the timer of the system clock, with which the time of the test also advances. */
   cancel: CancelTimer;
 }
 
 /**
- * The time of the system, which a test may also let jump forward. Its timers keep the process from ending only while a
- * call waits for a lock: a lock that a test has forgotten must not keep the test runner. They have no `mayEnd`, so that
- * none is left when no lock is held.
+ * The system's time, which a test may also let jump forward. Its timers keep the process alive only while a call waits
+ * for a lock: a lock forgotten by a test must not keep the test runner. They have no `mayEnd`, so that none remains
+ * when no lock is held.
  */
 export class TestClock implements Clock {
   #aheadMs = 0;
@@ -38,14 +38,14 @@ export class TestClock implements Clock {
     };
   }
 
-  /** Whether calls wait for something that the time will bring. */
+  /** Whether a call waits, and its timers have to keep the process alive. */
   set isWaitedFor(isWaitedFor: boolean) {
     if (this.#isWaitedFor === isWaitedFor) return;
     this.#isWaitedFor = isWaitedFor;
     for (const timer of this.#timers) this.#keepProcess(timer);
   }
 
-  /** Lets the time jump from timer to timer; each is followed by what it sets in motion. */
+  /** Lets the time jump from timer to timer, and runs the consequences of each before the next. */
   async advance(ms: number): Promise<void> {
     const end = this.now() + ms;
     await settled();
@@ -84,7 +84,7 @@ export class TestClock implements Clock {
 
   #fire(timer: Timer): void {
     if (!this.#timers.delete(timer)) return;
-    // Rounding may leave the clock a hair before the moment, and nothing would be due.
+    // Rounding may leave the clock just short of the timer, and nothing would be due.
     this.#jumpTo(timer.at);
     inNeutralContext(timer.fire);
   }

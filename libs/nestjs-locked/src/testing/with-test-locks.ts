@@ -6,14 +6,14 @@ import { sharedTestLocks } from './shared-test-locks.js';
 import type { TestLocks } from './test-locks.js';
 
 /**
- * Gives an instance that Nest did not make the lock service that its `@Locked` methods need, so that they can be called
- * in a plain unit test. The locks are real, but in memory: calls for the same key take turns.
+ * Gives an instance that Nest did not create the lock service of its `@Locked` methods, so that they can be called in a
+ * plain unit test. The locks are real, but in memory: calls for the same key take turns.
  *
  * @example const stock = withTestLocks(new StockService(repository));
- * @param locks instances with the same object share their lock services. @default one object for the whole process
+ * @param locks instances with the same object share lock services. @default one object for the whole process
  * @returns the same instance
  * @throws LockConfigError if the instance has no locked methods, because the test would then prove nothing about locks,
- * or if `locks` is something else
+ * or if `locks` is not a TestLocks
  */
 export function withTestLocks<T extends object>(
   instance: T,
@@ -25,7 +25,7 @@ export function withTestLocks<T extends object>(
     const name = given?.constructor?.name ?? describeValue(given);
     throw new LockConfigError(`Cannot give test locks to ${name}: it has no method with @Locked`);
   }
-  // They may be of another copy of this package.
+  // It may be of another copy of this package.
   if (typeof (locks as TestLocks | null)?.service !== 'function') {
     throw invalidOption('locks', locks, 'must be a TestLocks; pass new TestLocks()');
   }
