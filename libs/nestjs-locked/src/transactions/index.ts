@@ -1,5 +1,5 @@
 /**
- * For transactions that no adapter opens: makes them known to the locks. And the table in which a database keeps
+ * Makes transactions that no adapter opens known to the locks, and maintains the table in which a database keeps
  * fencing numbers.
  *
  * @module nestjs-locked/transactions

@@ -1,5 +1,5 @@
 /**
- * Makes the transactions of `@nestjs-cls/transactional` known to the locks. Its peer is nestjs-cls.
+ * Makes the transactions of `@nestjs-cls/transactional` known to the locks. Peer dependency: nestjs-cls.
  *
  * @module nestjs-locked/nestjs-cls
  */

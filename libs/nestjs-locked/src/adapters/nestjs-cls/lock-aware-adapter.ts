@@ -29,28 +29,27 @@ import { connectionNameOf, LOCK_AWARE } from '../typeorm/known-data-source.js';
 import { lockAwareDataSource } from '../typeorm/lock-aware-data-source.js';
 import type { AdapterMethods, Body, SetTx, TransactionalAdapter } from './transactional-adapter.js';
 
-/** What `lockAwareAdapter` cannot always find out on its own. */
+/** Options for what `lockAwareAdapter` cannot always detect. */
 export interface LockAwareAdapterOptions<Tx = unknown> {
   /** The `connectionName` of the plug-in, if there are several. It is used in messages and for `fence.connections`. */
   readonly connectionName?: string;
   /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
   readonly dialect?: SqlDialect;
   /**
-   * Runs a statement in the transaction, for ORMs that are not known here. Placeholders are `$1`, `$2`, … for
-   * PostgreSQL and `?` for MySQL; each is used once and in order. @returns the rows, or whatever the driver gives
+   * Runs a statement in the transaction of an unknown ORM. Placeholders are `$1`, `$2`, … for PostgreSQL and `?` for
+   * MySQL; each is used once and in order. @returns the rows, or the driver's result
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
   /**
-   * The pool of node-postgres, if the ORM does not give access to it (Kysely, Prisma). The claim then travels with
-   * the BEGIN, and the clients are listened to: Kysely does not, and without a listener a time-out of the database ends
-   * the process. `false` means that the ORM runs on another driver.
+   * The node-postgres pool, if the ORM does not expose it (Kysely, Prisma). The claim is then sent together with BEGIN,
+   * and the clients get an 'error' listener, which Kysely does not add: without one, a time-out of the database ends
+   * the process. `false` means that the ORM uses another driver.
    * @default known for TypeORM, Drizzle, Knex and pg-promise
    */
   readonly pool?: ErrorSource | false;
   /**
-   * `false` for a driver that does not survive when the database ends its connection in the middle of a transaction,
-   * such as postgres.js. Then no time-out that does so is armed (`idleMs`, `totalMs`). @default known for Drizzle,
-   * otherwise true
+   * `false` for a driver that fails when the database closes its connection during a transaction, such as postgres.js.
+   * The time-outs that do so are then not armed (`idleMs`, `totalMs`). @default known for Drizzle, otherwise true
    */
   readonly survivesDisconnect?: boolean;
 }
@@ -61,14 +60,14 @@ const OPTIONS: OptionTable<LockAwareAdapterOptions<never>> = {
 };
 
 /**
- * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, whatever its ORM is. Locks then
- * last until the transactions have ended, and guard their commit.
+ * Makes the transactions of a `@nestjs-cls/transactional` adapter known to the locks, for any ORM. Locks then last
+ * until the transactions have ended, and guard their commit.
  *
  * @example
  * const adapter = lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: DataSource }));
  * ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] })
  * @returns the same adapter
- * @throws LockConfigError if it is no adapter, or if an option is wrong
+ * @throws LockConfigError if it is not an adapter, or an option is invalid
  */
 export function lockAwareAdapter<A extends TransactionalAdapter>(
   adapter: A,
@@ -81,7 +80,7 @@ export function lockAwareAdapter<A extends TransactionalAdapter>(
   }
   assertOptions(OPTIONS, options);
   const make = adapter.optionsFactory.bind(adapter);
-  const coordinator = ambientCoordinator(); // from now on transactions are seen
+  const coordinator = ambientCoordinator(); // from now on, transactions are seen
   if (options.connectionName !== undefined) coordinator.sees(options.connectionName);
   const unguarded = new Set<string>();
   adapter.optionsFactory = (connection: unknown, extra: unknown[]) => {
@@ -102,7 +101,7 @@ export function lockAwareAdapter<A extends TransactionalAdapter>(
     });
   };
   const bootstrap = adapter.onApplicationBootstrap?.bind(adapter);
-  // The lock services are open by then.
+  // The lock services are open at that time.
   adapter.onApplicationBootstrap = () => {
     for (const connection of unguarded) warnOfUnguardedClients(connection);
     unguarded.clear();
@@ -112,9 +111,9 @@ export function lockAwareAdapter<A extends TransactionalAdapter>(
 }
 
 /**
- * What is opened on a data source of TypeORM itself, and not through the transaction host, is under the same locks, and
- * goes by the same name.
- * @returns that name; undefined if it is something else
+ * Puts transactions opened on a TypeORM data source directly, not through the transaction host, under the same locks
+ * and connection name.
+ * @returns that name; undefined if `connection` is not a data source
  */
 function coverDataSource(connection: object, name: string | undefined): string | undefined {
   const { createQueryRunner, manager } = connection as Partial<DataSource>;
@@ -144,14 +143,14 @@ function lockAwareMethods(
   connection: object,
   options: LockAwareAdapterOptions<never> & {
     readonly survivesDisconnect: boolean;
-    /** Statements outside of transactions are seen where they are sent. */
+    /** Whether statements outside transactions are seen where they are sent. */
     readonly isCovered: boolean;
   },
 ): AdapterMethods {
   const coordinator = ambientCoordinator(); // from now on, transactions are seen
-  /** The objects that stand for savepoints, each with the transaction to which it belongs. */
+  /** Maps the objects of savepoints to their transactions. */
   const roots = new WeakMap<object, object>();
-  /** How many savepoints are open in a transaction: they belong to its connection, whichever branch has opened them. */
+  /** The number of open savepoints in each transaction; they belong to its connection, whichever branch opened them. */
   const savepoints = new WeakMap<object, number>();
   const database = new KnownDatabase();
   const describe = (txOptions: unknown): TransactionToRun => ({
@@ -228,8 +227,8 @@ function lockAwareMethods(
 }
 
 /**
- * Each run of a restarted transaction has a context store of its own, in which the transaction host keeps it. Work that
- * still continues in an earlier run must not meet the transaction of a later one.
+ * Gives each run of a restarted transaction its own context store, where the transaction host keeps the transaction.
+ * Work left over from an earlier run must not use the transaction of a later one.
  */
 function inOwnContext<R>(open: () => Promise<R>, setTx: SetTx): Promise<R> {
   return ClsServiceManager.getClsService().run({ ifNested: 'inherit' }, () =>
@@ -242,7 +241,7 @@ interface OptionNames {
   readonly timeout?: unknown;
 }
 
-/** The transaction host keeps its present transaction in the context. A suspended one is not there. */
+/** The transaction host keeps its current transaction in the context, but not suspended ones. */
 function currentTxs(): object[] {
   const cls = ClsServiceManager.getClsService();
   if (!cls.isActive()) return [];
@@ -253,7 +252,7 @@ function currentTxs(): object[] {
     .filter((value) => value !== null);
 }
 
-/** Reads these options by the names that the adapters give them. */
+/** Reads these options under the names that the adapters use. */
 function givenOptions(txOptions: unknown): TransactionDefaults {
   const { isolationLevel, timeout } = (txOptions ?? {}) as OptionNames;
   return {

@@ -1,6 +1,6 @@
 /**
- * The part of an adapter of `@nestjs-cls/transactional` that is wrapped here. The type is structural, so that every
- * version and copy of that package fits.
+ * The part of a `@nestjs-cls/transactional` adapter that is wrapped. The type is structural, so that it fits every
+ * version and copy of that package.
  */
 export interface TransactionalAdapter {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- adapters narrow the parameters
@@ -11,7 +11,7 @@ export interface TransactionalAdapter {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the body's result is the caller's
 export type Body = (...args: any[]) => Promise<any>;
 
-/** Tells the transaction host which object stands for the transaction. */
+/** Passes the transaction object to the transaction host. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the ORM's type
 export type SetTx = (tx?: any) => void;
 

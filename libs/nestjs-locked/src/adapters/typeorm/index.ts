@@ -1,5 +1,5 @@
 /**
- * Makes the transactions of a TypeORM `DataSource` known to the locks. Its peer is TypeORM.
+ * Makes the transactions of a TypeORM `DataSource` known to the locks. Peer dependency: TypeORM.
  *
  * @module nestjs-locked/typeorm
  */

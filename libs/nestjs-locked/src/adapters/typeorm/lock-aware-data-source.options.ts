@@ -1,14 +1,14 @@
 import { callable, type OptionTable } from '../../core/option.js';
 import { ADAPTER_OPTIONS } from '../../transactions/orm/adapter-options.js';
 
-/** What `lockAwareDataSource` may be told about a data source. */
+/** The options of `lockAwareDataSource`. */
 export interface LockAwareDataSourceOptions {
-  /** Tells several data sources apart, in messages and for `fence.connections`. @default 'default' */
+  /** Distinguishes several data sources in messages and in `fence.connections`. @default 'default' */
   readonly connectionName?: string;
   /**
-   * The function of this name from typeorm-transactional, if its `@Transactional` opens the transactions. A transaction
-   * that is restarted then has hooks of its own in each run, so that `runOnTransactionCommit` of a run that was rolled
-   * back does not fire. Without this function, such a transaction is not restarted.
+   * The function of this name from typeorm-transactional, if its `@Transactional` opens the transactions. Each run of a
+   * restarted transaction then has its own hooks, so that `runOnTransactionCommit` of a run that was rolled back does
+   * not fire. Without this function, such a transaction is not restarted.
    */
   runInTransaction?(work: () => Promise<unknown>, options: object): Promise<unknown>;
 }

@@ -38,30 +38,30 @@ import { watchRunner } from './watched-runner.js';
 type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Body = (manager: EntityManager) => Promise<unknown>;
 
-/** Where typeorm-transactional notes the name under which it knows a data source. */
+/** The property in which typeorm-transactional stores its name of a data source. */
 const TRANSACTIONAL_NAME = '@transactional/data-source';
 
-/** TypeORM's names of the drivers with one query runner for all: parallel transactions are savepoints of each other. */
+/** TypeORM drivers with a single query runner, where parallel transactions are savepoints of each other. */
 const SHARES_ITS_RUNNER: ReadonlySet<string> = new Set([
   ...['better-sqlite3', 'capacitor', 'cordova', 'expo', 'mongodb'],
   ...['nativescript', 'react-native', 'sqlite', 'sqljs'],
 ]);
 
 /**
- * Makes the transactions of a TypeORM `DataSource` known to the locks, whoever opens them, including
- * typeorm-transactional. Locks then last until the transactions have ended, and guard their commit.
+ * Makes all transactions of a TypeORM `DataSource` known to the locks, including those of typeorm-transactional. Locks
+ * then last until the transactions have ended, and guard their commit.
  *
- * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and locks that are asked
- * for inside them are seen. The transaction of a query runner driven manually (`startTransaction`) is guarded
- * and followed to its end as well, but locks requested inside it are not seen.
+ * Transactions opened by `dataSource.transaction` and `manager.transaction` can be restarted, and lock requests inside
+ * them are seen. The transaction of a manually driven query runner (`startTransaction`) is also guarded and followed to
+ * its end, but lock requests inside it are not seen.
  *
  * @example
  * const dataSourceFactory = async (options) => lockAwareDataSource(new DataSource(options));
  * TypeOrmModule.forRootAsync({ …, dataSourceFactory })
  *
  * @returns the same data source
- * @throws LockConfigError if it is not a data source, one whose driver has a single query runner, or one that it
- * knows by another name, or if an option is wrong
+ * @throws LockConfigError if it is not a data source, if its driver has a single query runner, if it is known under
+ * another name, or if an option is invalid
  */
 export function lockAwareDataSource<D extends DataSource>(
   dataSource: D,
@@ -88,7 +88,7 @@ class LockAwareDataSource {
   readonly #runInTransaction: LockAwareDataSourceOptions['runInTransaction'];
   readonly #coordinator: AmbientCoordinator = ambientCoordinator();
   readonly #database = new KnownDatabase();
-  /** While a query runner is created and started for a transaction that is already seen. */
+  /** Set while a query runner is created and started for a transaction that is already followed. */
   #opensWithCallback: { runner: QueryRunner | undefined } | undefined;
 
   constructor(dataSource: DataSource, connection: string, options: LockAwareDataSourceOptions) {
@@ -103,10 +103,10 @@ class LockAwareDataSource {
     this.#installRunners();
   }
 
-  /** @param openNested what the savepoints of a manager have to be opened through */
+  /** @param openNested opens the savepoints of the manager */
   #installCallbackForm(manager: EntityManager, openNested: OpenNested = (open) => open()): void {
     const original = manager.transaction.bind(manager) as (...args: unknown[]) => Promise<unknown>;
-    // `dataSource.transaction` passes on two arguments, even if it was given only the body.
+    // `dataSource.transaction` passes two arguments, even if it was given only the body.
     const transaction = async (first?: Isolation | Body, second?: Body): Promise<unknown> => {
       const body = typeof first === 'function' ? first : second;
       if (body === undefined) return original(first); // lets TypeORM complain
@@ -144,8 +144,8 @@ class LockAwareDataSource {
   }
 
   /**
-   * After the transaction, either the runner is released and refuses on its own, or its owner uses it for something
-   * else.
+   * Refuses statements of a failed transaction while it is open. Afterwards, the runner is either released and refuses
+   * them itself, or its owner uses it for something else.
    */
   #guard(manager: EntityManager): void {
     const { queryRunner } = manager;
@@ -158,8 +158,8 @@ class LockAwareDataSource {
   }
 
   /**
-   * With typeorm-transactional, all work belongs to the transaction of its context, and would be committed on its own
-   * after that transaction has failed. Otherwise, code that does not use the manager of the transaction works outside
+   * Only with typeorm-transactional, where all work belongs to the transaction of its context and would be committed
+   * separately after that transaction failed. Otherwise, code that does not use the transaction's manager works outside
    * it.
    */
   #assertGoesOn(): void {
@@ -176,17 +176,20 @@ class LockAwareDataSource {
     return isKnown && this.#runInTransaction === undefined ? 'hooks' : undefined;
   }
 
-  /** Hooks belong to the surrounding call of typeorm-transactional, which does not know that there are several runs. */
+  /**
+   * Runs with new hooks: they belong to the surrounding call of typeorm-transactional, which does not know of several
+   * runs.
+   */
   #withNewHooks(run: () => Promise<unknown>): Promise<unknown> {
     const connectionName = this.#transactionalName;
     if (this.#runInTransaction === undefined || connectionName === undefined) return run();
-    // With SUPPORTS it opens no transaction, and makes new hooks if there is no transaction around it.
+    // SUPPORTS opens no transaction, and creates new hooks if there is no outer transaction.
     return this.#runInTransaction(run, { connectionName, propagation: 'SUPPORTS' });
   }
 
   /**
-   * Marks what is opened now as seen: TypeORM creates and starts the query runner before it first waits for anything.
-   * What its subscribers create and start meanwhile is not.
+   * Marks the query runner opened now as followed: TypeORM creates and starts it synchronously. Runners that its
+   * subscribers create and start meanwhile are not marked.
    */
   #openingWithCallback<T>({ queryRunner: runner }: EntityManager, open: () => T): T {
     const around = this.#opensWithCallback;
@@ -201,8 +204,7 @@ class LockAwareDataSource {
   #installRunners(): void {
     const original = this.#dataSource.createQueryRunner.bind(this.#dataSource);
     this.#dataSource.createQueryRunner = (...args) => {
-      // All code that has no runner yet gets one here, even typeorm-transactional's repositories after their
-      // transaction.
+      // All code without a runner gets one here, even typeorm-transactional's repositories after their transaction.
       this.#assertGoesOn();
       const runner = rollingBackFailedStarts(original(...args));
       if (this.#opensWithCallback !== undefined && this.#opensWithCallback.runner === undefined) {
@@ -225,7 +227,7 @@ class LockAwareDataSource {
     isolation: Isolation,
     start: () => Promise<void>,
   ): Promise<TransactionScope> {
-    delayBeginsOf(this.#dataSource); // it shows its clients from now on
+    delayBeginsOf(this.#dataSource); // from now on, its clients are visible
     const begin = new BeginWatch();
     const client = (): unknown => knownPgClient(runner.manager);
     begin.on(client()); // it may have been connected before
@@ -245,11 +247,11 @@ class LockAwareDataSource {
     }
   }
 
-  /** Repositories, query builders and `dataSource.query` send what is in no transaction through runners as well. */
+  /** Repositories, query builders and `dataSource.query` send statements outside transactions through runners too. */
   #noteStatements(runner: QueryRunner): void {
     const query = runner.query.bind(runner) as (...args: unknown[]) => Promise<unknown>;
     runner.query = ((sql: string, ...more: unknown[]) => {
-      // Where a hook has failed before a BEGIN or SAVEPOINT was sent, `isTransactionActive` says the opposite.
+      // Not `isTransactionActive`, which is wrong after a hook has failed before BEGIN or SAVEPOINT was sent.
       if (depthOf(runner) === 0) this.#coordinator.noteStatement(this.#connection, sql);
       return query(sql, ...more);
     }) as QueryRunner['query'];
@@ -288,7 +290,7 @@ class LockAwareDataSource {
     };
   }
 
-  /** typeorm-transactional makes `manager` depend on the context, where a suspended transaction is not found. */
+  /** typeorm-transactional makes `manager` depend on the context, which does not have suspended transactions. */
   #contextualRunner(): QueryRunner | undefined {
     return this.#dataSource.manager.queryRunner;
   }

@@ -1,16 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
-/** Opens a nested transaction, with a callback, in the one driven manually. */
+/** Opens a nested transaction with a callback inside a manually driven one. */
 export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
 
 const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
 
-/** The nested transactions that were opened with a callback in those of one query runner, which is driven manually. */
+/** The nested transactions with a callback inside those of one manually driven query runner. */
 export class NestedCallbacks {
   #open = 0;
 
-  /** The transaction by hand around the code that runs here, until its nested one has ended. */
+  /** The manually driven transaction around the running code, until its nested one has ended. */
   static get around(): TransactionScope | undefined {
     return NESTED_IN.getStore()?.scope;
   }

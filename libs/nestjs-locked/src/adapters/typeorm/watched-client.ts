@@ -7,13 +7,13 @@ import { isRolledBack } from '../../transactions/orm/sure-rollback.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 /**
- * Watches the client of a transaction driven manually, until it has ended: only there can be seen that a COMMIT
- * was answered with ROLLBACK.
+ * Watches the client of a manually driven transaction until it has ended: only the client shows that a COMMIT was
+ * answered with ROLLBACK.
  */
 export function watchClient(manager: object, begun: TransactionScope): void {
   const own = knownPgClient(manager);
   if (!isWatchable(own)) return;
-  // A pool makes another one for the next user of the client, who may get it before the scope has ended.
+  // A pool sets another `release` for the next user of the client, who may get it before the scope has ended.
   const pooled = own as { readonly release?: unknown };
   const ofThisUse = pooled.release;
   const client = new ClientWatch(own, () => pooled.release === ofThisUse);
@@ -22,18 +22,18 @@ export function watchClient(manager: object, begun: TransactionScope): void {
 }
 
 /**
- * Whether its connection is known to be gone. On PostgreSQL, TypeORM then gives back the query runner itself, past
- * `release()`; on MySQL, it leaves it to its code.
+ * Whether the connection of the runner is known to be dead. On PostgreSQL, TypeORM then releases the query runner
+ * itself, bypassing `release()`; on MySQL, it leaves that to the caller.
  */
 export function hasDied(runner: QueryRunner): boolean {
   return runner.isReleased || isBroken(connectionOf(runner));
 }
 
 /**
- * The code of a query runner whose connection has died may neither roll back nor release, such as code that looks at
- * `isReleased` first, as is usual.
+ * Reports a dead connection, because the runner's code may then neither roll back nor release it: it usually checks
+ * `isReleased` first.
  *
- * @param died called until the transaction has ended
+ * @param died called only until the transaction has ended
  */
 export function whenConnectionDies(
   runner: QueryRunner,
@@ -41,13 +41,13 @@ export function whenConnectionDies(
   died: () => void,
 ): void {
   const connection = connectionOf(runner);
-  // An error to which nobody listens is not ours to swallow.
+  // A listener of ours would swallow an error that nobody else handles.
   if (!(connection instanceof EventEmitter) || connection.listenerCount('error') === 0) return;
-  // `fatal`: so mysql2 marks the errors that end its connection.
+  // mysql2 marks errors that end its connection as `fatal`.
   const failed = ({ fatal }: { readonly fatal?: unknown }): void => {
     if (runner.isReleased || fatal === true) died();
   };
-  if (runner.isReleased) died(); // while it began
+  if (runner.isReleased) died(); // during BEGIN
   if (!begun.isOpen) return;
   connection.on('error', failed);
   begun.atEnd(() => connection.off('error', failed));
@@ -58,9 +58,10 @@ function connectionOf(runner: QueryRunner): unknown {
 }
 
 /**
- * Its COMMIT has failed, and its locks end with it. MySQL leaves it open, such as where it was not understood.
+ * Ends a transaction whose COMMIT has failed, together with its locks. MySQL leaves it open, for example if the
+ * statement was not understood.
  *
- * @param query sends a statement past whatever refuses it
+ * @param query sends a statement that no guard refuses
  */
 export async function endUncommitted(
   { manager }: QueryRunner,
@@ -70,7 +71,7 @@ export async function endUncommitted(
   if (!(await isRolledBack(query('ROLLBACK')))) await closeConnectionOf(manager);
 }
 
-/** @param commit TypeORM's own @throws also if its answer does not come for as long as the locks last */
+/** @param commit TypeORM's own @throws also if it is not answered while the locks last */
 export function commitInTime(
   { commit: watched }: TransactionScope,
   commit: () => Promise<void>,

@@ -42,17 +42,16 @@ type Isolation = Parameters<QueryRunner['startTransaction']>[0];
 type Holds = readonly GuardingHold[];
 
 export interface RunnerWatch {
-  /** Whether something else follows the transaction that begins now. */
+  /** Whether the transaction that begins now is already followed. */
   readonly isSeen: () => boolean;
   /** Begins a scope; `start` opens its transaction. */
   readonly open: (isolation: Isolation, start: () => Promise<void>) => Promise<TransactionScope>;
 }
 
 /**
- * Follows the transactions of a query runner driven manually. Savepoints use the same methods, and are passed
- * over.
+ * Follows the transactions of a manually driven query runner. Savepoints use the same methods and are ignored.
  *
- * @returns what its nested transactions have to be opened through
+ * @returns opens its nested transactions
  */
 export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch): OpenNested {
   const start = runner.startTransaction.bind(runner);
@@ -65,36 +64,37 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   let isCommitting = false;
   let isRollingBack = false;
   const callbacks = new NestedCallbacks();
-  /** What its code has requested last has committed a nested one: it may believe that all is committed. */
+  /** Whether the last request committed a nested transaction, so that the code may believe everything committed. */
   let hasCommittedNested = false;
-  /** It is being ended, as a late statement is told. */
+  /** Set while the transaction is being ended; the reason why late statements are refused. */
   let ending: 'ended' | 'failing' | undefined;
 
   const end = async (how: 'ended' | 'failing', act: () => Promise<void>): Promise<void> => {
-    if (ending !== undefined) return endingOn(runner, act); // a branch ends it once more: TypeORM says so
+    if (ending !== undefined) return endingOn(runner, act); // another branch ends it again, which TypeORM reports
     ending = how;
     await endingOn(runner, act).finally(() => {
       ending = undefined;
     });
   };
-  // A branch that was not awaited would write behind the COMMIT or ROLLBACK, outside of the transaction.
+  // A branch that was not awaited would write after the COMMIT or ROLLBACK, outside the transaction.
   const assertNotEnding = (): void => {
     if (ending !== undefined && scope?.isLocked === true) throw scope.refusal(ending, A_STATEMENT);
   };
   const assertTakes = (sql: string): void => {
     assertNotEnding();
-    // After a COMMIT that was refused, TypeORM waits for the rollback.
+    // After a refused COMMIT, TypeORM waits for the rollback.
     if (scope?.isOpen === true || depth > 0) scope?.assertTakes(sql);
   };
   guardStatements(runner, assertTakes);
   watchHooks(runner, () => scope);
 
   /**
-   * Whether it is the transaction itself that is ended here and now, although nested ones are open: TypeORM would end
-   * the innermost of them. Under a lock, one that could not be rolled back counts; without, it may be tried once more.
+   * Whether this call ends the transaction itself although nested ones are open, of which TypeORM would end the
+   * innermost. Under a lock, a nested one that could not be rolled back counts as open; without, its rollback may be
+   * retried.
    *
-   * @throws LockInTransactionError if it is a nested one whose transaction ends, has ended, or would end with it, under
-   * a lock
+   * @throws LockInTransactionError for a nested transaction whose outer one, under a lock, is ending, has ended, or
+   * would end with it
    */
   const outlivesNested = (): boolean => {
     const around = NestedCallbacks.around;
@@ -102,7 +102,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       if (scope?.isOpen !== true || depth - callbacks.open > 1) return false;
       return callbacks.open > 0 || (scope.isLocked && isInSavepoint(runner));
     }
-    if (runner.isReleased) return false; // its connection has died, which TypeORM says
+    if (runner.isReleased) return false; // its connection has died, which TypeORM reports
     const isLocked = around.isLocked || scope?.isLocked === true;
     if (isLocked && (isRollingBack || around !== scope || !scope.isOpen)) {
       throw around.refusal('ended', { callSite: 'A nested transaction', keys: [] });
@@ -111,17 +111,17 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     return false;
   };
 
-  /** It may be that a hook after its end has begun the next one. */
+  /** A hook after its end may have begun the next one already. */
   const ended = (which: TransactionScope | undefined): void => {
     if (scope === which) depth = 0;
   };
 
-  /** Its connection has died. If it is being ended, that fails now, and says how it has ended. */
+  /** Called when the connection has died. A pending COMMIT or ROLLBACK now fails and determines the outcome. */
   const died = (which: TransactionScope): void => {
     if (ending !== undefined && which.isEnding) return;
     if (hasCommittedNested) which.leftUncommitted();
     ended(which);
-    // What mysql2 calls fatal may be an answer that it cannot read: its server would keep the transaction open.
+    // An error fatal to mysql2 may be an unreadable answer, and the server would keep the transaction open.
     if (which.isLocked) void closeConnectionOf(runner.manager);
     void which.end('rolled-back');
   };
@@ -132,10 +132,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       await closeConnectionOf(runner.manager);
       throw before.refusal('begun-inside', { callSite: 'A transaction', keys: [] });
     }
-    // The next one, of a hook after the end: what it sends is not for the scope of the one before.
+    // A hook after the end begins the next one, whose statements do not belong to the previous scope.
     if (isSeen() && hasEndedOn(runner)) [depth, scope] = [0, undefined];
     const isOthers = isSeen() || (depth === 0 && (isOpenOn(runner) || isForgottenBy(runner)));
-    // In a hook after its COMMIT or ROLLBACK, it is a transaction of its own.
+    // In a hook after COMMIT or ROLLBACK, it is a separate transaction.
     const isNested = depth > 0 && !hasEndedOn(runner);
     if (isOthers || isNested) {
       const before = depthOf(runner);
@@ -150,14 +150,14 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     }
     const earlier = scope;
     const begun = await open(isolation, () => start(isolation)).catch(async (error: unknown) => {
-      // A hook after the start has failed. Nobody would claim for that transaction, nor guard its commit.
+      // A hook after the start has failed, and nothing would claim the locks of this transaction or guard its commit.
       if (askedUnder.length > 0 && isOpenOn(runner)) await endForSure(runner, query);
       throw error;
     });
     const isOfHook = scope !== earlier && scope?.isOpen === true;
-    // Not every driver tells the session, and not every database has one.
+    // Not every driver or database reports the session.
     if (isOfHook || isGoneFrom(runner)) {
-      await begun.end('rolled-back'); // a hook at its start has ended it, or has begun another one
+      await begun.end('rolled-back'); // a hook at its start has ended it or begun another one
       if (askedUnder.length === 0) return;
       if (isOfHook) await runner.rollbackTransaction().catch(() => {});
       throw transactionGone();
@@ -175,10 +175,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     whenConnectionDies(runner, begun, () => died(begun));
   };
 
-  // When a claim conflicts with another one, nothing was done yet, so the transaction may begin again.
+  // When a claim conflicts with another one, no work was done yet, so the transaction may begin again.
   runner.startTransaction = async (isolation) => {
     const askedUnder = holdsHere();
-    if (!isEndingHere(runner)) assertNotEnding(); // TypeORM would take it for begun
+    if (!isEndingHere(runner)) assertNotEnding(); // TypeORM would treat it as begun
     await retryingConflicts(() => begin(isolation, askedUnder));
   };
 
@@ -186,17 +186,17 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const endFailed = async (failed: TransactionScope, error: unknown): Promise<unknown> => {
     const { outcome, told } = failed.commit.failed(error, true);
     if (!failed.isLocked && hasEndedOn(runner)) {
-      ended(failed); // a hook behind its COMMIT has failed, which is not followed without a lock
+      ended(failed); // a hook after its COMMIT has failed, which is not followed without a lock
       await failed.end('committed');
       return told;
     }
     if (failed.commit.progress === 'not-sent' && !hasDied(runner)) {
-      await failed.commitUnsent(); // still open: a hook of other code has thrown
+      await failed.commitUnsent(); // still open: a hook of the application has thrown
       return told;
     }
     if (failed.commit.progress === 'answered') ended(failed);
     if (failed.commit.progress === 'sent' && failed.isLocked) await endUncommitted(runner, query);
-    // The answer is what counts. A rollback that follows finds that the scope has ended.
+    // The answer decides; a later rollback finds that the scope has ended.
     await failed.end(outcome, told);
     return told;
   };
@@ -213,10 +213,10 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isCommitting = true;
     try {
       await commitInTime(committed, commit);
-      committed.commit.assertNotRolledBack(); // by a hook, so that TypeORM had none to commit
+      committed.commit.assertNotRolledBack(); // by a hook, so that TypeORM had nothing to commit
       const isUnsent = committed.commit.progress === 'not-sent';
-      committed.assertNoneNested(isUnsent && depthOf(runner) > 0); // opened since then: TypeORM has ended that one
-      committed.commit.succeeded(); // other code may have kept it from the database
+      committed.assertNoneNested(isUnsent && depthOf(runner) > 0); // opened meanwhile, and TypeORM has ended that one
+      committed.commit.succeeded(); // other code may have kept the COMMIT from the database
     } catch (error) {
       throw await endFailed(committed, error);
     } finally {
@@ -230,7 +230,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
   const isDisposing = watchDisposal(runner);
   runner.commitTransaction = async () => {
     if (NestedCallbacks.around === undefined) hasCommittedNested = false;
-    // `await using` commits the transaction itself, whatever is nested in it.
+    // `await using` commits the transaction itself, even with nested ones open.
     const isDisposed = isDisposing() && depth > 1 && scope?.isOpen === true;
     const whole = isDisposed || outlivesNested() ? scope : undefined;
     scope?.assertNoneNested(whole !== undefined);
@@ -240,7 +240,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
       try {
         await commit();
       } catch (error) {
-        if (depthOf(runner) < before) depth = Math.max(0, depth - 1); // only a hook after it has failed
+        if (depthOf(runner) < before) depth = Math.max(0, depth - 1); // only a later hook has failed
         throw error;
       }
       depth = Math.max(0, depth - 1);
@@ -258,7 +258,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     isRollingBack ||= isWhole;
     const rolledBack = scope;
     const stays = !isWhole && (isInSavepoint(runner) || isForgottenBy(runner));
-    // Under a lock, a savepoint that a hook before it opens does not save the transaction either.
+    // Under a lock, not even a savepoint opened by an earlier hook saves the transaction.
     const isSure = isWhole || (!stays && depth > 0 && scope?.isLocked === true);
     const rollBack = (): Promise<void> =>
       rollBackForSure(runner, isSure ? 'whole' : 'innermost', rollback, query);
@@ -268,7 +268,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     } finally {
       if (isWhole) isRollingBack = false;
       const isLatest = scope === rolledBack;
-      // If a hook before it has ended the nested one, TypeORM has rolled back the transaction.
+      // If an earlier hook has ended the nested one, TypeORM has rolled back the transaction.
       const staysOpen = stays && !hasEndedOn(runner);
       if (isLatest) depth = staysOpen ? Math.max(Math.min(1, depth), depth - 1) : 0;
       if (!isLatest || depth === 0) await rolledBack?.end('rolled-back');
@@ -280,7 +280,7 @@ export function watchRunner(runner: QueryRunner, { isSeen, open }: RunnerWatch):
     const isOpen = scope?.isOpen === true;
     if (isOpen && hasCommittedNested) scope?.leftUncommitted();
     hasCommittedNested = false;
-    // A hook before the COMMIT gives it back. Without a lock, TypeORM sends the COMMIT all the same.
+    // A hook before the COMMIT has released the runner. Without a lock, TypeORM sends the COMMIT all the same.
     const isLeftAlone = isCommitting && scope?.isLocked === false;
     const outcome = isCommitting ? outcomeAt(scope?.commit.progress) : 'rolled-back';
     try {
