@@ -107,7 +107,7 @@ describe('re-entry', () => {
     const call = engine.withLock('k', {}, async () => {
       const slow = engine.withLock('k', {}, () => first.opened);
       const late = engine.withLock('k', { waitMs: 100 }, () => 'never');
-      const refused = expect(late).rejects.toThrow(/another branch of this same call/);
+      const refused = expect(late).rejects.toThrow(/another branch of the same call/);
       await clock.advance(100);
       await refused;
       await expect(late).rejects.toThrow(LockNotAcquiredError);

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../queue/hold.js';
 import type { HeldLock } from './held-lock.js';
 
-/** Where a lock of `acquire()` is noted when the call has it. */
+/** The entry of one `acquire()` call, which gets its lock later. */
 export class AcquiredEntry {
   #lock: HeldLock | undefined;
   #isLeft = false;
@@ -11,7 +11,7 @@ export class AcquiredEntry {
     this.#lock = lock;
   }
 
-  /** The call did not get its lock. */
+  /** Called if the call did not get its lock. */
   leave(): void {
     this.#isLeft = true;
   }
@@ -20,22 +20,22 @@ export class AcquiredEntry {
     return this.#lock?.holds ?? [];
   }
 
-  /** A lock that was lost is in use until it is released: its caller may not know of the loss. */
+  /** A lost lock is in use until it is released, because its caller may not know of the loss. */
   get isInUse(): boolean {
     return !this.#isLeft && this.#lock?.isReleased !== true;
   }
 }
 
 /**
- * The locks of `acquire()`, by the async context that asked for them. No call joins them and no transaction is guarded
- * by them; it is only known that they were acquired before what comes later in the same context.
+ * The locks of `acquire()`, by the async context that requested them. No call joins them and they guard no transaction;
+ * the record only shows that they were acquired before what comes later in the same context.
  */
 export class AcquiredLocks {
   readonly #storage = new AsyncLocalStorage<readonly AcquiredEntry[]>();
 
   /**
-   * Adds an entry for a lock in the context of the caller. It must be called before the first `await`, because what
-   * comes after that runs in a context of its own.
+   * Adds an entry to the context of the caller. Must be called before the first `await`, after which code runs in a
+   * separate context.
    */
   newEntry(): AcquiredEntry {
     const entry = new AcquiredEntry();

@@ -16,10 +16,10 @@ import { ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
 
-/** A wait that could be one half of a deadlock lasts no longer than this. */
+/** The longest wait that could be one half of a deadlock. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
 
-/** What every call of an engine needs. */
+/** The dependencies of every call of an engine. */
 export interface CallParts {
   readonly parts: EngineParts;
   readonly queues: QueuesByKey;
@@ -27,14 +27,14 @@ export interface CallParts {
 }
 
 /**
- * Gets one call all the keys that it asks for, or none: it joins those that its async context holds already, and takes
- * the others.
+ * Gets one call all the keys that it requests, or none: joins those that its async context already holds, and takes the
+ * others.
  *
- * Several keys are first asked for with one command, which disturbs nobody if one of them is taken; a single try ends
- * there. A call that waits takes them one after the other. The order is the same everywhere, so that two calls with
- * several keys cannot wait for each other. What is missing when its wait is over is asked for with one command. A lease
- * may end while the call waits for a later key, so all holds are checked before the work starts, and what was lost is
- * taken again.
+ * Several keys are first requested with one command, which has no effect if one of them is taken; a single try ends
+ * there. A call that waits takes the keys one after the other, in an order that is the same everywhere, so that two
+ * such calls cannot wait for each other. When its wait is over, the keys still missing are requested with one command.
+ * A lease may end while the call waits for a later key, so all holds are checked before the work starts, and lost ones
+ * are taken again.
  */
 export class Acquisition {
   readonly #parts: EngineParts;
@@ -43,10 +43,10 @@ export class Acquisition {
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #time: CallTime;
-  /** What the call has so far: one re-entry level for each of the first keys, in order. */
+  /** The levels acquired so far: one for each of the first keys, in order. */
   #levels: ReentryLevel[] = [];
 
-  /** @param keys as `inOrder` gives them */
+  /** @param keys in the order of `inOrder` */
   constructor(
     { parts, queues, ambient }: CallParts,
     keys: readonly string[],
@@ -63,7 +63,7 @@ export class Acquisition {
   /** @returns one re-entry level for each key, in order; all of them are held, and their holds have begun */
   async take(): Promise<readonly ReentryLevel[]> {
     if (this.#options.signal?.aborted === true) {
-      throw this.#aborted('was not asked for: the signal is already aborted', this.#firstKey);
+      throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
     try {
       const isDone = this.#isSeveral && (await this.#takeAtOnce());
@@ -87,8 +87,8 @@ export class Acquisition {
   // ---- all at once ------------------------------------------------------------------------------------------
 
   /**
-   * If nobody has any of several keys, one round trip gets them all. A single try ends with it; a call that may wait
-   * releases what it has joined, because what it holds must always come before what it waits for.
+   * If all of several keys are free, one round trip takes them. A single try ends here; a call that may wait leaves the
+   * holds it has joined, because held keys must always come before the key waited for.
    * @returns false if the keys must be taken one after the other
    */
   async #takeAtOnce(): Promise<boolean> {
@@ -104,7 +104,7 @@ export class Acquisition {
     return this.#firstLost === -1;
   }
 
-  /** Joins those of the keys that this context holds, and takes the others, all or none. It waits for nobody. */
+  /** Joins the keys that this context holds, and takes the others, all or none, without waiting for a holder. */
   async #takeTogether(keys: readonly string[]): Promise<void> {
     const others: string[] = [];
     for (const key of keys) {
@@ -128,9 +128,9 @@ export class Acquisition {
   // ---- one after the other ----------------------------------------------------------------------------------
 
   /**
-   * Takes the missing keys in order, until all of them are held. If a hold was lost while a later key was waited for,
-   * the holds of all later keys are released, and the loop goes on from the lost one. At the end of the wait, the loss
-   * of an own hold is the end; one that was only joined, as a branch does, leaves a single try for an own one.
+   * Takes the missing keys in order, until all of them are held. If a hold was lost during the wait for a later key, it
+   * and all later holds are released, and the loop continues from its key. After the end of the wait, losing an own
+   * hold ends the call; losing a hold joined by a branch still allows a single try for an own one.
    */
   async #takeOneByOne(): Promise<void> {
     for (;;) {
@@ -138,7 +138,7 @@ export class Acquisition {
         const missing = this.#keys.slice(this.#levels.length);
         const [key] = missing as [string];
         if (missing.length > 1 && this.#time.leftMs === 0) {
-          await this.#takeTogether(missing); // one more answer is awaited, and not one for each of them
+          await this.#takeTogether(missing); // awaits one more answer instead of one for each key
           break;
         }
         const parent = this.#parentOf(key);
@@ -152,8 +152,8 @@ export class Acquisition {
       if (lost === -1) return;
       const { hold, isRoot } = this.#levels[lost] as ReentryLevel;
       if (isRoot && this.#time.leftMs === 0) hold.assertHeld();
-      this.#parts.scheduler.catchUp(); // its lease may not have been told yet, and would be in our way
-      this.#giveBack(lost); // and the later ones: it must not be waited for while they are held
+      this.#parts.scheduler.catchUp(); // its lease may not have noticed the loss yet, and would block ours
+      this.#giveBack(lost); // with the later ones, which must not be held while waiting for it
     }
   }
 
@@ -172,9 +172,8 @@ export class Acquisition {
   }
 
   /**
-   * Joins a hold once no other branch is inside. If the hold is lost by then, it is taken again, like any other. It may
-   * also have ended, because nobody waited for this call: another process may have the key now, and there is nothing to
-   * join.
+   * Joins a hold when no other branch is inside. A hold lost by then is taken again, like any other. It may also have
+   * ended, because nothing waits for this call: another process may have the key, and there is nothing to join.
    * @param waitMs how long to wait for other branches of the call that holds the key
    * @returns undefined if the hold has ended
    */
@@ -194,36 +193,36 @@ export class Acquisition {
             key,
             this.#time,
             this.#parts.clock.now(),
-            'another branch of this same call has it; branches of one call take turns, and must not wait for each other inside',
+            'another branch of the same call has it; branches of one call take turns and must not wait for each other',
           ),
           later,
         );
       case 'aborted':
-        throw this.#aborted('was not waited for any longer: the signal aborted', key);
+        throw this.#aborted('was not acquired: the signal aborted', key);
     }
   }
 
   // ---- rules of waiting -------------------------------------------------------------------------------------
 
-  /** A call that wants a lock of its own joins what the transaction around has for it, and would wait for itself. */
+  /** A non-reentrant call still joins the hold of its transaction: otherwise, it would wait for itself. */
   #parentOf(key: string): ReentryLevel | undefined {
     const level = this.#ambient.levelOf(key);
     return this.#options.reentrant || level?.isOfTransaction === true ? level : undefined;
   }
 
-  /** While the application closes, work that holds a lock may still take another one, so that it can finish. */
+  /** During shutdown, work that holds a lock may still take another one, so that it can finish. */
   #assertNotClosing(key: string): void {
     if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
     throw new LockAbortedError(
-      `Lock '${key}' was not asked for: the application is shutting down`,
+      `Lock '${key}' was not requested: the application is shutting down`,
       key,
     );
   }
 
   /**
-   * A key that this context holds or its transaction keeps, although others would take it after this one.
-   * @param parent the re-entry level whose branches wait for each other: keys that were held before the branches parted
-   * are in nobody's way
+   * A key later in the order that this context already holds, or its transaction keeps.
+   * @param parent the re-entry level whose branches wait for each other; keys held before the branches forked cannot
+   * cause a deadlock
    */
   #laterKeyHeld(key: string, parent?: ReentryLevel): string | undefined {
     const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);
@@ -231,8 +230,8 @@ export class Acquisition {
   }
 
   /**
-   * A wait against the order of keys may be one half of a deadlock, which ends only when one of the two gives up. So it
-   * is limited, and a call that asks for no limit is told which order to keep.
+   * Limits a wait against the order of keys, which may be one half of a deadlock that ends only when one side gives up.
+   * @throws LockConfigError that names the right order if the call's wait is unlimited
    */
   #cappedWaitMs(key: string, later: string | undefined): number {
     const waitMs = this.#time.leftMs;
@@ -264,7 +263,7 @@ export class Acquisition {
     return this.#levels.findIndex(({ hold }) => hold.isOver);
   }
 
-  /** The last step before the work. */
+  /** Begins the holds; the last step before the work. */
   #begin(): void {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was released again: the signal aborted', this.#firstKey);
@@ -273,11 +272,14 @@ export class Acquisition {
     const { waitMs, holdAtLeastMs } = this.#options;
     for (const { hold, isRoot } of this.#levels) {
       if (!isRoot) hold.keptUntil = Math.max(hold.keptUntil, now + holdAtLeastMs);
-      else if (this.#isSeveral) hold.begin(now, waitMs); // a single one began when it was handed out
+      else if (this.#isSeveral) hold.begin(now, waitMs); // a single hold began when it was handed out
     }
   }
 
-  /** Releases what the call has from here on, in reverse. Nobody waits for that: it is repeated, and reported. */
+  /**
+   * Releases the levels from this index on, in reverse order, without waiting: failed releases are repeated and
+   * reported.
+   */
   #giveBack(from: number): void {
     for (const level of this.#levels.splice(from).reverse()) {
       if (level.isRoot) level.hold.neverWorked();

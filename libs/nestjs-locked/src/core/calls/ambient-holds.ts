@@ -6,9 +6,9 @@ import { callsInside, innermostCall, type NestedCall, withoutReleased } from './
 import type { ReentryLevel } from './reentry-level.js';
 
 interface Scope {
-  /** Of the call inside of which this is, and of those around. */
+  /** The innermost call, with the calls around it. */
   readonly innermost: NestedCall;
-  /** One of them: `run()` may make the lock of an outer call the current one. */
+  /** The current one of these calls; `run()` may select an outer one. */
   readonly current: HeldHere;
 }
 
@@ -22,10 +22,10 @@ function isNotReleased({ lock }: HeldHere): boolean {
   return lock?.isReleased === false;
 }
 
-/** Which holds the present async context has. It inherits them along the await chain; `acquire()` adds none. */
+/** The holds of the current async context, inherited along the await chain; `acquire()` adds none. */
 export class AmbientHolds {
   readonly #storage = new AsyncLocalStorage<Scope>();
-  /** What the open transaction of this context keeps. */
+  /** The holds that the open transaction of this context keeps. */
   readonly #kept: () => readonly ReentryLevel[];
 
   constructor(kept: () => readonly ReentryLevel[]) {
@@ -33,8 +33,8 @@ export class AmbientHolds {
   }
 
   /**
-   * The re-entry level that a call in this context may join; undefined if the context does not hold the key (any more).
-   * Code that a nested call has left behind is still inside of the calls around that one.
+   * The re-entry level that a call in this context may join; undefined if the context does not, or no longer, hold the
+   * key. Code left behind by a nested call is still inside the outer calls.
    */
   levelOf(key: string): ReentryLevel | undefined {
     return (
@@ -50,22 +50,22 @@ export class AmbientHolds {
     return [...this.#ownLevels(), ...kept.filter(isUsable)].map(({ hold }) => hold.key);
   }
 
-  /** The keys that this branch of the context has got since it entered this re-entry level. */
+  /** The keys that this branch of the context has acquired since it entered this re-entry level. */
   heldSince(level: ReentryLevel): string[] {
     const { key } = level.hold;
     const isThisLevel = ({ levels }: HeldHere): boolean => levels.get(key) === level;
     const since = innermost(callsInside(this.#call, isThisLevel), isUsable);
     const isHere = innermostCall(this.#call, isThisLevel) !== undefined;
-    const kept = isHere ? this.#kept().filter(isUsable) : []; // or a transaction keeps this one as well
+    const kept = isHere ? this.#kept().filter(isUsable) : []; // otherwise, a transaction keeps this level too
     return [...since, ...kept].map(({ hold }) => hold.key);
   }
 
-  /** The holds that this context has got itself, without those that its transaction keeps. */
+  /** The holds that this context has acquired itself, without those that its transaction keeps. */
   ownHolds(): Hold[] {
     return this.#ownLevels().map(({ hold }) => hold);
   }
 
-  /** The holds of the calls in this context that have not ended, even if they were lost meanwhile. */
+  /** The holds of the calls in this context that have not ended, even if they were lost since. */
   openHolds(): Hold[] {
     return innermost(callsInside(this.#call), ({ isOpen }) => isOpen).map(({ hold }) => hold);
   }
@@ -85,12 +85,12 @@ export class AmbientHolds {
     })?.levels.get(key);
   }
 
-  /** Whether the code that runs here was begun in the work of this call, or in its `run()`. */
+  /** Whether the running code was started in the work of this call, or in its `run()`. */
   isInside(here: HeldHere | undefined): boolean {
     return here !== undefined && innermostCall(this.#call, (it) => it === here) !== undefined;
   }
 
-  /** Whether the code that runs here belongs to a call that joined one of these levels and has not ended. */
+  /** Whether the running code belongs to an unfinished call that joined one of these levels. */
   isInsideCallThatJoined(levels: readonly ReentryLevel[]): boolean {
     return levels.some((level) => {
       const { hold } = level;
@@ -100,8 +100,8 @@ export class AmbientHolds {
   }
 
   /**
-   * The innermost lock of this context, or the innermost that has this key and is held; undefined when it is not held
-   * any more. Code that a nested call has left behind finds that of the call around it.
+   * The innermost lock of this context, or the innermost held one with this key; undefined if it is no longer held.
+   * Code left behind by a nested call gets the lock of the outer call.
    */
   current(key?: string): Lock | undefined {
     const scope = this.#storage.getStore();
@@ -112,7 +112,7 @@ export class AmbientHolds {
         ({ lock, levels }) => lock?.isOver === false && levels.has(key),
       )?.lock;
     }
-    // If the innermost one was lost, the work must learn of it: one around that is no substitute.
+    // If the innermost lock was lost, the work must learn of it; an outer lock is no substitute.
     const { innermost: call, current } = scope;
     const lock = (isNotReleased(current) ? current : innermostCall(call, isNotReleased))?.lock;
     return lock?.isOver === false ? lock : undefined;
@@ -126,7 +126,7 @@ export class AmbientHolds {
   }
 }
 
-/** Of each key. */
+/** The innermost level of each key. */
 function innermost(
   held: readonly HeldHere[],
   isWanted: (level: ReentryLevel) => boolean,

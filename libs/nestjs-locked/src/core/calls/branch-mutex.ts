@@ -2,18 +2,16 @@ import { watchAbort } from '../runtime/abort-watch.js';
 import { whenDue } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
-/**
- * Lets in one branch (`Promise.all`) at a time of a call that holds a key, in order of arrival.
- */
+/** Admits the branches (`Promise.all`) of a call that holds a key one at a time, in order of arrival. */
 export class BranchMutex {
   readonly #waiting = new Set<() => void>();
   #taken = false;
-  /** What the call whose branches enter here has entered itself, once it has ended. */
+  /** The outer mutex that the call with these branches has entered itself; set when that call has ended. */
   #around: BranchMutex | undefined;
 
   /**
    * @param waitMs how long to wait; 0 = only if it is free now
-   * @returns 'entered', or why not
+   * @returns 'entered', or the reason why not
    */
   enter(
     clock: Clock,
@@ -34,29 +32,29 @@ export class BranchMutex {
         resolve(outcome);
       };
       const go = (): void => end('entered');
-      // Work that ends with an answer may have been answered, unread.
+      // The answer that ends the work inside may have arrived unread.
       const cancel = whenDue(clock, clock.now() + waitMs, () => end('busy'));
       const unwatch = signal && watchAbort(signal, () => end('aborted'));
       this.#waiting.add(go);
     });
   }
 
-  /** A loop, because any number of calls may have ended one inside of the other, the innermost one last. */
+  /** A loop, because any number of nested calls may have ended before their innermost one. */
   leave(): void {
     let left: BranchMutex | undefined = this.#leaveHere();
     while (left !== undefined) left = left.#leaveHere();
   }
 
   /**
-   * No further branch comes: the call whose branches enter here has ended. What it has entered itself is left once
-   * nobody is inside here or waits any more; perhaps at once.
+   * Called when the call with these branches has ended and no branch will follow. Its own outer mutex is left when
+   * nobody is inside or waiting here any more, possibly at once.
    */
   endInside(around: BranchMutex): void {
     if (this.#taken) this.#around = around.#present;
     else around.leave();
   }
 
-  /** @returns what is to be left as well, around this one */
+  /** @returns the outer mutex to leave as well */
   #leaveHere(): BranchMutex | undefined {
     for (const next of this.#waiting) {
       next();
@@ -66,7 +64,7 @@ export class BranchMutex {
     return this.#around;
   }
 
-  /** Those that have ended are passed over: calls that begin one another without an end would all stay in memory. */
+  /** Skips ended mutexes: otherwise, an endless chain of calls that start one another would stay in memory. */
   get #present(): BranchMutex {
     return (this.#waiting.size === 0 ? this.#around : undefined) ?? this;
   }

@@ -3,8 +3,8 @@ import { AFTER_STALL_MS, STALL_MS } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
 /**
- * How long one call may wait for all its keys together: `waitMs`, and `ANSWER_GRACE_MS` more for an answer that is
- * under way by then. If this process stood still meanwhile, there is a little more, once (`asksAgain`).
+ * How long one call may wait for all its keys together: `waitMs`, and `ANSWER_GRACE_MS` more for an answer in flight.
+ * If this process was blocked meanwhile, the time is extended once (`asksAgain`).
  */
 export class CallTime implements CallLimits {
   readonly since: number;
@@ -22,19 +22,19 @@ export class CallTime implements CallLimits {
     this.#answerBy = this.#until + ANSWER_GRACE_MS;
   }
 
-  /** What is left of `waitMs`, in whole milliseconds. */
+  /** The rest of `waitMs`, in whole milliseconds. */
   get leftMs(): number {
     return Math.max(0, Math.ceil(this.#until - this.#clock.now()));
   }
 
-  /** When all answers must have come, however many keys the call wants. */
+  /** When all answers must have arrived, however many keys the call wants. */
   get answerBy(): number {
     return this.#answerBy;
   }
 
   /**
-   * Another command is sent now. If the time for its answer is over already, this process has stood still: once, there
-   * is more of it. If it is nearly over, the same is likely, and there is enough for an answer that comes at once.
+   * Called when another command is sent. If the time for its answer is already over, this process was blocked, and the
+   * time is extended once. If the time is nearly over, a block is likely too, and enough is left for a prompt answer.
    */
   asksAgain(): void {
     const now = this.#clock.now();

@@ -11,16 +11,16 @@ import type { ReentryLevel } from './reentry-level.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
 import { assertWritten, unwrittenIsKnown } from './unwritten-work.js';
 
-/** The locks that calls have been given and that are not released yet. Work under them is run here. */
+/** The locks that were handed out to calls and are not released yet. Runs the work under them. */
 export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
   readonly #service: () => TransactionalLocks;
-  /** How many there are. */
+  /** The number of such locks. */
   #locks = 0;
   #onIdle: () => void = () => {};
 
-  /** @param service the lock service, as transactions know it */
+  /** @param service the lock service as transactions see it */
   constructor(parts: EngineParts, ambient: AmbientHolds, service: () => TransactionalLocks) {
     this.#parts = parts;
     this.#ambient = ambient;
@@ -39,10 +39,10 @@ export class HandedOutLocks {
     if (this.#locks === 0) this.#onIdle();
   };
 
-  /** Runs the work with these locks as the current ones, and releases them. */
+  /** Runs the work with these locks as the current ones, then releases them. */
   async run<T>(levels: readonly ReentryLevel[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
     const lock = this.handOut(levels);
-    // The work's own result and error win over whatever becomes of the release: `settle` never throws.
+    // The result or error of the work takes precedence over the release: `settle` never throws.
     const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     try {
       const result = await this.#runWork(lock, own, work);
@@ -58,14 +58,14 @@ export class HandedOutLocks {
     }
   }
 
-  /** @param own the holds that the call has acquired itself */
+  /** @param own the holds acquired by the call itself */
   async #runWork<T>(
     lock: HeldLock,
     own: readonly Hold[],
     work: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
     const transaction = currentTransaction();
-    // A lazy result, such as a query, begins where it is awaited.
+    // A lazy result, such as a query, starts where it is awaited.
     const run = (): Promise<T> => lock.runHere(async () => work(lock));
     if (transaction !== undefined) return transaction.during(lock.keys, run);
     try {
@@ -99,7 +99,10 @@ export class HandedOutLocks {
     else if (options.awaitRelease) await outages.whileReachable(lock.keys, settled);
   }
 
-  /** A call inside that ends in this turn of the event loop, too, as a nested Observable may, was not left behind. */
+  /**
+   * Reports an outlived lock, unless the inner call ends in the same turn of the event loop, as a nested Observable
+   * may.
+   */
   #reportIfOutlived(lock: HeldLock): void {
     const tell = (): void => {
       const { key, keptBy: by } = lock;

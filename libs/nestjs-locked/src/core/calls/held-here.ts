@@ -5,17 +5,17 @@ import type { ReentryLevel } from './reentry-level.js';
 export interface CurrentLock extends Lock {
   /** Whether its release has begun. */
   readonly isReleased: boolean;
-  /** Whether it is known to be held no longer. */
+  /** Whether it is known to be no longer held. */
   readonly isOver: boolean;
 }
 
 /**
- * What a call was given, as its async context keeps it. Whatever was begun there, such as a timer, may keep it for
- * ever, and the next call as well, so it is emptied when the lock is released.
+ * The lock of a call, as its async context refers to it. A timer or a later call started there may keep the reference
+ * for ever, so it is emptied when the lock is released.
  */
 export class HeldHere {
   #lock: CurrentLock | undefined;
-  /** By key. */
+  /** The re-entry levels by key. */
   readonly #levels: Map<string, ReentryLevel>;
 
   constructor(lock: CurrentLock, levels: readonly ReentryLevel[]) {
@@ -23,7 +23,7 @@ export class HeldHere {
     this.#levels = new Map(levels.map((level) => [level.hold.key, level]));
   }
 
-  /** What the call was given that holds the keys. */
+  /** The lock of the call; undefined after its release. */
   get lock(): CurrentLock | undefined {
     return this.#lock;
   }

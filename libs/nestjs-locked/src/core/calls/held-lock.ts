@@ -18,16 +18,16 @@ export type RunInTransaction = <T>(
   work: () => T | Promise<T>,
 ) => Promise<T>;
 
-/** What a call is given: all the keys it asked for, acquired or joined. */
+/** The lock that a call gets: all its keys, acquired or joined. */
 export class HeldLock implements Lock {
   readonly #levels: readonly ReentryLevel[];
   readonly #ambient: AmbientHolds;
   readonly #loopTurn: LoopTurn;
   readonly #onReleased: () => void;
   readonly #runInTransaction: RunInTransaction;
-  /** The signal of several keys, once it has been asked for. */
+  /** The joint signal of several keys, once requested. */
   #joint: JointSignal | undefined;
-  /** What the contexts of its work keep of it. */
+  /** The reference that the contexts of its work keep. */
   #here: HeldHere | undefined;
   #released: Promise<boolean> | undefined;
   #hasEnded = false;
@@ -93,7 +93,7 @@ export class HeldLock implements Lock {
     return this.#released !== undefined;
   }
 
-  /** Whether it is known to be held no longer. */
+  /** Whether it is known to be no longer held. */
   get isOver(): boolean {
     return this.#released !== undefined || this.#levels.some(({ hold }) => hold.isOver);
   }
@@ -105,14 +105,14 @@ export class HeldLock implements Lock {
 
   assertHeld(): void {
     for (const { hold } of this.#levels) hold.assertHeld();
-    // The holds that it joined may still be held by others.
+    // The holds that it joined may still be held by other calls.
     if (this.#released !== undefined) throw lostError(this.key, 'released');
   }
 
   async ensureRemaining(ms: number): Promise<void> {
     if (!Number.isSafeInteger(ms) || ms < 0) {
       throw new LockConfigError(
-        `Cannot ensure lock '${this.key}' for ${shownValue(ms)} ms: it must be a whole number of milliseconds from 0`,
+        `Cannot ensure lock '${this.key}' for ${shownValue(ms)} ms: it must be a whole number of milliseconds, 0 or more`,
         this.key,
       );
     }
@@ -126,7 +126,7 @@ export class HeldLock implements Lock {
       }
       const pause = this.#loopTurn.pause();
       if (pause === undefined) return;
-      await pause; // it may be lost meanwhile
+      await pause; // it may be lost during the pause
     }
   }
 
@@ -147,12 +147,12 @@ export class HeldLock implements Lock {
     return this.#ambient.run((this.#here ??= new HeldHere(this, this.#levels)), work);
   }
 
-  /** Whether calls or transactions that joined one of these holds go on, although this lock was released. */
+  /** Whether calls or transactions that joined one of these holds continue after this lock was released. */
   get isOutlived(): boolean {
     return this.#outlived.length > 0;
   }
 
-  /** What keeps it: one that was lost is kept by nobody. */
+  /** What keeps the lock; nothing keeps a lost one. */
   get keptBy(): 'calls' | 'transaction' | undefined {
     const kept = this.#outlived.filter(({ hold }) => !hold.isOver);
     if (kept.length === 0) return undefined;
@@ -167,7 +167,7 @@ export class HeldLock implements Lock {
     try {
       return await this.#end();
     } finally {
-      await this.#loopTurn.pause(); // not when it is handed out: it may be lost in a pause
+      await this.#loopTurn.pause(); // not before handing it out: it may be lost during a pause
     }
   }
 
@@ -187,10 +187,11 @@ export class HeldLock implements Lock {
     return Promise.resolve(this.#levels.every(({ hold }) => !hold.isOver));
   }
 
-  /** Whether the hold lasts until the call or transaction has ended in which this code runs: it would await itself. */
+  /** Whether the running code is in a call or transaction that keeps the hold, and would wait for itself. */
   get #isKeptByThisCode(): boolean {
     if (this.#ambient.isInsideCallThatJoined(this.#levels)) return true;
-    // Its own work may be about to end a transaction, or be a hook of one: only a body is known by its context.
+    // The work itself may be ending a transaction, or be a hook of one; only a transaction's body is recognized by its
+    // context.
     const isGuarded = this.#ambient.isInside(this.#here) ? isGuardedAnywhere : isGuardedHere;
     return this.#levels.some(({ hold }) => isGuarded(hold));
   }

@@ -1,12 +1,12 @@
 import type { HeldHere } from './held-here.js';
 
-/** What a call was given, inside of the calls around it. Nested calls share what is around them. */
+/** A call with its outer calls, which nested calls share. */
 export interface NestedCall {
   readonly here: HeldHere;
   readonly around: NestedCall | undefined;
 }
 
-/** The innermost one that is wanted. */
+/** The innermost call that satisfies the condition. */
 export function innermostCall(
   call: NestedCall | undefined,
   isWanted: (here: HeldHere) => boolean,
@@ -15,7 +15,7 @@ export function innermostCall(
   return undefined;
 }
 
-/** From the outside in: all of them, or those inside of the innermost one that is an end. */
+/** The calls from the outside in: all, or those inside the innermost one that satisfies `isEnd`. */
 export function callsInside(
   call: NestedCall | undefined,
   isEnd: (here: HeldHere) => boolean = () => false,
@@ -25,7 +25,10 @@ export function callsInside(
   return inside.reverse();
 }
 
-/** Without the released ones: a call may begin the next one, without an end. What is around the last one is shared. */
+/**
+ * Removes released calls, because calls may start one another endlessly. The calls around the last released one are
+ * shared.
+ */
 export function withoutReleased(call: NestedCall | undefined): NestedCall | undefined {
   const held: HeldHere[] = [];
   let [shared, toCopy] = [call, 0];

@@ -4,11 +4,11 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 import type { ReentryLevel } from './reentry-level.js';
 
-/** What a call asks for. */
+/** The keys that a call requests. */
 export interface AskedLocks {
   readonly keys: readonly string[];
   readonly options: ResolvedLockOptions;
-  /** Who asks, for messages: `StockService.take`. */
+  /** The caller's name in messages: `StockService.take`. */
   readonly callSite: string;
 }
 
@@ -16,24 +16,24 @@ export interface AskedLocks {
 export interface TransactionalLocks {
   readonly transactionOptions: ResolvedTransactionOptions;
   readonly report: ReportLockEvent;
-  /** Transactions take and claim the keys of several services in the order of these texts. */
+  /** Transactions take and claim the keys of several services in the order of these strings. */
   readonly orderedBy: string;
   /** The name of the key in a fence table. */
   fenceKey(key: string): string;
-  /** The holds that the present async context has got itself, without those that its transaction keeps. */
+  /** The holds that the current async context has acquired itself, without those that its transaction keeps. */
   heldHere(): readonly Hold[];
-  /** The same, and those that were lost while their calls still run: no transaction may be opened under them. */
+  /** The same, and lost holds whose calls are still running: no transaction may be opened under them. */
   openHere(): readonly Hold[];
   /**
-   * The holds that it is known to have got from `acquire()` and not to have released, even if they were lost meanwhile;
-   * none of them is current.
+   * The holds that it is known to have acquired with `acquire()` and not released, even if they were lost since; none
+   * of them is current.
    */
   acquiredHere(): readonly Hold[];
-  /** Takes the keys, and joins those that the context holds already. */
+  /** Takes the keys, and joins those that the context already holds. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]>;
   /**
-   * Takes the keys for calls inside of the work, runs it with them as the current ones, and releases them.
-   * @param work is given the holds that were acquired
+   * Takes the keys for calls inside the work, runs it with them as the current ones, and releases them.
+   * @param work receives the acquired holds
    */
   holding<T>(
     keys: readonly string[],
@@ -46,7 +46,8 @@ export interface TransactionalLocks {
 export interface OpenTransaction {
   /**
    * Takes locks inside the transaction, if that is safe, and keeps them until it has ended.
-   * @throws LockInTransactionError if it is not safe · TransactionRestart if it begins again with the locks
+   * @throws LockInTransactionError if it is not safe · TransactionRestart if the transaction starts again with the
+   * locks
    */
   take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly ReentryLevel[]>;
   /**
@@ -54,23 +55,23 @@ export interface OpenTransaction {
    * @throws as `take`
    */
   adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void>;
-  /** Runs the work of a locked call: the transaction does not end before it. @throws as `take` */
+  /** Runs the work of a locked call, which the transaction awaits before it ends. @throws as `take` */
   during<T>(keys: readonly string[], work: () => T | Promise<T>): Promise<T>;
 }
 
-/** Knows the open transactions of this process. Without an adapter for an ORM there is none. */
+/** Knows the open transactions of this process. Exists only with an adapter for an ORM. */
 export interface TransactionCoordinator {
-  /** The innermost open transaction of the present async context. */
+  /** The innermost open transaction of the current async context. */
   current(): OpenTransaction | undefined;
-  /** What the open transactions of this context keep for the service, those that are suspended here included. */
+  /** The levels that the open transactions of this context, including suspended ones, keep for the service. */
   kept(locks: TransactionalLocks): readonly ReentryLevel[];
   /** Whether an open transaction of this context keeps the hold until its end. */
   guards(hold: Hold): boolean;
-  /** Whether any open transaction does. */
+  /** Whether any open transaction keeps the hold. */
   guardsAnywhere(hold: Hold): boolean;
   /**
-   * The work of a call has ended that was not run in a transaction.
-   * @param holds what the call has acquired itself
+   * Called when the work of a call outside a transaction has ended.
+   * @param holds the holds acquired by the call itself
    */
   workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void;
 }

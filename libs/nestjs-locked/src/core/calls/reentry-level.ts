@@ -2,15 +2,14 @@ import type { Hold } from '../queue/hold.js';
 import { BranchMutex } from './branch-mutex.js';
 
 /**
- * One level of holding a key in an async context: the call that acquired it, or a call inside of that one which asked
- * for the key again and joined.
+ * One level of holding a key in an async context: that of the call that acquired it, or of an inner call that joined.
  */
 export class ReentryLevel {
   readonly hold: Hold;
-  /** Whether a transaction has it for the calls inside, of which none has it. */
+  /** Whether a transaction keeps the key for calls inside it, with no call holding it. */
   isOfTransaction = false;
   #mutex: BranchMutex | undefined;
-  /** That of the level that this one has joined: this one is inside of it. */
+  /** The mutex of the level that this one has joined. */
   readonly #around: BranchMutex | undefined;
   #closed: Promise<boolean> | undefined;
 
@@ -20,12 +19,12 @@ export class ReentryLevel {
     if (parent !== undefined) hold.join();
   }
 
-  /** Whether this is the call that acquired the hold. */
+  /** Whether this is the level of the call that acquired the hold. */
   get isRoot(): boolean {
     return this.#around === undefined;
   }
 
-  /** The branches of this level that ask for the key again enter one at a time. */
+  /** Admits one at a time the branches of this level that request the key again. */
   get mutex(): BranchMutex {
     this.#mutex ??= new BranchMutex();
     return this.#mutex;
@@ -44,8 +43,8 @@ export class ReentryLevel {
   #close(): Promise<boolean> {
     if (this.#around === undefined) return this.hold.drop();
     const isHeld = !this.hold.isOver;
-    this.hold.leave(); // before anything that could fail: nobody else would do it
-    // Branches of this level that it has not awaited may still work under the key: the next sibling waits for them.
+    this.hold.leave(); // before anything that could fail, because nothing else would do it
+    // Branches of this level that were not awaited may still work under the key; the next sibling waits for them.
     this.mutex.endInside(this.#around);
     return Promise.resolve(isHeld);
   }

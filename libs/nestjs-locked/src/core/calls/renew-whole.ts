@@ -6,9 +6,8 @@ import type { CallTime } from './call-time.js';
 import type { ReentryLevel } from './reentry-level.js';
 
 /**
- * The time of a fixed lease starts with the work, so each one is renewed to its whole length when the call has all its
- * keys. An answer is awaited for no longer than that to any other command at the end of the wait, and for nobody whose
- * signal has aborted.
+ * Renews fixed leases to their whole length when the call has all its keys, because their time starts with the work.
+ * The answers are awaited no longer than any other at the end of the wait, and no longer than until the signal aborts.
  *
  * @param levels the keys of one call, in order
  * @throws LockStoreError if there was no answer until the end of the wait

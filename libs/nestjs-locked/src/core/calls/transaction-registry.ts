@@ -7,14 +7,14 @@ import type {
 import type { ReentryLevel } from './reentry-level.js';
 
 interface TransactionRegistry {
-  /** Every open lock service of this process: a transaction asks all of them for what they hold. */
+  /** Every open lock service of this process: a transaction asks all of them for their holds. */
   readonly locks: Set<TransactionalLocks>;
   coordinator?: TransactionCoordinator;
 }
 
 /**
- * There is one for the whole process, because transactions are opened by code that knows of no lock service, and by
- * other copies of this package.
+ * One for the whole process, because transactions are opened by code without a lock service, and by other copies of
+ * this package.
  */
 const TRANSACTION_REGISTRY = Symbol.for('nestjs-locked/TransactionRegistry');
 
@@ -24,7 +24,7 @@ const registry = ((globalThis as { [TRANSACTION_REGISTRY]?: TransactionRegistry 
   locks: new Set(),
 });
 
-/** Undefined if there is none, or if nobody can tell because no adapter is in use. */
+/** Undefined if there is none, or if no adapter is in use. */
 export function currentTransaction(): OpenTransaction | undefined {
   return registry.coordinator?.current();
 }
@@ -34,38 +34,38 @@ export function keptLevels(locks: TransactionalLocks): readonly ReentryLevel[] {
   return registry.coordinator?.kept(locks) ?? [];
 }
 
-/** Whether the hold lasts until the end of a transaction that is open here. */
+/** Whether a transaction open in this context keeps the hold until its end. */
 export function isGuardedHere(hold: Hold): boolean {
   return registry.coordinator?.guards(hold) ?? false;
 }
 
-/** Whether the hold lasts until the end of a transaction that is open, wherever that is. */
+/** Whether any open transaction keeps the hold until its end. */
 export function isGuardedAnywhere(hold: Hold): boolean {
   return registry.coordinator?.guardsAnywhere(hold) ?? false;
 }
 
-/** @param holds what a call has acquired itself, whose work was not run in a transaction and has ended */
+/** @param holds acquired by a call whose work has ended outside a transaction */
 export function workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
   registry.coordinator?.workEnded(locks, holds);
 }
 
-/** Whether an adapter makes transactions known at all. */
+/** Whether an adapter makes transactions known. */
 export function seesTransactions(): boolean {
   return registry.coordinator !== undefined;
 }
 
-/** The services whose holds a beginning transaction must look for. */
+/** The services whose holds a new transaction must look up. */
 export function locksInUse(): ReadonlySet<TransactionalLocks> {
   return registry.locks;
 }
 
-/** @returns a function that undoes it */
+/** @returns a function that unregisters them */
 export function registerLocks(locks: TransactionalLocks): () => void {
   registry.locks.add(locks);
   return () => void registry.locks.delete(locks);
 }
 
-/** @returns the coordinator of this process; made by the first adapter that needs it */
+/** @returns the coordinator of this process, created by the first adapter that needs it */
 export function sharedCoordinator<C extends TransactionCoordinator>(make: () => C): C {
   registry.coordinator ??= make();
   return registry.coordinator as C;
