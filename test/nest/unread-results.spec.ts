@@ -240,7 +240,9 @@ it('an iteration that nobody has begun before the end of the request says so', a
   await locks.withLock(`rows:${id}`, { waitMs: 15_000 }, () => {});
   const late = (): unknown => source[Symbol.asyncIterator]();
   expect(late).toThrow(/its request ended before it was read, and its lock was released then$/);
-  await expect(opened[0]!.next()).rejects.toThrow(/before it was read, and its lock was released then$/);
+  await expect(opened[0]!.next()).rejects.toThrow(
+    /before it was read, and its lock was released then$/,
+  );
 });
 
 it.each(['Express', 'Fastify'] as const)(

@@ -34,7 +34,8 @@ const openAware = async (more: Parameters<typeof openDataSource>[3] = {}): Promi
 const startFenced = (options: Parameters<typeof startLocks>[1] = {}): Promise<StartedLocks> =>
   startLocks(redis.url, { fence: true, ...options });
 
-const LOST_CONTEXT = /^No transaction was opened under lock '.*', but meanwhile a transaction without a lock/;
+const LOST_CONTEXT =
+  /^No transaction was opened under lock '.*', but meanwhile a transaction without a lock/;
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
 
 /** Runs what it is given in an async context of its own, as a batch does. */
