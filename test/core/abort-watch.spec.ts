@@ -12,7 +12,7 @@ describe('a signal that several calls share', () => {
     return { controller, told, watch, listeners, undo: names.map(watch) };
   };
 
-  it('has one listener, which goes with the last of them', () => {
+  it('has one listener, removed with the last call', () => {
     const { undo, listeners } = share('a', 'b');
     expect(listeners()).toBe(1);
     undo[0]?.();
@@ -21,14 +21,14 @@ describe('a signal that several calls share', () => {
     expect(listeners()).toBe(0);
   });
 
-  it('still tells the others when one of them has ended', () => {
+  it('still notifies the other calls when one of them has ended', () => {
     const { controller, told, undo } = share('a', 'b', 'c');
     undo[1]?.();
     controller.abort();
     expect(told).toEqual(['a', 'c']);
   });
 
-  it('tells a later call, although an earlier one ends twice', () => {
+  it('notifies a later call even if an earlier one ends twice', () => {
     const { controller, told, watch, undo } = share('a');
     undo[0]?.();
     watch('b');

@@ -16,7 +16,7 @@ describe('the limit for an answer', () => {
     return { clock, isOver: () => isOver, cancel };
   };
 
-  it('is over when it has passed, and not before', async () => {
+  it('ends when its time has passed, not before', async () => {
     const { clock, isOver } = start();
     await clock.advance(LIMIT_MS - 1);
     expect(isOver()).toBe(false);
@@ -25,7 +25,7 @@ describe('the limit for an answer', () => {
   });
 
   it.each([100, LIMIT_MS - 30, LIMIT_MS + 30, 5 * LIMIT_MS])(
-    'does not count the time in which the event loop was blocked, %d ms, but for one look',
+    'excludes the time in which the event loop was blocked, %d ms, except for one check',
     async (blockedMs) => {
       const { clock, isOver } = start();
       clock.block(blockedMs);
@@ -36,7 +36,7 @@ describe('the limit for an answer', () => {
     },
   );
 
-  it('does not count it either if it begins between the timer and the reading', async () => {
+  it('also excludes a block that begins between the timer and the read', async () => {
     const clock = new FakeClock();
     const after = clock.after.bind(clock);
     let isFirst = true;
@@ -55,19 +55,19 @@ describe('the limit for an answer', () => {
     expect(isOver).toBe(true);
   });
 
-  it('leaves out no more of it than has passed since the limit began', () => {
+  it('excludes no more of a block than has passed since the limit began', () => {
     const limit = new AwakeLimit(LIMIT_MS, 1_000);
     limit.stoodStill(5 * LIMIT_MS, 1_030);
     expect(limit.endsAt).toBe(1_030 + LIMIT_MS);
   });
 
-  it('leaves no more time for an answer after a block than it is long itself', () => {
+  it('leaves no more time for an answer after a block than its own length', () => {
     const limit = new AwakeLimit(20, 1_000);
     limit.stoodStill(50, 1_065);
     expect(limit.endsAt).toBe(1_065 + 20);
   });
 
-  it('does not count a short block either if it is short itself', async () => {
+  it('excludes even a short block if the limit itself is short', async () => {
     const clock = new FakeClock();
     let isOver = false;
     afterSilence(clock, STALL_MS, () => (isOver = true));
@@ -78,7 +78,7 @@ describe('the limit for an answer', () => {
     expect(isOver).toBe(true);
   });
 
-  it('is looked at fifty times at most, however long it is', async () => {
+  it('is checked fifty times at most, however long it is', async () => {
     const clock = new FakeClock();
     const after = clock.after.bind(clock);
     let looks = 0;
@@ -93,7 +93,7 @@ describe('the limit for an answer', () => {
     expect(looks).toBeLessThanOrEqual(50);
   });
 
-  it('leaves time for an answer if it would be over right after a block, but only once', async () => {
+  it('leaves time for an answer if it would end right after a block, but only once', async () => {
     const { clock, isOver } = start();
     await clock.advance(LIMIT_MS - 1);
     clock.block(LIMIT_MS);

@@ -15,7 +15,7 @@ import { granted, queued, ScriptedStore } from '../support/scripted-store.js';
 
 const user = new AsyncLocalStorage<string>();
 
-/** An engine on the real clock whose commands the test answers, and who was the user when it reported something. */
+/** An engine on the real clock whose commands the test answers, and the user in whose context it reported something. */
 async function startTimed() {
   const store = new ScriptedStore();
   const reported: [LockEvent['type'], string | undefined][] = [];
@@ -43,7 +43,7 @@ describe('listeners of `signal`', () => {
     const a = await store.next('acquire');
     a.reply(granted(a.command.token));
     await settled();
-    clock.block(2_000); // no timer fires: whoever comes next finds that the lease has ended
+    clock.block(2_000); // no timer fires: the next call finds that the lease has ended
     const bob = user.run('bob', () => engine.withLock('b', {}, (lock) => lock.signal.aborted));
     const b = await store.next('acquire');
     b.reply(granted(b.command.token));
@@ -53,7 +53,7 @@ describe('listeners of `signal`', () => {
     await Promise.all([alice, bob]);
   });
 
-  it('join no hold of a stranger [D3]', async () => {
+  it('join no hold of another request [D3]', async () => {
     const locks = new InMemoryLocks();
     const engine = inMemoryEngine({}, locks);
     afterTest(() => engine.close(0));
@@ -86,7 +86,7 @@ describe('listeners of `signal`', () => {
   });
 });
 
-describe('what timers, replies and messages set off', () => {
+describe('code run by timers, replies and messages', () => {
   it('belongs to no request [D3]', async () => {
     const { store, engine, reported } = await startTimed();
     const lock = await user.run('alice', async () => {
@@ -122,7 +122,7 @@ describe('what timers, replies and messages set off', () => {
     expect(await seen).toBe('alice');
   });
 
-  it('an abort of one request hands the turn of another over outside of both', async () => {
+  it('an abort of one request hands over the turn of another outside both contexts', async () => {
     const { store, engine, reported } = await startTimed();
     const controller = new AbortController();
     const first = user.run('alice', () => engine.acquire(KEY, { signal: controller.signal }));

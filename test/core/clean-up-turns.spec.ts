@@ -9,7 +9,7 @@ import { ScriptedStore, unknown } from '../support/scripted-store.js';
 
 const refused: Unknown = { ...unknown, isRefused: true };
 const left: TakeBackReply = { kind: 'left' };
-/** So many others that none of them has its turn soon. */
+/** Enough others that none of them has its turn soon. */
 const OTHERS = 1_000;
 
 type Answer = (token: string) => TakeBackReply | Promise<TakeBackReply>;
@@ -34,7 +34,7 @@ function start(answer: Answer) {
     leaveOthers: (until = Infinity) => {
       for (let i = 0; i < OTHERS; i++) leave(`other:${i}`, undefined, until);
     },
-    /** What was tried since this was last asked. */
+    /** What was tried since the last call. */
     tried: async () => {
       await settled();
       return tried.splice(0);
@@ -43,7 +43,7 @@ function start(answer: Answer) {
 }
 
 describe('what the store refuses to take back', () => {
-  it('is not tried at once because one of it was taken back out of turn', async () => {
+  it('is not tried at once because one entry was taken back out of turn', async () => {
     const { cleanUp, leave, leaveOthers, tried, answers } = start(() => refused);
     leave('k');
     leaveOthers();
@@ -53,7 +53,7 @@ describe('what the store refuses to take back', () => {
     expect(await tried()).toEqual(['k']);
   });
 
-  it('is not tried at once because a try has shown that it will never be taken back', async () => {
+  it('is not tried at once because a try has shown that an entry will never be taken back', async () => {
     const { clock, leaveOthers, tried, answers } = start(() => refused);
     leaveOthers();
     await tried();
@@ -64,7 +64,7 @@ describe('what the store refuses to take back', () => {
     expect(many.length).toBeLessThanOrEqual(10);
   });
 
-  it('is not tried at once because of a key of which the refused part was not answered', async () => {
+  it('is not tried at once because the refused part of a key was not answered', async () => {
     const first: Answer = (token) => (token === 'never refused' ? unknown : refused);
     const { clock, leave, leaveOthers, tried, answers } = start(first);
     leave('k', 'refused before');
@@ -91,7 +91,7 @@ describe('what the store refuses to take back', () => {
     expect(await tried()).toEqual(['late']);
   });
 
-  it('has its turn soon when all others were allowed again', async () => {
+  it('has its turn soon when all others are allowed again', async () => {
     const { clock, cleanUp, leave, leaveOthers, tried, answers } = start(() => refused);
     leave('k');
     leaveOthers();
@@ -155,7 +155,7 @@ describe('releases of many keys', () => {
 });
 
 describe('what the store has not answered', () => {
-  it('pauses for as long as ever after a late answer, although somebody wants its key', async () => {
+  it('still pauses for its full time after a late answer, although somebody wants its key', async () => {
     let reply!: (answer: TakeBackReply) => void;
     const answer = () => new Promise<TakeBackReply>((resolve) => (reply = resolve));
     const { clock, cleanUp, leave, tried } = start(answer);

@@ -13,7 +13,7 @@ import { granted, queued, ScriptedStore, unknown } from '../support/scripted-sto
 const undone = { ...unknown, neverRan: true } as const;
 
 describe('what a failed command may have left', () => {
-  it('is taken back once for a key, however many calls for it fail [D12]', async () => {
+  it('is taken back once per key, however many calls fail [D12]', async () => {
     const { clock, store, engine } = await startScripted();
     const sent = { acquire: 0, leave: 0 };
     for (let second = 0; second < 60; second++) {
@@ -31,7 +31,7 @@ describe('what a failed command may have left', () => {
     expect(sent.leave).toBeLessThanOrEqual(70);
   });
 
-  it('waits for the pause of its key, whatever else comes to be taken back for it', async () => {
+  it('waits for the pause of its key, whatever else must be taken back for that key', async () => {
     const [clock, store] = [new FakeClock(), new ScriptedStore()];
     const scheduler = new Scheduler(clock, { before: () => {}, after: () => {} });
     const outages = new Outages(store, clock, Infinity, () => {});
@@ -168,7 +168,7 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
-  it('is taken back until its lease has ended at the latest, and not until its deadline [R23]', async () => {
+  it('is taken back until the latest end of its lease in the store, not just until its deadline [R23]', async () => {
     const { clock, store, engine, held } = await startScripted({ leaseMs: 3_000 });
     const { hold } = await held();
     await clock.advance(1_000);
@@ -194,7 +194,7 @@ describe('what a failed command may have left', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('is a key to keep until that time is over, and for what is left of it', async () => {
+  it('keeps a key for the rest of holdAtLeastMs, and not longer', async () => {
     const { clock, store, engine, held, events } = await startScripted({ leaseMs: 1_000 });
     const { hold } = await held({ holdAtLeastMs: 10_000 });
     const from = clock.now();
@@ -220,7 +220,7 @@ describe('what a failed command may have left', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('is not said to become free too early where its lease lasts longer than it is to be kept', async () => {
+  it('is not reported as free too early if its lease lasts longer than holdAtLeastMs', async () => {
     const { store, held, events } = await startScripted({ leaseMs: 10_000 });
     const { hold } = await held({ holdAtLeastMs: 300 });
     const released = hold.release();
@@ -249,7 +249,7 @@ describe('what a failed command may have left', () => {
     }
   });
 
-  it('is tried again at once when the store is there again', async () => {
+  it('is tried again at once when the store is back', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const calls = ['a', 'b', 'c'].map((key) => engine.acquire(key, { waitMs: 0 }));
     const refused = Promise.all(calls.map((call) => expect(call).rejects.toThrow(LockStoreError)));
@@ -271,7 +271,7 @@ describe('what a failed command may have left', () => {
   });
 
   it.each(['a position in the queue', 'a first command', 'the last try', 'a re-check'])(
-    'is taken back when the store is there again, however long it was away: %s [R23]',
+    'is taken back when the store is back, however long it was away: %s [R23]',
     async (what) => {
       const { clock, store, engine, waiting, nothingLeft } = await startScripted();
       const abort = new AbortController();
@@ -333,7 +333,7 @@ describe('what a failed command may have left', () => {
     },
   );
 
-  it('is tried again soon after that, although it was refused for long before', async () => {
+  it('is tried again soon after the store is back, although it was refused for long before', async () => {
     const { clock, store, waiting } = await startScripted();
     const abort = new AbortController();
     const { hold } = await waiting({ signal: abort.signal });
@@ -391,7 +391,7 @@ describe('what a failed command may have left', () => {
   });
 
   it.each(['leave', 'release'] as const)(
-    'is tried once more if the locks are closed while a try is on its way: %s',
+    'is tried once more if the locks are closed while a try is in flight: %s',
     async (kind) => {
       const { clock, store, engine } = await tryOnItsWay[kind]();
       const first = await store.next(kind);
@@ -416,7 +416,7 @@ describe('what a failed command may have left', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('is not tried again once the answer is one that will not change', async () => {
+  it('is not tried again after a final answer', async () => {
     const { clock, store, held, nothingLeft } = await startScripted();
     const { hold } = await held();
     const released = expect(hold.release()).rejects.toThrow(LockStoreError);
@@ -428,7 +428,7 @@ describe('what a failed command may have left', () => {
     await nothingLeft();
   });
 
-  it('lets the next call go on although an earlier one that waited for the same has gone', async () => {
+  it('lets the next call go on although an earlier one that waited for it has gone', async () => {
     const { clock, store, engine } = await startScripted();
     const first = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply(unknown);
@@ -448,7 +448,7 @@ describe('what a failed command may have left', () => {
     expect(await next).toMatchObject({ isHeld: true });
   });
 
-  it('is answered before the next attempt for the same key, which would find it in its way [D13]', async () => {
+  it('is answered before the next attempt for the same key, which it would block [D13]', async () => {
     const { clock, store, engine } = await startScripted();
     const first = engine.acquire(KEY, { waitMs: 0 });
     const refused = expect(first).rejects.toThrow(LockStoreError);
@@ -468,7 +468,7 @@ describe('what a failed command may have left', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('does not grow without end, and is sent together, when the store was silent for long [D12]', async () => {
+  it('does not grow without limit, and is sent together, when the store was silent for long [D12]', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 5_000 });
     let most = 0;
     for (let n = 0; n < 3_000; n++) {
@@ -481,7 +481,7 @@ describe('what a failed command may have left', () => {
       }
       most = Math.max(most, engine.residue.tokens);
     }
-    expect(most).toBeLessThanOrEqual(800); // those of one lease and some seconds
+    expect(most).toBeLessThanOrEqual(800); // the tries of one lease and some seconds
     await settled();
     const sizes: number[] = [];
     const { takeBack } = store;
@@ -527,7 +527,7 @@ describe('a grant for a token that was given up', () => {
     await nothingLeft();
   });
 
-  it('needs no further command if its clean-up is on its way', async () => {
+  it('needs no further command if its clean-up is in flight', async () => {
     const { store, grant, token, leave, nothingLeft } = await givenUp();
     grant(token);
     expect(await store.unanswered()).toEqual([]);
@@ -550,8 +550,8 @@ describe('a grant for a token that was given up', () => {
   });
 });
 
-describe('a caller who comes after one that has given up', () => {
-  it('is answered by the command that is still on its way', async () => {
+describe('a call that comes after one that has given up', () => {
+  it('is answered by the command that is still in flight', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     const first = engine.acquire(KEY, { signal: controller.signal });
@@ -563,7 +563,7 @@ describe('a caller who comes after one that has given up', () => {
     expect((await second).isHeld).toBe(true);
   });
 
-  it('and is told that somebody else has the key if that is the answer', async () => {
+  it('and fails as busy if that is the answer', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     const first = engine.acquire(KEY, { signal: controller.signal });

@@ -11,7 +11,7 @@ describe('systemClock', () => {
     jest.useRealTimers();
   });
 
-  it('never fires after Infinity, and arms no timer for it [R7]', async () => {
+  it('never fires for Infinity, and arms no timer [R7]', async () => {
     const fire = jest.fn();
     systemClock.after(Infinity, fire)();
     systemClock.after(Infinity, fire);
@@ -34,7 +34,7 @@ describe('systemClock', () => {
     expect(delays).toEqual([LONGEST_TIMEOUT_MS, 60_000]);
   });
 
-  it('fires once, and not when it was cancelled, also in its second round', async () => {
+  it('fires once, and not after it was cancelled, even in its second round', async () => {
     const fire = jest.fn();
     const cancel = systemClock.after(LONGEST_TIMEOUT_MS + 60_000, fire);
     await jest.advanceTimersByTimeAsync(LONGEST_TIMEOUT_MS + 1);
@@ -43,7 +43,7 @@ describe('systemClock', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('does not fire before its time although fractions of a millisecond are asked for', async () => {
+  it('does not fire early if its time has fractions of a millisecond', async () => {
     const fire = jest.fn();
     systemClock.after(10.5, fire);
     await jest.advanceTimersByTimeAsync(10);

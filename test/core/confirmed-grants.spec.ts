@@ -31,7 +31,7 @@ describe('a grant that came as a message', () => {
     expect((await hold).remainingMs()).toBe(LEASE_MS - MARGIN_MS - 100);
   });
 
-  it('is handed out at once if the store does not ask for it', async () => {
+  it('is handed out at once if the store does not require a confirmation', async () => {
     const { store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     grant(token);
@@ -58,8 +58,8 @@ describe('a grant that came as a message', () => {
   });
 });
 
-describe('a grant that came as a message and is confirmed for nobody any more', () => {
-  it('is released, even if nobody knows whether it was prolonged', async () => {
+describe('a grant that came as a message, confirmed when nobody wants it any more', () => {
+  it('is released, even if it is unknown whether it was prolonged', async () => {
     const { store, waiting, grant, nothingLeft } = await startConfirming();
     const giveUp = new AbortController();
     const { hold, token } = await waiting({ signal: giveUp.signal });
@@ -76,8 +76,8 @@ describe('a grant that came as a message and is confirmed for nobody any more', 
   });
 });
 
-describe('a lease that was handed back and asked for again', () => {
-  it('has been handed back, if that is known, whatever became of the request', async () => {
+describe('a lease that was released and requested again', () => {
+  it('counts as released if that is known, whatever became of the request', async () => {
     const { clock, store, engine, held, wanted, nothingLeft, events } = await startScripted({
       localHandovers: 0,
     });
@@ -103,7 +103,7 @@ describe('a lease that was handed back and asked for again', () => {
     await nothingLeft();
   });
 
-  it('was lost before, if that is known', async () => {
+  it('counts as lost before if that is known', async () => {
     const { store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();
     wanted(token);

@@ -19,7 +19,7 @@ describe('a message about a token that nobody here uses', () => {
   });
 
   it.each(['grant', 'wanted'] as const)(
-    'leaves it alone if another process has made it, whose lock a release would take: %s',
+    'ignores it if another process has made the token, whose lock a release would take: %s',
     async (kind) => {
       const { store } = await startScripted();
       store.listener.message(message(kind, `${PROCESS}:77`));
@@ -29,8 +29,8 @@ describe('a message about a token that nobody here uses', () => {
   );
 });
 
-describe('a service that is closed', () => {
-  it('is asked by no transaction any more', async () => {
+describe('a closed service', () => {
+  it('is no longer asked by transactions', async () => {
     const { engine } = await startScripted();
     expect(locksInUse().has(engine.inTransactions)).toBe(true);
     await engine.close(0);

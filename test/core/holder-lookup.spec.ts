@@ -14,7 +14,7 @@ import { queued } from '../support/scripted-store.js';
 
 type Inspect = (key: string) => Promise<LockRecord | undefined>;
 
-/** A holder, and a waiter that asks who that is as the test says. */
+/** A holder, and a waiter that asks who holds the lock as the test says. */
 async function start(inspect?: (real: Inspect) => Inspect) {
   const clock = new FakeClock();
   const locks = new InMemoryLocks(clock);
@@ -36,7 +36,7 @@ const never = (): Promise<never> => new Promise(() => {});
 const BUSY = /^Lock 'k' was not acquired within 400 ms: somebody else holds it$/;
 
 describe('a wait that ended because somebody else holds the lock', () => {
-  it('says who that is, in the error and its message', async () => {
+  it('names the holder in the error and its message', async () => {
     const { clock, waiter, processId } = await start();
     const call = waiter.acquire('k', { waitMs: 400 });
     const refused = expect(call).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
     }
   });
 
-  it('tells the function in onBusy, too', async () => {
+  it('also passes the holder to the function in onBusy', async () => {
     const { clock, waiter } = await start();
     const call = waiter.withLock(
       'k',
@@ -92,7 +92,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
     expect(asked).toEqual(['k']);
   });
 
-  it('is told so 250 ms later, if the store does not tell who it is', async () => {
+  it('ends 250 ms later if the store does not say who it is', async () => {
     const { clock, waiter } = await start(() => never);
     let answer: unknown;
     waiter.acquire('k', { waitMs: 400 }).catch((error: unknown) => (answer = error));
@@ -109,7 +109,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
   it.each<[string, Inspect]>([
     ['fails', () => Promise.reject(new Error('Redis has gone'))],
     ['knows nobody', async () => undefined],
-  ])('is told so at once, if the store %s', async (_, inspect) => {
+  ])('ends at once if the store %s', async (_, inspect) => {
     const { clock, waiter } = await start(() => inspect);
     const call = waiter.acquire('k', { waitMs: 400 });
     const refused = expect(call).rejects.toThrow(BUSY);
@@ -130,7 +130,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
   });
 });
 
-it('does not delay the error beyond the second that an answer may take', async () => {
+it('the question for the holder does not delay the error beyond the second that an answer may take', async () => {
   const { clock, store, engine } = await startScripted();
   Object.assign(store.inspector, { inspect: never });
   let isOver = false;
@@ -148,7 +148,7 @@ it('does not delay the error beyond the second that an answer may take', async (
   expect(await call).toMatchObject({ code: 'LOCK_NOT_ACQUIRED', waitedMs: 1_050 });
 });
 
-it('is not asked by a call that gets the lock, tries once, or skips', async () => {
+it('a call that gets the lock, tries once or skips does not ask for the holder', async () => {
   const { clock, waiter, asked, held } = await start();
   expect(await waiter.tryAcquire('k')).toBeNull();
   const patient = waiter.tryAcquire('k', { waitMs: 400 });
@@ -175,7 +175,7 @@ describe('the error of a wait that ended', () => {
     await held.release();
   });
 
-  it('names the method that asked, and has the frames of who called that', async () => {
+  it('names the method that asked, and has the frames of its caller', async () => {
     class Stock {
       @Locked('k', { waitMs: 20 })
       async take(): Promise<void> {}

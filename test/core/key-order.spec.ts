@@ -11,18 +11,18 @@ function names(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `stock:${i}`);
 }
 
-it('are sorted by their bytes, each once', () => {
+it('keys are sorted by their bytes, each once', () => {
   expect(inOrder(['b', 'é', 'a', 'Z', 'b', 'e'])).toEqual(['Z', 'a', 'b', 'e', 'é']);
   expect(['\u{1F600}', '\uFFFD'].sort(byBytes)).toEqual(['\uFFFD', '\u{1F600}']); // not as UTF-16
 });
 
-it('as many as one script takes without keeping Redis from others are accepted, repeated or not', () => {
+it('as many keys as one script can take without blocking Redis are accepted, repeated or not', () => {
   expect(inOrder(names(MAX_KEYS))).toHaveLength(MAX_KEYS);
   expect(inOrder([...names(MAX_KEYS), ...names(MAX_KEYS)])).toHaveLength(MAX_KEYS);
 });
 
 it.each([MAX_KEYS + 1, 130_000])(
-  '%i different keys in one call are refused before anything is asked for [R24]',
+  '%i different keys in one call are refused before any command [R24]',
   async (count) => {
     const locks = new InMemoryLocks();
     const store = new InMemoryLockStore(locks, 30_000);

@@ -17,7 +17,7 @@ describe('KeyTemplate', () => {
     ]);
   });
 
-  it('fills values in, by name, path and position', () => {
+  it('inserts values by name, path and position', () => {
     expect(render('stock:<id>', { id: 42 })).toBe('stock:42');
     expect(render('<id>', { id: 'a:b' })).toBe('a%3Ab');
     expect(render('report:nightly', {})).toBe('report:nightly');
@@ -66,7 +66,7 @@ describe('KeyTemplate', () => {
     expect(render('stock:<order.sku>', { order: new Order() })).toBe('stock:x');
   });
 
-  it('never gives one key to two pairs [D137]', () => {
+  it('never builds the same key for two different pairs [D137]', () => {
     const key = (a: string, b: string): string => render('<a>:<b>', { a, b });
     expect(key('x:y', 'z')).not.toBe(key('x', 'y:z'));
   });
@@ -83,7 +83,7 @@ describe('KeyTemplate', () => {
       "<o.a.b> cannot be read, o.a is null; pass an object with a 'b'",
     ],
     ['stock:<o.sku>', { o: {} }, '<o.sku> is undefined; pass a string'],
-    // A property of a text is never meant: 'abc'[0] would be one key for everything that begins with an a.
+    // A property of a string is never meant: 'abc'[0] would be one key for everything that begins with an a.
     [
       'stock:<ids.0>',
       { ids: 'abc' },
@@ -141,7 +141,7 @@ describe('KeyTemplate', () => {
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow('of Stock.take: ');
   });
 
-  it('refuses what is not a text', () => {
+  it('refuses anything but a string', () => {
     const several = ['a:<x1>', 'b:<y1>'] as unknown as string;
     expect(() => new KeyTemplate(several)).toThrow(
       'Invalid key template an array: it must be one string',

@@ -10,7 +10,7 @@ const LEASE_MS = 30_000;
 const HOLD_MS = 10;
 const MINUTES_MS = 120_000;
 
-it('processes that let turn after turn pass and ask again from their old position keep nobody out [R14]', async () => {
+it('processes that miss turn after turn and ask again from their old position keep nobody out [R14]', async () => {
   const clock = new FakeClock();
   const locks = new InMemoryLocks(clock);
   const healthy = Array.from({ length: 3 }, () => {
@@ -50,6 +50,6 @@ it('processes that let turn after turn pass and ask again from their old positio
     }
   }
 
-  // Each of the six has one turn, of three seconds, before anybody has another one.
+  // Each of the six has one turn of three seconds before any has a second one.
   expect(Math.max(...waits)).toBeLessThan(6 * 3_000 + 6_000);
 });

@@ -20,7 +20,7 @@ function start() {
 }
 
 describe('answers that come too late', () => {
-  it('are the fault of a slow link when there are three in turn', async () => {
+  it('are blamed on a slow link after three in a row', async () => {
     const { answer } = start();
     expect(await answer()).toBeUndefined();
     expect(await answer()).toBeUndefined();
@@ -31,7 +31,7 @@ describe('answers that come too late', () => {
     );
   });
 
-  it('count anew after one that was in time', async () => {
+  it('are counted from zero after one that was in time', async () => {
     const { late, answer } = start();
     await answer();
     await answer();
@@ -39,7 +39,7 @@ describe('answers that come too late', () => {
     expect(await answer()).toBeUndefined();
   });
 
-  it('count once if their commands were on their way together, as when the server stood still', async () => {
+  it('count once if their commands were in flight together, as when the server stood still', async () => {
     const { clock, late } = start();
     const sentAt = clock.now();
     await clock.advance(LATE_MS);

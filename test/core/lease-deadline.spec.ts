@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { LeaseDeadline } from '../../libs/nestjs-locked/src/core/lease/lease-deadline.js';
 import { FakeClock } from '../support/fake-clock.js';
 
-describe('the end of a lease in the store, at the latest', () => {
-  it('counts a renewal that was sent and not answered: it may have been carried out', () => {
+describe('the latest end of a lease in the store', () => {
+  it('includes a renewal that was sent and not answered: it may have been carried out', () => {
     const clock = new FakeClock();
     const start = clock.now();
     const grant = {

@@ -23,7 +23,7 @@ import { granted, queued, unknown } from '../support/scripted-store.js';
 const renewed = (waiters = 0) => ({ kind: 'renewed', blockEnd: 2_000_000, waiters }) as const;
 
 describe('tokens', () => {
-  it('are new with each command that could be granted, also after a failure [R2]', async () => {
+  it('are new with each command that could be granted, even after a failure [R2]', async () => {
     const { clock, store, engine } = await startScripted({ localHandovers: 0 });
     const introduced: string[] = [];
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
@@ -56,7 +56,7 @@ describe('tokens', () => {
 });
 
 describe('a lease', () => {
-  it('whose renewal was asked for by one call says to the next one that the lock is lost', async () => {
+  it('whose renewal one call asked for tells the next call that the lock is lost', async () => {
     const { store, engine, held } = await startScripted();
     const { hold } = await held();
     const next = engine.acquire(KEY);
@@ -70,7 +70,7 @@ describe('a lease', () => {
     expect(second.signal.reason).toMatchObject({ reason: 'deleted' });
   });
 
-  it('that was not renewed for `ensureRemaining` is told of, and renewed soon, like any other', async () => {
+  it('that was not renewed for `ensureRemaining` is reported, and renewed soon, like any other', async () => {
     const { clock, store, events, held } = await startScripted();
     const { hold } = await held();
     const ensured = expect(hold.ensureRemaining(60_000)).rejects.toMatchObject({
@@ -149,7 +149,7 @@ describe('a hold that ended by maxHoldMs', () => {
     },
   );
 
-  it('sends local callers to ask for a lease of their own [R4]', async () => {
+  it('makes local callers ask for a lease of their own [R4]', async () => {
     const { clock, store, engine, held } = await startScripted({ maxHoldMs: 5_000 });
     const { hold, token } = await held();
     const second = engine.acquire(KEY);
@@ -163,7 +163,7 @@ describe('a hold that ended by maxHoldMs', () => {
 });
 
 describe('a lease that was lost', () => {
-  it('sends local callers to ask again, with what is left of their wait [R22]', async () => {
+  it('makes local callers ask again, within the rest of their wait [R22]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold, token } = await held();
     const second = engine.acquire(KEY, { waitMs: 12_000 });
@@ -179,7 +179,7 @@ describe('a lease that was lost', () => {
     await refused;
   });
 
-  it('is released all the same when its work has settled, not before: it may only be believed lost [R22]', async () => {
+  it('is still released when its work has settled, not before: it may only be believed lost [R22]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold, token } = await held();
     await clock.advance(10_000);
@@ -278,7 +278,7 @@ describe('a re-check that was carried out after its waiter had got the key and r
 });
 
 describe('other processes that want the key', () => {
-  it('are heard of from a renewal, too [R18]', async () => {
+  it('are also reported by a renewal [R18]', async () => {
     const { clock, store, engine, held } = await startScripted({ localHandovers: 0 });
     const { hold } = await held();
     void engine.acquire(KEY, { waitMs: 60_000 });
@@ -289,7 +289,7 @@ describe('other processes that want the key', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('who asked before a call of this process go before it, if no local hand-over is allowed', async () => {
+  it('that asked before a call of this process go first if no local hand-over is allowed', async () => {
     const { clock, store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
     const { hold, token } = await held();
     void engine.acquire(KEY, { waitMs: 60_000 });
@@ -299,7 +299,7 @@ describe('other processes that want the key', () => {
     expect((await store.next('requeue')).command.waitedMs).toBe(700);
   });
 
-  it('find the budget of local hand-overs whole, however many there were before', async () => {
+  it('find the full budget of local hand-overs, however many there were before', async () => {
     const { store, engine, wanted } = await startScripted({ localHandovers: 2 });
     const holds = Array.from({ length: 9 }, () => engine.acquire(KEY));
     const ask = await store.next('acquire');
@@ -314,7 +314,7 @@ describe('other processes that want the key', () => {
     expect(await store.unanswered()).toEqual(['requeue']);
   });
 
-  it('wait for one turn only, however often they are heard of', async () => {
+  it('wait for one turn only, however often they are reported', async () => {
     const { clock, store, engine, wanted } = await startScripted({ localHandovers: Infinity });
     const holds = [engine.acquire(KEY), engine.acquire(KEY), engine.acquire(KEY)];
     const ask = await store.next('acquire');
@@ -371,7 +371,7 @@ describe('an idle lease', () => {
 });
 
 describe('a wait that is given up', () => {
-  it('counts a grant for the old token from the sending of that token while a re-check is on its way', async () => {
+  it('counts a grant for the old token from when that token was sent, even while a re-check is in flight', async () => {
     const { clock, store, grant, waiting } = await startScripted();
     const { hold, token } = await waiting();
     await clock.advance(5_001);
@@ -402,7 +402,7 @@ describe('a wait that is given up', () => {
     },
   );
 
-  it('does not let the answer to a re-check decide when the last try is on its way', async () => {
+  it('does not let the answer to a re-check decide when the last try is in flight', async () => {
     const { clock, store, waiting } = await startScripted();
     const { hold } = await waiting({ waitMs: 5_500 });
     await clock.advance(5_500);
@@ -414,7 +414,7 @@ describe('a wait that is given up', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('takes back both tokens while a re-check is on its way [R20]', async () => {
+  it('takes back both tokens while a re-check is in flight [R20]', async () => {
     const { clock, store, waiting, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const { hold, token } = await waiting({ signal: controller.signal });
@@ -434,7 +434,7 @@ describe('a wait that is given up', () => {
     await nothingLeft();
   });
 
-  it('is told at once; close() waits until the store has answered [R20]', async () => {
+  it('ends at once; close() waits until the store has answered [R20]', async () => {
     const { store, engine, waiting } = await startScripted();
     const controller = new AbortController();
     const { hold } = await waiting({ signal: controller.signal });
@@ -467,8 +467,8 @@ describe('a wait that is given up', () => {
   });
 });
 
-describe('a caller who comes while the release is on its way', () => {
-  it('asks with a new token, behind it, and does not join the lease that leaves [R42]', async () => {
+describe('a call that comes while the release is in flight', () => {
+  it('asks with a new token after the release, and does not join the ending lease [R42]', async () => {
     const { store, engine, held } = await startScripted();
     const { hold, token } = await held();
     void hold.release();
@@ -484,7 +484,7 @@ describe('a caller who comes while the release is on its way', () => {
 });
 
 describe('after a reconnect', () => {
-  it('every lease is renewed at once, the most urgent first; no answer is no loss [R26]', async () => {
+  it('every lease is renewed at once, the most urgent first; a missing answer is not a loss [R26]', async () => {
     const { clock, store, engine } = await startScripted();
     const holds = [];
     for (const [name, leaseMs] of [
@@ -543,7 +543,7 @@ describe('of leases that are renewed together', () => {
 });
 
 describe('when the store was silent', () => {
-  it('leases whose renewal is on its way are not renewed twice, and one event comes before theirs [D52]', async () => {
+  it('leases whose renewal is in flight are not renewed twice, and one event comes before theirs [D52]', async () => {
     const { clock, store, engine, events } = await startScripted({ leaseMs: 3_000 });
     const holds: HeldLock[] = [];
     for (const name of ['a', 'b', 'c']) {
@@ -575,7 +575,7 @@ describe('when the store was silent', () => {
     expect(await store.unanswered()).toEqual([]);
     for (const renewal of again) renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
     await settled();
-    store.listener.reconnected(); // nothing is on its way now, and the server may be another one
+    store.listener.reconnected(); // nothing is in flight now, and the server may be another one
     await clock.advance(10);
     expect(await store.unanswered()).toEqual(['renew', 'renew', 'renew']);
     expect(holds.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
@@ -617,7 +617,7 @@ describe('answers that come late', () => {
 describe('after a suspend of the machine', () => {
   const SLEPT_MS = 600_000;
 
-  it('a lease is renewed at the next look, long before its time [R8]', async () => {
+  it('a lease is renewed at the next check, long before its time [R8]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held();
     void engine.acquire('other', { waitMs: 50 }).catch(() => {}); // something that is due soon
@@ -628,7 +628,7 @@ describe('after a suspend of the machine', () => {
     expect(hold.signal.aborted).toBe(false);
   });
 
-  it('what may be over is not said to be held before the store has confirmed it [D17]', async () => {
+  it('a lease that may be over does not count as held before the store has confirmed it [D17]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold, token } = await held();
     clock.stepWall(29_000);
@@ -667,7 +667,7 @@ describe('after a suspend of the machine', () => {
     },
   );
 
-  it('a renewal that was sent before it proves nothing', async () => {
+  it('a renewal that was sent before the suspend proves nothing', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held();
     const second = engine.acquire(KEY, { waitMs: 60_000 });
@@ -705,7 +705,7 @@ describe('an operator takes the key away', () => {
   it('from a holder of this process, which knows it as soon as forceRelease has answered [R40]', async () => {
     const { engine, store, held } = await startScripted();
     const { hold, token } = await held();
-    store.inspector = { ...store.inspector, revoke: async () => token }; // the message of the store is still under way
+    store.inspector = { ...store.inspector, revoke: async () => token }; // the message of the store has not arrived yet
     expect(await engine.forceRelease(KEY)).toBe(true);
     expect(hold.signal.aborted).toBe(true);
   });
@@ -735,7 +735,7 @@ describe('an operator takes the key away', () => {
     expect((await second).fencingToken).toBe(900);
   });
 
-  it('before the reply that grants it has arrived: that grant is not one [D37]', async () => {
+  it('before the reply that grants it has arrived: that grant does not count [D37]', async () => {
     const { store, engine } = await startScripted();
     const call = engine.acquire(KEY);
     const ask = await store.next('acquire');
@@ -766,7 +766,7 @@ describe('a fixed lease', () => {
     expect((await hold).isHeld).toBe(false);
   });
 
-  it('has it even if the message came late, and half of the acceptance lease was left [D56]', async () => {
+  it('has that length even if the message came late, and half of the acceptance lease was left [D56]', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ renew: false, leaseMs: 3_000 });
     await clock.advance(1_000);
@@ -788,7 +788,7 @@ describe('a fixed lease', () => {
     expect(isTold).toBe(false);
   });
 
-  it('is shorter than the acceptance lease of a grant, if that was asked for', async () => {
+  it('is shorter than the acceptance lease of a grant, if that was requested', async () => {
     const { clock, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ renew: false, leaseMs: 500 });
     grant(token);
@@ -797,7 +797,7 @@ describe('a fixed lease', () => {
     expect((await hold).isHeld).toBe(false);
   });
 
-  it('does not inherit what another caller of this process has asked for [D8]', async () => {
+  it('does not inherit the length that another caller of this process requested [D8]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     const first = engine.acquire(KEY, { leaseMs: 60_000, signal: controller.signal });
@@ -848,7 +848,7 @@ describe('a store that says nothing while a lease is confirmed for the next call
     await refused;
   });
 
-  it('who comes second is told that the lock is busy when the first has got it', async () => {
+  it('tells the second caller that the lock is busy once the first has it', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held({ leaseMs: 2_000 });
     const second = engine.acquire(KEY, { leaseMs: 60_000, waitMs: 10_000 });
@@ -863,8 +863,8 @@ describe('a store that says nothing while a lease is confirmed for the next call
   });
 });
 
-describe('a lease that `ensureRemaining` has prolonged far', () => {
-  it('is looked at as often as before, so that a theft is noticed [D35]', async () => {
+describe('a lease that `ensureRemaining` has prolonged by much', () => {
+  it('is checked as often as before, so that a loss is noticed [D35]', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     const ensured = hold.ensureRemaining(600_000);
@@ -900,7 +900,7 @@ describe('a hold that may not last as long as `ensureRemaining` asks', () => {
     expect(hold.isHeld).toBe(true);
   });
 
-  it('is told of its end, not of Redis, if it had the time when it asked, and the answer was slow', async () => {
+  it('reports its own end, not Redis, if it had the time when it asked, and the answer was slow', async () => {
     const { clock, store, held } = await startScripted({ maxHoldMs: 60_000 });
     const { hold } = await held();
     const ensured = expect(hold.ensureRemaining(59_500)).rejects.toMatchObject({
@@ -942,7 +942,7 @@ describe('a lease that lingers unused', () => {
     await nothingLeft();
   });
 
-  it('does not, while no message could say that another process asks for it', async () => {
+  it('is not kept while no message could say that another process asks for it', async () => {
     const { store, held, nothingLeft } = await startScripted({ lingerMs: 20_000 });
     const { hold } = await held();
     store.listener.inboxLost('', new LockStoreError('cut'));
@@ -975,7 +975,7 @@ describe('a hand-over that was not answered', () => {
     ['released', true],
     ['lost', false],
   ] as const)(
-    'and was not carried out: the release alone tells, and says %s',
+    'and not carried out: the release alone shows this, and says %s',
     async (kind, isOurs) => {
       const { store, engine, held, wanted } = await startScripted({ localHandovers: 0 });
       const { hold, token } = await held();
@@ -991,8 +991,8 @@ describe('a hand-over that was not answered', () => {
   );
 });
 
-describe('a single try whose answer lies unread while the event loop is blocked', () => {
-  it('is answered by it [D53]', async () => {
+describe('a single try whose answer is unread while the event loop is blocked', () => {
+  it('uses that answer [D53]', async () => {
     const { clock, store, engine } = await startScripted();
     const tried = engine.tryAcquire(KEY);
     const ask = await store.next('acquire');
@@ -1002,7 +1002,7 @@ describe('a single try whose answer lies unread while the event loop is blocked'
     expect((await tried)?.isHeld).toBe(true);
   });
 
-  it('does not count that time: what is sent on a new connection still has its own', async () => {
+  it('does not count that time: a command sent on a new connection still has its own', async () => {
     const { clock, store, engine } = await startScripted();
     const tried = engine.tryAcquire(KEY);
     const ask = await store.next('acquire');
@@ -1026,7 +1026,7 @@ describe('a single try whose answer lies unread while the event loop is blocked'
 });
 
 describe('work that asks for another lock while the application closes', () => {
-  it('is sent away when the time for it is over [D54]', async () => {
+  it('is refused when the time for it is over [D54]', async () => {
     const { clock, store, engine } = await startScripted();
     const mayAsk = makeGate();
     const work = engine.withLock(KEY, {}, async () => {
@@ -1115,7 +1115,7 @@ describe('a logger that throws', () => {
 
 const IN_DOUBT = new LockCommitUnknownError('in doubt', KEY);
 
-/** A call whose work goes on although nobody knows whether its transaction was committed; `end` ends it. */
+/** A call whose work goes on although the outcome of its transaction is unknown; `end` ends it. */
 async function startInDoubt(options?: LockServiceOptions, ofCall: LockOptions = {}) {
   const started = await startScripted(options);
   const { store, engine } = started;
@@ -1131,7 +1131,7 @@ async function startInDoubt(options?: LockServiceOptions, ofCall: LockOptions = 
 }
 
 describe('a closed service', () => {
-  it('leaves no timer behind, even for a lease of which nobody knows whether its transaction was committed [D31]', async () => {
+  it('leaves no timer behind, even for a lease whose transaction has an unknown outcome [D31]', async () => {
     const { clock, engine, end, call } = await startInDoubt();
     end.open();
     await call;
@@ -1140,7 +1140,7 @@ describe('a closed service', () => {
   });
 });
 
-describe('a transaction of which nobody knows whether it was committed', () => {
+describe('a transaction whose outcome is unknown', () => {
   it('keeps the key until the lease has run out, even if the hold had been declared lost before', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     let holds: readonly { commitUnknown(doubt: LockCommitUnknownError): void }[] = [];
@@ -1173,7 +1173,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await call;
   });
 
-  it('keeps the key for the whole lease, also if that was prolonged to end a little before holdAtLeastMs', async () => {
+  it('keeps the key for the whole lease, even if that was prolonged to end a little before holdAtLeastMs', async () => {
     const { store, engine } = await startScripted({ leaseMs: 3_000 });
     const call = engine.withLock(KEY, { holdAtLeastMs: 121_500 }, async (lock) => {
       await lock.ensureRemaining(120_000); // for 122,500 ms in the store, of which 121,275 are certain
@@ -1188,7 +1188,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await call;
   });
 
-  it('keeps the key for its lease where holdAtLeastMs is shorter', async () => {
+  it('keeps the key for its lease if holdAtLeastMs is shorter', async () => {
     const options = { holdAtLeastMs: 2_900 };
     const { clock, store, end, call, nothingLeft } = await startInDoubt(
       { leaseMs: 3_000 },
@@ -1201,7 +1201,7 @@ describe('a transaction of which nobody knows whether it was committed', () => {
     await nothingLeft();
   });
 
-  it('keeps no key for holdAtLeastMs that was lost before', async () => {
+  it('does not keep a key for holdAtLeastMs that was lost before', async () => {
     const options = { holdAtLeastMs: 60_000, maxHoldMs: 1_000 };
     const { clock, store, end, call, nothingLeft } = await startInDoubt(
       { leaseMs: 3_000 },

@@ -116,7 +116,7 @@ describe('Lease, waiting', () => {
     expect((await hold).remainingMs()).toBe(3_000 - 30 - 1_000);
   });
 
-  it('confirms an old grant before it tells anybody [R1, D109]', async () => {
+  it('confirms an old grant before it hands it out [R1, D109]', async () => {
     const { clock, store, waiting, grant } = await start();
     const { hold, token } = await waiting();
     await clock.advance(4_000);
@@ -200,7 +200,7 @@ describe('Lease, waiting', () => {
     expect(sent).toBeLessThanOrEqual(5);
   });
 
-  it('backs off from 50 to 500 ms for a holder that is not one of us [R19]', async () => {
+  it('backs off from 50 to 500 ms for a holder of another library [R19]', async () => {
     const { clock, store, waiting } = await start({ waitMs: 60_000 });
     const { token } = await waiting();
     const gaps: number[] = [];
@@ -217,7 +217,7 @@ describe('Lease, waiting', () => {
     expect(gaps).toEqual([51, 101, 201, 401, 501, 501]);
   });
 
-  it('takes back the re-check that was on its way when the old token was granted', async () => {
+  it('takes back the re-check that was in flight when the old token was granted', async () => {
     const { clock, store, waiting, grant, nothingLeft } = await start();
     const { hold, token } = await waiting({ leaseMs: 30_000 });
     store.listener.reconnected();
@@ -234,7 +234,7 @@ describe('Lease, waiting', () => {
     await nothingLeft();
   });
 
-  it('knows the token of a re-check on its way: its grant and its `wanted` are not orphans [R15]', async () => {
+  it('knows the token of a re-check in flight: its grant and its `wanted` are not orphans [R15]', async () => {
     const { clock, store, waiting, grant, wanted } = await start();
     const { hold } = await waiting();
     store.listener.reconnected();
@@ -502,7 +502,7 @@ describe('Lease, held', () => {
     expect(hold.signal.aborted).toBe(true);
   });
 
-  it('after a blocked event loop reports the loss before the next local caller is told ok', async () => {
+  it('after a blocked event loop reports the loss before the next local caller gets the lock', async () => {
     const { clock, store, engine } = await start({ leaseMs: 1_000 });
     const [first, second] = [engine.acquire(KEY), engine.acquire(KEY)];
     const ask = await store.next('acquire');
@@ -524,14 +524,14 @@ describe('Lease, held', () => {
     expect(log).toEqual(['lost', 'second']);
   });
 
-  it('sees the end of the lease in `signal` even before any timer could fire [D118]', async () => {
+  it('shows the end of the lease in `signal` even before any timer could fire [D118]', async () => {
     const { clock, held } = await start({ leaseMs: 1_000 });
     const { hold } = await held();
     clock.block(1_000);
     expect(hold.signal.aborted).toBe(true);
   });
 
-  it('release() says false when it was no longer ours, and gives the same answer again [D129]', async () => {
+  it('release() returns false when it was no longer ours, and returns the same again [D129]', async () => {
     const { store, held, nothingLeft } = await start();
     const { hold } = await held();
     const [first, second] = [hold.release(), hold.release()];
@@ -541,7 +541,7 @@ describe('Lease, held', () => {
     await nothingLeft();
   });
 
-  it('release() rejects when the store does not answer, and is repeated behind the scenes', async () => {
+  it('release() rejects when the store does not answer, and is repeated in the background', async () => {
     const { clock, store, held, events, nothingLeft } = await start();
     const { hold } = await held();
     const released = hold.release();
@@ -570,7 +570,7 @@ describe('Lease, held', () => {
     }
   });
 
-  it('answers grant and `wanted` for a token that nobody here knows with a release [R25]', async () => {
+  it('answers a grant or a `wanted` for an unknown token with a release [R25]', async () => {
     const { store, grant, wanted } = await start();
     const stranger = `${store.processId}:99`;
     grant(stranger);
@@ -582,14 +582,14 @@ describe('Lease, held', () => {
 });
 
 describe('LockEngine, many callers', () => {
-  it('tells a single try busy at once when the process itself has the key', async () => {
+  it('fails a single try as busy at once when the process itself has the key', async () => {
     const { store, engine, held } = await start();
     await held();
     await expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('lets the others wait on when the first one gives up [D102]', async () => {
+  it('lets the others keep waiting when the first one gives up [D102]', async () => {
     const { clock, store, engine, waiting, grant } = await start();
     const { hold: first, token } = await waiting({ waitMs: 100 });
     const second = engine.acquire(KEY);
@@ -619,7 +619,7 @@ describe('LockEngine, many callers', () => {
     expect(batches).toEqual([10_000]);
   });
 
-  it('close() sends waiters away, waits for the holders, and takes no new ones', async () => {
+  it('close() refuses waiters, waits for the holders, and takes no new calls', async () => {
     const { store, engine, held, nothingLeft } = await start();
     const { hold } = await held();
     const waiter = engine.acquire(KEY);

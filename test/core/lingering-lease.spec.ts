@@ -47,7 +47,7 @@ it('a lease that lingered while the machine may have slept is given up, and aske
   expect((await next).fencingToken).toBe(900);
 });
 
-describe('a call that wants a lingering lease, and goes before it has it', () => {
+describe('a call that wants a lingering lease, and gives up before it has it', () => {
   const microtasks = async (): Promise<void> => {
     for (let i = 0; i < 20; i++) await Promise.resolve();
   };

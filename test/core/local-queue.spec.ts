@@ -59,8 +59,8 @@ describe('the pause after a failure', () => {
   });
 });
 
-describe('a call that waits until something else was taken back', () => {
-  it('is told that the store has failed if that lasts for its whole wait', async () => {
+describe('a call that waits for a clean-up', () => {
+  it('fails with a LockStoreError if the clean-up lasts for its whole wait', async () => {
     const { clock, store, engine } = await startScripted();
     const first = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply(unknown);
@@ -72,7 +72,7 @@ describe('a call that waits until something else was taken back', () => {
     await second;
   });
 
-  it('asks each time that this was done', async () => {
+  it('asks again after each clean-up', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(KEY);
     for (const failures of [1, 2]) {
@@ -88,8 +88,8 @@ describe('a call that waits until something else was taken back', () => {
   });
 });
 
-describe('what a lease is good for', () => {
-  it('a fixed one is never one that somebody else has begun, not even if it is idle', async () => {
+describe('who may use a lease', () => {
+  it('a call with a fixed lease never gets one that another call began, not even an idle one', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 5_000 });
     const { hold, token } = await held();
     await hold.release();
@@ -100,7 +100,7 @@ describe('what a lease is good for', () => {
     expect((await fixed).fencingToken).toBe(200);
   });
 
-  it('its first hold is no hand-over: the budget is for those that follow', async () => {
+  it('the first hold is not a hand-over: the budget is for those that follow', async () => {
     const { store, engine } = await startScripted({ localHandovers: 1 });
     const [first, second, third] = [1, 2, 3].map(() => engine.acquire(KEY));
     const ask = await store.next('acquire');
@@ -115,7 +115,7 @@ describe('what a lease is good for', () => {
 });
 
 describe('a lease that is confirmed for the next call', () => {
-  it('is released, and not kept, if nobody wants it any more by then', async () => {
+  it('is released, not kept, if nobody wants it by then', async () => {
     const { store, engine, held, nothingLeft } = await startScripted({ lingerMs: 5_000 });
     const { hold } = await held({ leaseMs: 2_000 });
     const controller = new AbortController();
@@ -131,7 +131,7 @@ describe('a lease that is confirmed for the next call', () => {
     await nothingLeft();
   });
 
-  it('is confirmed again if the answer came too late, even if it was a fresh one', async () => {
+  it('is confirmed again if the answer came too late, even for a fresh lease', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting({ waitMs: 60_000 });
     await clock.advance(4_000);
@@ -169,7 +169,7 @@ describe('a fixed lease', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('is looked at after a suspend until the store answers, and never renewed', async () => {
+  it('is checked after a suspend until the store answers, and never renewed', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held({ renew: false });
     const leftMs = hold.remainingMs();
@@ -209,7 +209,7 @@ describe('a lease that is handed over to another process', () => {
     await nothingLeft();
   });
 
-  it('is taken back before what was asked for with it, if that was not answered', async () => {
+  it('is taken back before the request that was sent with it, if neither was answered', async () => {
     const { store, second, released, requeue } = await handOver();
     second.catch(() => {});
     const unsure = expect(released).rejects.toThrow(LockStoreError);
@@ -232,7 +232,7 @@ describe('a lease that was handed over here', () => {
 });
 
 describe('a failure of the store', () => {
-  it('is what calls are told whose wait ends before it answers again', async () => {
+  it('is the error of calls whose wait ends before the store answers again', async () => {
     const { clock, store, engine, waiting } = await startScripted();
     const { hold } = await waiting({ waitMs: 5_500 });
     const refused = expect(hold).rejects.toThrow(LockStoreError);
@@ -243,7 +243,7 @@ describe('a failure of the store', () => {
     await refused;
   });
 
-  it('is what a single try is told while a lease cannot be confirmed', async () => {
+  it('is the error of a single try while a lease cannot be confirmed', async () => {
     const { store, engine, held } = await startScripted();
     const { hold } = await held({ leaseMs: 2_000 });
     engine.acquire(KEY, { leaseMs: 60_000 }).catch(() => {});
@@ -277,7 +277,7 @@ describe('an attempt that was not answered', () => {
     expect((await store.next('acquire')).command.position).toBe(7);
   });
 
-  it('is repeated from there even if it was the confirmation of a grant', async () => {
+  it('is repeated from that position even if it was the confirmation of a grant', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { token } = await waiting();
     await clock.advance(2_500);
@@ -290,7 +290,7 @@ describe('an attempt that was not answered', () => {
     expect((await store.next('acquire')).command.position).toBe(7);
   });
 
-  it('is not repeated if the failure will last', async () => {
+  it('is not repeated if the failure is permanent', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const call = expect(engine.acquire(KEY)).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply({ ...undone, isLasting: true });
@@ -403,7 +403,7 @@ describe('a lease that is confirmed for a call that has gone', () => {
     expect((await tried)?.isHeld).toBe(true);
   });
 
-  it('is not in the way of a single try of several keys', async () => {
+  it('does not block a single try of several keys', async () => {
     const { engine, store, renewal } = await startConfirming();
     const tried = engine.tryAcquire([KEY, 'x']);
     await settled();

@@ -66,7 +66,7 @@ describe('lockKey', () => {
     [Symbol('a'), 'value 1 is a symbol'],
     ['\ud800', 'value 1 is not well-formed text'],
     ['x'.repeat(600), 'value 1 has 600 characters; a key has 512 bytes at most'],
-  ])('refuses %p and names template, value and way out', (value, message) => {
+  ])('refuses %p and names template, value and remedy', (value, message) => {
     const build = (): string => lockKey`stock:${forced(value)}`;
     expect(build).toThrow(LockKeyError);
     expect(build).toThrow(`Cannot build a lock key from lockKey\`stock:\${…}\`: ${message}`);

@@ -131,7 +131,7 @@ describe('lingerMs', () => {
 });
 
 describe('holdAtLeastMs', () => {
-  it('keeps the key taken by nobody, here as well as elsewhere [R41]', async () => {
+  it('keeps the key from everybody, in this process and in others [R41]', async () => {
     const { clock, a, b } = two();
     await a.withLock('job', { holdAtLeastMs: 5_000 }, () => 'done');
     expect(await outcome(b.acquire('job', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
@@ -149,7 +149,7 @@ describe('holdAtLeastMs', () => {
   });
 
   it.each([5_000, 0])(
-    'keeps nothing for work that was cancelled right before it, with holdAtLeastMs %d [D10]',
+    'does not keep the key for work that was cancelled right before it began, with holdAtLeastMs %d [D10]',
     async (holdAtLeastMs) => {
       const { a, b } = two({ lingerMs: 60_000 });
       const cancel = new AbortController();
@@ -194,7 +194,7 @@ describe('onBusy', () => {
     expect(result).toBe('k is busy');
   });
 
-  it('does not take the failure of a lock inside of the work for its own [D151]', async () => {
+  it('does not mistake the failure of a lock inside the work for its own [D151]', async () => {
     const { a, b } = two();
     await a.acquire('inner');
     const call = b.withLock('outer', { onBusy: 'skip' }, () => b.acquire('inner', { waitMs: 0 }));
@@ -260,7 +260,7 @@ describe('options', () => {
   });
 
   it.each(['', 'a\nb', 'a\u2028b', 'a\u0000', '\u001b[2K', 'x'.repeat(201)])(
-    'refuses %j as a label: it stands in messages',
+    'refuses %j as a label: it appears in messages',
     async (label) => {
       const { a } = two();
       await expect(a.acquire('k', { label })).rejects.toThrow(
@@ -271,7 +271,7 @@ describe('options', () => {
 });
 
 describe('a wrong argument', () => {
-  it.each([5, null, undefined, {}])('%p is no work of lock.run()', async (work) => {
+  it.each([5, null, undefined, {}])('%p is refused as the work of lock.run()', async (work) => {
     const { a } = two();
     const lock = await a.acquire('k');
     const run = lock.run(work as never);
@@ -284,7 +284,7 @@ describe('a wrong argument', () => {
     [Symbol('a'), 'Symbol(a)'],
     [null, 'null'],
     [5, '5'],
-  ])('%p is no pattern of list()', async (pattern, shown) => {
+  ])('%p is refused as the pattern of list()', async (pattern, shown) => {
     const { a } = two();
     await a.acquire('null');
     const listed = a.list(pattern as never);
@@ -296,7 +296,7 @@ describe('a wrong argument', () => {
   it.each([
     [Symbol('a'), 'a symbol'],
     [undefined, 'undefined'],
-  ])('%p is no key of fencingTokenOf()', async (key, shown) => {
+  ])('%p is refused as the key of fencingTokenOf()', async (key, shown) => {
     const { a } = two();
     const lock = await a.acquire('k');
     const ask = (): unknown => lock.fencingTokenOf(key as never);
@@ -412,7 +412,7 @@ describe('the wall clock', () => {
   );
 });
 
-it('an option that a class has reaches tryAcquire, too', async () => {
+it('an option that is a member of a class also reaches tryAcquire', async () => {
   const { a } = two();
   class Short {
     get leaseMs(): number {
@@ -423,7 +423,7 @@ it('an option that a class has reaches tryAcquire, too', async () => {
   expect(lock?.remainingMs()).toBeLessThanOrEqual(700);
 });
 
-describe('an option that nobody reads', () => {
+describe('an unknown option', () => {
   const loosely = (options: object): object => options;
 
   it.each<[string, object, string]>([
@@ -436,23 +436,20 @@ describe('an option that nobody reads', () => {
     ['misspelt', { waitMS: 5 }, "Unknown option 'waitMS': did you mean 'waitMs'?"],
     ['of the module', { keyPrefix: 'a:' }, "Unknown option 'keyPrefix': there are waitMs, leaseMs"],
     ['of @Locked', { service: 'a' }, "Unknown option 'service': it is an option of @Locked"],
-  ])(
-    '%s is refused by every method, before anything is asked of the store',
-    async (_, wrong, message) => {
-      const { a } = two();
-      for (const call of [
-        a.acquire('k', loosely(wrong)),
-        a.tryAcquire('k', loosely(wrong)),
-        a.withLock('k', loosely(wrong), () => 5),
-      ]) {
-        await expect(call).rejects.toThrow(message);
-        await expect(call).rejects.toBeInstanceOf(LockConfigError);
-      }
-      expect(await a.inspect('k')).toBeNull();
-    },
-  );
+  ])('%s is refused by every method, before any command', async (_, wrong, message) => {
+    const { a } = two();
+    for (const call of [
+      a.acquire('k', loosely(wrong)),
+      a.tryAcquire('k', loosely(wrong)),
+      a.withLock('k', loosely(wrong), () => 5),
+    ]) {
+      await expect(call).rejects.toThrow(message);
+      await expect(call).rejects.toBeInstanceOf(LockConfigError);
+    }
+    expect(await a.inspect('k')).toBeNull();
+  });
 
-  it('what is no object is refused, too', async () => {
+  it('a value that is not an object is also refused', async () => {
     const { a } = two();
     for (const wrong of [null, 5, [], () => {}]) {
       const options = wrong as unknown as object;
@@ -461,7 +458,7 @@ describe('an option that nobody reads', () => {
     }
   });
 
-  it('is refused by tryAcquire as by acquire where it is null', async () => {
+  it('null is refused as a value by tryAcquire and acquire', async () => {
     const { a } = two();
     const options = { waitMs: null } as object;
     for (const call of [a.acquire('k', options), a.tryAcquire('k', options)]) {
@@ -471,7 +468,7 @@ describe('an option that nobody reads', () => {
     expect(await a.tryAcquire('k', { waitMs: undefined } as object)).not.toBeNull();
   });
 
-  it('onBusy is none of acquire and tryAcquire', async () => {
+  it('onBusy is refused by acquire and tryAcquire', async () => {
     const { a } = two();
     const options = { onBusy: 'skip' } as object;
     await expect(a.acquire('k', options)).rejects.toThrow(

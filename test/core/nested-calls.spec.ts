@@ -17,12 +17,12 @@ function nested(...held: object[]): NestedCall {
 const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((lock) => ({ lock }));
 const released = { lock: undefined };
 
-it('are shared as they are if none is released', () => {
+it('nested calls are shared unchanged if none is released', () => {
   const all = nested(a!, b!, c!);
   expect(withoutReleased(all)).toBe(all);
 });
 
-it('keep their order without the released ones, and share what is around those', () => {
+it('nested calls keep their order without the released ones, and share the calls around those', () => {
   const outer = nested(a!, b!);
   const all = [released, c!, released, d!].reduce<NestedCall>(
     (around, here) => ({ here: here as HeldHere, around }),
@@ -34,7 +34,7 @@ it('keep their order without the released ones, and share what is around those',
   expect(withoutReleased(nested(released, released))).toBeUndefined();
 });
 
-it('are found from the inside, and counted up to an end', () => {
+it('nested calls are found from the inside out, and counted up to an end', () => {
   const all = nested(a!, b!, c!);
   expect(innermostCall(all, (here) => here !== (c as unknown))).toBe(b);
   expect(callsInside(all, (here) => here === (a as unknown))).toEqual([b, c]);

@@ -23,7 +23,7 @@ async function startWithout(ms: number) {
 }
 
 describe('while the store is away', () => {
-  it('a call is sent as ever for failFastAfterMs (two seconds), and refused without a command after that', async () => {
+  it('a call is sent as usual for failFastAfterMs (two seconds), and refused without a command after that', async () => {
     const { clock, store, engine, nothingLeft } = await startWithout(1_999);
     const early = engine.acquire('other', { waitMs: 0 });
     (await store.next('acquire')).reply({ ...unknown, neverRan: true });
@@ -37,7 +37,7 @@ describe('while the store is away', () => {
     await nothingLeft();
   });
 
-  it('a blocked event loop refuses no call: that the store is back may not have been read yet', async () => {
+  it('a blocked event loop refuses no call: the news that the store is back may not have been read yet', async () => {
     const { clock, store, engine } = await startWithout(0);
     clock.block(10_000);
     const call = engine.acquire('other', { waitMs: 0 });
@@ -62,7 +62,7 @@ describe('while the store is away', () => {
     expect((await next).isHeld).toBe(true);
   });
 
-  it('a call whose wait ends gets the reason, and not that there was no answer yet', async () => {
+  it('a call whose wait ends gets the reason of the outage, not a missing answer', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire('other', { waitMs: 100 });
     const failed = expect(call).rejects.toMatchObject({
@@ -92,7 +92,7 @@ describe('while the store is away', () => {
     expect(await outer).toBe('joined');
   });
 
-  it('is not told if it is over in a moment, however often that happens', async () => {
+  it('a momentary outage is not reported, however often that happens', async () => {
     const { clock, store, events, nothingLeft } = await startScripted();
     for (let n = 0; n < 3; n++) {
       store.listener.storeLost(cause);
@@ -104,7 +104,7 @@ describe('while the store is away', () => {
     await nothingLeft();
   });
 
-  it('nothing goes on when the application closes in the first moment, or while it looks for the store', async () => {
+  it('nothing keeps running when the application closes in the first moment, or while it looks for the store', async () => {
     const lost = await startWithout(0);
     await lost.engine.close(0);
     await lost.clock.advance(5_000);
@@ -123,7 +123,7 @@ describe('while the store is away', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('that the application closes while it looks for the store is told as no outage', async () => {
+  it('closing the application while it looks for the store is not reported as an outage', async () => {
     const clock = new FakeClock();
     const store = new ScriptedStore();
     let refuse!: (reason: Error) => void;
@@ -153,7 +153,7 @@ describe('while the store is away', () => {
     expect((await store.next('release')).command.token).toBe(ask.command.token);
   });
 
-  it('that begins while a release is awaited ends that wait, and the release follows', async () => {
+  it('an outage that begins while a release is awaited ends that wait, and the release follows', async () => {
     const { store, engine } = await startScripted();
     const work = engine.withLock(KEY, {}, () => 'done');
     const ask = await store.next('acquire');
@@ -252,7 +252,7 @@ describe('while the store is away', () => {
     expect((await store.next('release')).command.token).toBe(token);
   });
 
-  it('operators are told at once after two seconds, without a command', async () => {
+  it('operators get the error at once after two seconds, without a command', async () => {
     const asked: string[] = [];
     const inspector = {
       inspect: async (key: string) => void asked.push(key),
@@ -285,7 +285,7 @@ describe('while the store is away', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('operators are told only of the part that has their key, unless they ask for all keys', async () => {
+  it('operators get the error only for the part that has their key, unless they ask for all keys', async () => {
     const { clock, store, engine } = await startScripted();
     Object.assign(store, { partOf: (key: string) => `part of ${key}` });
     store.listener.storeLost(cause, 'part of other');
@@ -297,7 +297,7 @@ describe('while the store is away', () => {
     await expect(list.next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
-  it('that does not concern its key lets a call go on waiting, and no call is asked about afterwards', async () => {
+  it('an outage that does not affect its key lets a call go on waiting, and no call is re-checked afterwards', async () => {
     const { store, engine } = await startScripted();
     const askedFor: string[] = [];
     const partOf = (key: string): string => {
@@ -320,7 +320,7 @@ describe('while the store is away', () => {
     expect(askedFor).toEqual([]);
   });
 
-  it('is told once for each reason, and once that it is over', async () => {
+  it('an outage is reported once for each reason, and once when it is over', async () => {
     const { clock, store, engine, events } = await startWithout(5_000);
     store.listener.storeLost(new LockStoreError('the cable is out'));
     const power = new LockStoreError('and now the power, too');

@@ -44,7 +44,7 @@ describe('re-entry', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('answers a release inside of a call that joined at once, and ends the hold with that call [D43]', async () => {
+  it('answers a release inside a joined call at once, and ends the hold with that call [D43]', async () => {
     const { engine, other } = start();
     await engine.withLock('k', {}, (outer) =>
       engine.withLock('k', {}, async () => {
@@ -86,7 +86,7 @@ describe('re-entry', () => {
     );
   });
 
-  it('lets branches that ask for the same key take turns, also those inside of branches [R44, D125]', async () => {
+  it('lets branches that ask for the same key take turns, including branches of branches [R44, D125]', async () => {
     const { engine } = start();
     let inside = 0;
     let most = 0;
@@ -170,7 +170,7 @@ describe('re-entry', () => {
     expect(await late).toBeGreaterThan(token);
   });
 
-  it('joins the hold around the call that has left it behind, and that has ended', async () => {
+  it('joins the outer hold in work that a call has left behind when it ended', async () => {
     const { engine, other } = start();
     await engine.withLock(['j', 'k'], {}, async (outer) => {
       const gate = makeGate();
@@ -203,7 +203,7 @@ describe('re-entry', () => {
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('joins in run() wherever else the lock was the current one before', async () => {
+  it('joins in run() wherever the lock was current before', async () => {
     const { engine } = start();
     const lock = await engine.acquire('k');
     await engine.withLock('x', {}, () => engine.withLock('y', {}, () => lock.run(() => {})));
@@ -240,8 +240,8 @@ describe('re-entry', () => {
   });
 });
 
-describe('a job that a queue in memory begins where the job of another request has ended', () => {
-  /** Two requests put a job into the queue; the second one begins in the context of the first, which holds the lock. */
+describe('a job that an in-memory queue starts where the job of another request has ended', () => {
+  /** Two requests queue a job each; that of the second begins in the context of the first, which holds the lock. */
   const tokens = async (enqueue: <T>(job: () => T) => () => T) => {
     const { engine } = start();
     const request = new AsyncLocalStorage<string>();
@@ -267,7 +267,7 @@ describe('a job that a queue in memory begins where the job of another request h
     expect(seen).toEqual(['first', first]);
   });
 
-  it('has a lock of its own if it is bound to its request with AsyncResource.bind()', async () => {
+  it('has its own lock if it is bound to its request with AsyncResource.bind()', async () => {
     const { first, seen } = await tokens((job) => AsyncResource.bind(job));
     expect(seen).toEqual(['second', first + 1]);
   });
@@ -316,7 +316,7 @@ describe('run() and current()', () => {
     expect(engine.current()).toBeUndefined();
   });
 
-  it('current() finds the lock of the call around already while that of the nested call is released', async () => {
+  it('current() already finds the lock of the outer call while that of the nested call is being released', async () => {
     const { engine } = start();
     await engine.withLock('a', {}, (a) =>
       engine.withLock('b', {}, async (b) => {
@@ -328,7 +328,7 @@ describe('run() and current()', () => {
     );
   });
 
-  it('current() with a key passes over a lock that has lost another key, and without one it does not', async () => {
+  it('current() with a key skips a lock that has lost another key; without a key, it does not', async () => {
     const { engine } = start();
     await engine.withLock('a', {}, (a) =>
       engine.withLock(['a', 'b'], {}, async (inner) => {
@@ -342,7 +342,7 @@ describe('run() and current()', () => {
     );
   });
 
-  it('tells that a nested call keeps the lock of one that has ended, unless that was lost', async () => {
+  it('reports that a nested call keeps the lock of a call that has ended, unless it was lost', async () => {
     const locks = new InMemoryLocks(new FakeClock());
     const options = resolveServiceOptions({});
     const store = new InMemoryLockStore(locks, options.leaseMs);
@@ -375,7 +375,7 @@ describe('nested keys in different orders', () => {
     await refused;
   });
 
-  it('are called no deadlock by a single try, which waits for nobody [R24]', async () => {
+  it('are not called a deadlock by a single try, which does not wait [R24]', async () => {
     const { engine, other } = start();
     await other.acquire('a');
     const refused = engine.withLock('b', {}, () => engine.withLock('a', { waitMs: 0 }, () => 1));
@@ -448,7 +448,7 @@ describe('branches that could wait for each other', () => {
     });
   });
 
-  it('may wait without a limit for what their parent held when they parted', async () => {
+  it('may wait without a limit for keys that their parent held when they began', async () => {
     const { engine } = start();
     const done = await engine.withLock(['a', 'z'], {}, () =>
       Promise.all([1, 2].map(() => engine.withLock('a', { waitMs: Infinity }, settled))),
@@ -553,8 +553,8 @@ describe('a branch that does not await a branch of its own', () => {
   });
 });
 
-describe('very many calls, each inside of the one before, which does not await it', () => {
-  it('give the lock back with the last one', async () => {
+describe('very many nested calls, none of them awaited by its parent', () => {
+  it('release the lock with the last one', async () => {
     const { engine, other } = start();
     const last = makeGate();
     const page = (n: number): Promise<void> =>
@@ -571,8 +571,8 @@ describe('very many calls, each inside of the one before, which does not await i
   });
 });
 
-describe('very deep calls', () => {
-  it('take no more memory for each level than for the first ones', async () => {
+describe('very deeply nested calls', () => {
+  it('take no more memory per level than the first ones', async () => {
     const { engine } = start();
     const DEPTH = 8_000;
     let bytes = 0;

@@ -23,7 +23,7 @@ function inside(parent: ReentryLevel): ReentryLevel {
 }
 
 describe('re-entry levels', () => {
-  it('very many, each inside of the one before, leave the hold when the last one closes', async () => {
+  it('very many, each inside the previous one, leave the hold when the last one closes', async () => {
     const { root, users } = start();
     const awaited = [root];
     for (let n = 0; n < 50_000; n++) awaited.unshift(inside(awaited[0]!));
@@ -45,7 +45,7 @@ describe('re-entry levels', () => {
     expect(users()).toBe(1);
   });
 
-  it('that have closed still let those in that wait inside', async () => {
+  it('that have closed still admit the calls that wait inside', async () => {
     const { root } = start();
     const outer = inside(root);
     const first = inside(outer);
@@ -60,7 +60,7 @@ describe('re-entry levels', () => {
     expect(await root.mutex.enter(clock, 0)).toBe('entered');
   });
 
-  it('that have closed are forgotten although each has begun the next one', async () => {
+  it('that have closed are forgotten although each has begun the next', async () => {
     const { root } = start();
     let last = inside(root);
     const closed: WeakRef<object>[] = [];

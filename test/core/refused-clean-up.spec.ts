@@ -1,4 +1,4 @@
-/** What must be taken back from keys that the store refuses, for want of a right: how often it is tried, and when. */
+/** What must be taken back from keys that the store refuses for lack of a right: how often it is tried, and when. */
 import { describe, expect, it } from '@jest/globals';
 import { CleanUp } from '../../libs/nestjs-locked/src/core/store/clean-up.js';
 import type { Unknown } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
@@ -51,7 +51,7 @@ function startAlone(isRefused: (token: string) => boolean) {
   return { clock, store, cleanUp, tried };
 }
 
-/** So many that none of them has its turn soon. */
+/** Enough that none of them has its turn soon. */
 function leaveOthers(cleanUp: CleanUp): void {
   for (let i = 0; i < KEYS; i++) cleanUp.leave(`k:${i}`, ['of others'], Infinity, () => {});
 }
@@ -66,7 +66,7 @@ describe('what the store refuses to take back', () => {
     expect(new Set(tried).size).toBe(KEYS);
   });
 
-  it('is tried one after the other again when all of it has been tried at once in vain', async () => {
+  it('is tried one after the other again after all of it was tried at once in vain', async () => {
     const { clock, store, tried } = await start();
     for (let i = 0; i < 3; i++) {
       store.listener.storeBack();
@@ -111,7 +111,7 @@ describe('what the store refuses to take back', () => {
     expect(new Set(tried).size).toBe(KEYS);
   });
 
-  it('does not keep what comes later from being taken back', async () => {
+  it('does not keep later entries from being taken back', async () => {
     const { store, engine, tried, allow } = await start();
     allow((key) => key === 'other');
     const controller = new AbortController();
@@ -162,7 +162,7 @@ describe('what the store refuses to take back', () => {
     expect(tried).toContain('released');
   });
 
-  it('does not stand in the way of what came later for the key: that is sent ahead of a request', async () => {
+  it('does not block what came later for the key: that is sent ahead of a request', async () => {
     const { clock, cleanUp, tried } = startAlone((token) => token !== 'later');
     leaveOthers(cleanUp);
     cleanUp.leave('k', ['ended'], clock.now() + 100, () => {});

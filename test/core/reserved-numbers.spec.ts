@@ -44,7 +44,7 @@ describe('a lock that was free', () => {
     expect((await store.next('renew')).command).toMatchObject({ reserves: false });
   });
 
-  it('has numbers reserved as soon as a second call comes, which need not wait for that', async () => {
+  it('reserves numbers as soon as a second call comes, which need not wait for them', async () => {
     const { store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     const renewal = await store.next('renew');
@@ -56,7 +56,7 @@ describe('a lock that was free', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('has numbers reserved once, however many calls come', async () => {
+  it('reserves numbers once, however many calls come', async () => {
     const { store, engine, lock } = await startHeld();
     const others = Array.from({ length: 5 }, () => engine.acquire(KEY));
     expect(await store.unanswered()).toEqual(['renew']);
@@ -101,7 +101,7 @@ describe('a lock that was free', () => {
     expect((await second).fencingToken).toBe(FIRST + 1);
   });
 
-  it('gives no number that nobody has reserved: the next call waits until Redis answers', async () => {
+  it('gives out no number that is not reserved: the next call waits until Redis answers', async () => {
     const { clock, store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     (await store.next('renew')).reply(unknown);
@@ -117,7 +117,7 @@ describe('a lock that was free', () => {
     expect((await second).fencingToken).toBe(FIRST + 1);
   });
 
-  it('that is lost while numbers are reserved is asked for again by the next call', async () => {
+  it('that is lost while numbers are reserved is requested again by the next call', async () => {
     const { store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     (await store.next('renew')).reply({ kind: 'lost' });
@@ -128,7 +128,7 @@ describe('a lock that was free', () => {
     expect((await second).fencingToken).toBe(900);
   });
 
-  it('has no numbers reserved for a call that cannot get this lease', async () => {
+  it('reserves no numbers for a call that cannot get this lease', async () => {
     const { store, engine } = await startScripted();
     const fixed = engine.acquire(KEY, { renew: false });
     const ask = await store.next('acquire');
@@ -150,7 +150,7 @@ describe('a lock that was free', () => {
 });
 
 describe('a lease that calls have shared', () => {
-  it('has more numbers reserved by its renewal when half of them are used', async () => {
+  it('reserves more numbers with its renewal when half of them are used', async () => {
     const { clock, store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK / 2));
@@ -165,7 +165,7 @@ describe('a lease that calls have shared', () => {
     expect((await store.next('renew')).command).toMatchObject({ reserves: false });
   });
 
-  it('tells Redis at its end what was used, so that the rest is given back', async () => {
+  it('tells Redis at its end which numbers were used, so that the rest is given back', async () => {
     const { store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
@@ -209,7 +209,7 @@ describe('a number that the database wants raised', () => {
 });
 
 describe('a grant that came as a message', () => {
-  it('gives no number that others may have had after it, if its command was repeated', async () => {
+  it('gives out no number that others may have had since, if its command was repeated', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     clock.block(20_000); // the grant has lapsed, and the repeated command has got the key anew
@@ -231,7 +231,7 @@ describe('a grant that came as a message', () => {
     expect((await hold).fencingToken).toBe(FIRST);
   });
 
-  it('gives no number as long as the store confirms the lease without any, as while its slot moves', async () => {
+  it('gives out no number while the store confirms the lease without any, as while its slot moves', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     clock.block(20_000);
@@ -244,7 +244,7 @@ describe('a grant that came as a message', () => {
     expect((await hold).fencingToken).toBe(5_000_000);
   });
 
-  it('asks for numbers again if nobody knows whether the store has confirmed it', async () => {
+  it('asks for numbers again if it is unknown whether the store has confirmed the lease', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     clock.block(2_000);
@@ -269,7 +269,7 @@ describe('a grant that came as a message', () => {
     expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
   });
 
-  it('gives no numbers back before they are confirmed: nobody wants it, and nobody knows whether it was renewed', async () => {
+  it('gives no numbers back before they are confirmed: nobody wants the lease, and its renewal is in doubt', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const abort = new AbortController();
     const { token } = await waiting({ signal: abort.signal });
@@ -282,7 +282,7 @@ describe('a grant that came as a message', () => {
     expect((await store.next('release')).command).toMatchObject({ token, used: 0 });
   });
 
-  it('gives no numbers back when it was lost under its work: a repeated command may have got it anew', async () => {
+  it('gives no numbers back when it was lost under its work: a repeated command may have acquired it again', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
     grant(token, FIRST);

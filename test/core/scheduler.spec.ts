@@ -22,7 +22,7 @@ const newScheduler = (): Scheduler =>
   new Scheduler(systemClock, { before: () => {}, after: () => {} });
 
 describe('Scheduler', () => {
-  it('that rests with its timer armed still deals with what comes due before it, and after it', async () => {
+  it('that is idle with its timer armed still handles what becomes due before and after that time', async () => {
     const scheduler = newScheduler();
     const [left, early, late] = [new Item(), new Item(), new Item()];
     const now = systemClock.now();
@@ -39,7 +39,7 @@ describe('Scheduler', () => {
     expect(scheduler.size).toBe(0);
   });
 
-  it('that rests keeps no process from ending, and that is needed again keeps it', async () => {
+  it('that is idle lets the process end; one that is needed again does not', async () => {
     // The second call waits 300 ms for a lock that is not released, and nothing else is left to wait for.
     const program = `
       import 'reflect-metadata';

@@ -14,7 +14,7 @@ const busy = { kind: 'busy', remainingMs: 30_000 } as const;
 const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
 const undone = { ...unknown, neverRan: true } as const;
 
-/** An engine whose caller has asked for `a` and `b`, of which the server says that somebody has one. */
+/** An engine whose caller has asked for `a` and `b`, one of which is taken, as the server says. */
 async function waitingForBoth(options: LockOptions = {}) {
   const scripted = await startScripted();
   const { store, engine } = scripted;
@@ -44,8 +44,8 @@ async function waitingForBoth(options: LockOptions = {}) {
   return { ...scripted, call, a: a.command.token, revokeA, grantB };
 }
 
-describe('several keys, while the command for all of them is on its way', () => {
-  it('an abort is heard at once, and what comes back later is released [D1]', async () => {
+describe('several keys, while the command for all of them is in flight', () => {
+  it('an abort ends the call at once, and what is granted later is released [D1]', async () => {
     const { store, engine, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const call = engine.acquire(['a', 'b'], { signal: controller.signal });
@@ -81,7 +81,7 @@ describe('several keys, while the command for all of them is on its way', () => 
 });
 
 describe('a single try of several keys, while the store is silent', () => {
-  it('does not call them taken because an earlier try was not answered [D55]', async () => {
+  it('does not report them as taken because an earlier try was not answered [D55]', async () => {
     const { clock, store, engine } = await startScripted();
     const first = expect(engine.tryAcquire(['a', 'b'])).rejects.toThrow(LockStoreError);
     await clock.advance(1_000);
@@ -91,7 +91,7 @@ describe('a single try of several keys, while the store is silent', () => {
     expect(await store.unanswered()).toEqual(['together', 'together']);
   });
 
-  it('does not call them taken because others wait for its answer [D55]', async () => {
+  it('does not report them as taken because others wait for its answer [D55]', async () => {
     const { clock, store, engine } = await startScripted();
     void engine.acquire('b').catch(() => {});
     (await store.next('acquire')).reply(unknown);
@@ -130,7 +130,7 @@ describe('while an earlier request for a key could not be taken back', () => {
   });
 });
 
-describe('a call for several keys, while a command whose call was aborted is on its way for one of them', () => {
+describe('a call for several keys, while a command of an aborted call is in flight for one of them', () => {
   async function aborted() {
     const started = await startScripted();
     const { store, engine } = started;
@@ -211,7 +211,7 @@ describe('a single try of several keys', () => {
     expect(await store.unanswered()).toEqual([]);
   });
 
-  it('takes a key whose lease lingers here: that is released in front of the command', async () => {
+  it('takes a key whose lease lingers here: that lease is released ahead of the command', async () => {
     const { store, engine, held } = await startScripted({ lingerMs: 20_000 });
     const { hold, token } = await held();
     await hold.release();
@@ -253,7 +253,7 @@ describe('a single try of several keys', () => {
     expect((await call).keys).toEqual(['a', 'b']);
   });
 
-  it('waits for it also if the call holds one of the keys', async () => {
+  it('waits for that answer even if the call holds one of the keys', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.withLock('a', {}, () => {
       const inner = engine.withLock(['a', 'b'], { waitMs: 0 }, (lock) => lock.keys);
@@ -269,7 +269,7 @@ describe('a single try of several keys', () => {
     expect(await call).toEqual(['a', 'b']);
   });
 
-  it('joins the keys that its call holds, and asks for the others only', async () => {
+  it('joins the keys that its call holds, and requests only the others', async () => {
     const { store, engine } = await startScripted();
     const call = engine.withLock('a', {}, () =>
       engine.withLock(['a', 'b', 'c'], { waitMs: 0 }, (lock) => lock.keys),
@@ -337,7 +337,7 @@ describe('several keys, waited for', () => {
     await refused;
   });
 
-  it('it does so once', async () => {
+  it('a process that has stood still waits so only once', async () => {
     const { clock, store, engine } = await startScripted();
     const refused = expect(engine.acquire(['a', 'b'], { waitMs: 200 })).rejects.toMatchObject({
       key: 'b',
@@ -352,7 +352,7 @@ describe('several keys, waited for', () => {
     await refused;
   });
 
-  it('are asked for again, within the wait, when the store refuses or says nothing [D11]', async () => {
+  it('are requested again, within the wait, when the store refuses or does not answer [D11]', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b'], { waitMs: 10_000 });
     for (let i = 0; i < 2; i++) (await store.next('together')).reply(undone);
@@ -367,7 +367,7 @@ describe('several keys, waited for', () => {
     expect((await call).isHeld).toBe(true);
   });
 
-  it('a key that was taken from us meanwhile is taken again before the work starts [D2]', async () => {
+  it('a key that was lost meanwhile is acquired again before the work starts [D2]', async () => {
     const { store, call, a, revokeA, grantB, events } = await waitingForBoth();
     revokeA();
     grantB();
@@ -414,7 +414,7 @@ describe('several keys, waited for', () => {
     expect(lock.signal.reason).toMatchObject({ reason: 'max-hold' });
   });
 
-  it('fixed leases are kept while they are waited for, and have their whole length when the work starts', async () => {
+  it('fixed leases are kept during the wait, and have their full length when the work starts', async () => {
     const { clock, store, call, grantB } = await waitingForBoth({ renew: false, leaseMs: 3_000 });
     await clock.advance(1_000);
     (await store.next('renew')).reply(renewed); // `a` is kept alive
@@ -501,8 +501,8 @@ describe('an abort in the tick in which the lock is handed over', () => {
   });
 });
 
-describe('a signal that aborts in the moment in which one of several keys was granted', () => {
-  it('leaves nothing behind of the key that comes next', async () => {
+describe('a signal that aborts at the moment when one of several keys is granted', () => {
+  it('leaves nothing behind for the next key', async () => {
     const { store, engine, grant, nothingLeft } = await startScripted();
     const controller = new AbortController();
     const call = engine.acquire([KEY, 'z'], { signal: controller.signal });
@@ -524,7 +524,7 @@ describe('a signal that aborts in the moment in which one of several keys was gr
 describe('several keys, when the wait is over', () => {
   const SLOW_MS = 60;
 
-  it('are not asked for one by one if the first answer says that one is taken', async () => {
+  it('are not requested one by one if the first answer says that one is taken', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const call = engine.acquire(['a', 'b', 'c'], { waitMs: 50 });
     call.catch(() => {});
@@ -540,7 +540,7 @@ describe('several keys, when the wait is over', () => {
     await nothingLeft();
   });
 
-  it('are asked for with one command if more than one is missing', async () => {
+  it('are requested with one command if more than one is missing', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const call = engine.acquire(['a', 'b', 'c'], { waitMs: 100 });
     call.catch(() => {});
@@ -563,7 +563,7 @@ describe('several keys, when the wait is over', () => {
     await nothingLeft();
   });
 
-  it('are had if that command gets all that is missing', async () => {
+  it('are held if that command gets all that are missing', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b', 'c'], { waitMs: 100 });
     for (let i = 0; i < 3; i++) (await store.next('together')).reply(busy);
@@ -577,7 +577,7 @@ describe('several keys, when the wait is over', () => {
     expect((await call).isHeld).toBe(true);
   });
 
-  it('say how long the call waited, and not how long it waited for one of them', async () => {
+  it('report how long the call waited, not how long it waited for one of them', async () => {
     const { clock, call, store } = await waitingForBoth({ waitMs: 1_000 });
     await clock.advance(1_000);
     (await store.next('leave')).reply({ kind: 'left' });
@@ -589,7 +589,7 @@ describe('several keys, when the wait is over', () => {
 });
 
 describe('a single try beside a call of this process', () => {
-  /** A call whose command is on its way. */
+  /** A call whose command is in flight. */
   async function beside() {
     const started = await startScripted();
     const waiting = started.engine.acquire('a', { waitMs: 60_000 });
@@ -599,7 +599,7 @@ describe('a single try beside a call of this process', () => {
   }
 
   it.each([['a'], [['a', 'b']]])(
-    'does not call %j taken while nobody knows: the answer decides [D55]',
+    'does not report %j as taken while that is unknown: the answer decides [D55]',
     async (keys) => {
       const { store, engine, ask } = await beside();
       const result = engine.tryAcquire(keys);
@@ -619,7 +619,7 @@ describe('a single try beside a call of this process', () => {
     },
   );
 
-  it('is not told of a store that has failed if more is asked for while an answer is awaited', async () => {
+  it('does not fail with a LockStoreError if more is requested while an answer is awaited', async () => {
     const { store, engine, ask } = await beside();
     const held = engine.acquire('A');
     const askFirst = await store.next('acquire');
@@ -640,13 +640,13 @@ describe('a single try beside a call of this process', () => {
     await expect(result).resolves.toBeNull();
   });
 
-  it('calls a key taken that this process asks for again and again: the store has answered', async () => {
+  it('reports a key as taken that this process asks for again and again: the store has answered', async () => {
     const { clock, store, engine, ask, waiting } = await beside();
     engine.acquire('a', { leaseMs: 60_000, renew: false }).catch(() => {}); // wants a lease of its own
     const result = engine.tryAcquire(['a', 'b']);
     void waiting.then((hold) => hold.release());
     await clock.advance(900);
-    clock.block(200); // the answer lies there
+    clock.block(200); // the answer is in the socket
     ask.reply(granted(ask.command.token));
     await expect(result).resolves.toBeNull();
     await store.next('requeue');
@@ -674,7 +674,7 @@ describe('a single try beside a call of this process', () => {
     expect((await store.next('acquire')).command).toMatchObject({ key: 'b' });
   });
 
-  it('calls a key taken that a call of this process has, whatever is wrong with the store', async () => {
+  it('reports a key as taken that a call of this process holds, whatever is wrong with the store', async () => {
     const { clock, store, engine, ask, waiting } = await beside();
     ask.reply(granted(ask.command.token));
     expect((await waiting).isHeld).toBe(true);
@@ -684,7 +684,7 @@ describe('a single try beside a call of this process', () => {
     await expect(engine.tryAcquire(['a', 'b'])).resolves.toBeNull();
   });
 
-  it('does not call a key taken that others wait for while the store is away', async () => {
+  it('does not report a key as taken that others wait for while the store is away', async () => {
     const { clock, store, engine, ask } = await beside();
     ask.reply(queued(ask.command.token));
     await settled();

@@ -1,4 +1,4 @@
-/** What the answers about one lease have taken, and for which calls that is too long. */
+/** How long the answers about one lease took, and for which calls that is too long. */
 import { describe, expect, it } from '@jest/globals';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted } from '../support/scripted-store.js';
@@ -52,7 +52,7 @@ describe('a process that stands still for more than half of the lease, again and
       .acquire(KEY, { leaseMs: LEASE_MS, waitMs: 60_000 })
       .catch((error: unknown) => error);
     const ask = await store.next('acquire');
-    clock.block(SLOW_MS); // the answer lies there
+    clock.block(SLOW_MS); // the answer is in the socket
     ask.reply(granted(ask.command.token));
     for (let i = 0; i < 2; i++) {
       const renewal = await store.next('renew');
@@ -70,7 +70,7 @@ describe('a process that stands still for more than half of the lease, again and
 });
 
 describe('a call that is refused because answers are too slow for its lease', () => {
-  it('does not let the others believe that the store has failed', async () => {
+  it('does not make other calls report a failed store', async () => {
     const { clock, store, engine } = await startScripted();
     const refused = expect(
       engine.acquire(KEY, { leaseMs: LEASE_MS, waitMs: 60_000 }),

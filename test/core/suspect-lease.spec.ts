@@ -61,7 +61,7 @@ describe('while a lease is suspect', () => {
     expect(order).toBe('confirmed joined');
   });
 
-  it('a nested call waits for the confirmation also if its process has stood still meanwhile', async () => {
+  it('a nested call waits for the confirmation even if its process has stood still meanwhile', async () => {
     const scene = await startScripted();
     const { clock, store, engine } = scene;
     const { call, run } = await holding(scene);
@@ -100,7 +100,7 @@ describe('while a lease is suspect', () => {
   });
 
   it.each([0, 300])(
-    'a nested call says that nobody knows if the store is silent: waitMs %i',
+    'a nested call fails as unknown if the store is silent: waitMs %i',
     async (waitMs) => {
       const scene = await startScripted();
       const { clock, engine } = scene;
@@ -133,7 +133,7 @@ describe('while a lease is suspect', () => {
     await failed;
   });
 
-  it('a lock says nothing false', async () => {
+  it('a lock claims nothing false', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held();
     clock.stepWall(SLEPT_MS);
@@ -148,7 +148,7 @@ describe('while a lease is suspect', () => {
     expect(engine.residue.queues).toBe(1);
   });
 
-  it('`ensureRemaining` does not fail if the store gives no answer, and enough is left for certain', async () => {
+  it('`ensureRemaining` does not fail if the store does not answer, and enough is certainly left', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     await clock.advance(1);
@@ -179,7 +179,7 @@ describe('while a lease is suspect', () => {
   });
 });
 
-describe('a lease that was asked for before the machine may have slept', () => {
+describe('a lease that was requested before the machine may have slept', () => {
   it('is confirmed before a call gets it', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(KEY, { waitMs: 60_000 });
@@ -196,7 +196,7 @@ describe('a lease that was asked for before the machine may have slept', () => {
 });
 
 describe('the length of a lease', () => {
-  it('that was ensured is not believed after a suspend that the store does not know of', async () => {
+  it('that was ensured is not trusted after a suspend that the store does not know of', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     const ensured = hold.ensureRemaining(200_000);
@@ -207,7 +207,7 @@ describe('the length of a lease', () => {
     expect(hold.remainingMs()).toBeLessThanOrEqual(30_000);
     await clock.advance(1);
     const renewal = await store.next('renew');
-    // The store is asked for as much as we believed to have.
+    // The store is asked for as much as we believed was left.
     expect(renewal.command.leaseMs).toBeGreaterThan(200_000);
     renewal.reply(renewed);
     await settled();
@@ -238,7 +238,7 @@ describe('a fixed lease', () => {
 });
 
 describe('a sleep that is too short for a suspicion', () => {
-  it('is taken off the time that is left, also after the next renewal', async () => {
+  it('is deducted from the time that is left, even after the next renewal', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     const ensured = hold.ensureRemaining(200_000);
@@ -278,7 +278,7 @@ describe('a suspend is noticed', () => {
     expect(hold.signal.reason).toMatchObject({ code: 'LOCK_LOST' });
   });
 
-  it('also if it comes in small pieces', async () => {
+  it('even if it comes in small pieces', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     for (let i = 0; i < 9; i++) {
@@ -348,8 +348,8 @@ describe('a clock that is set, with a store that answers', () => {
   });
 });
 
-describe('a lease of which nobody knows whether its transaction was committed', () => {
-  it('is not renewed, also if the answer to its last renewal says nothing about a suspend since', async () => {
+describe('a lease whose transaction has an unknown outcome', () => {
+  it('is not renewed, even if the answer to its last renewal says nothing about a suspend since', async () => {
     const { clock, store, held } = await startScripted();
     const { hold } = await held();
     await clock.advance(10_000);

@@ -52,7 +52,7 @@ it('steps that are too many to be remembered one by one are put together, and no
   }
   expect(detector.stepsAfter(-Infinity).length).toBeLessThan(100);
   expect(sleptAfter(-Infinity)).toBe(2_000);
-  // What was asked for between two of them must not be believed to have seen the later one.
+  // A command that was sent between two of them must not seem to have seen the later one.
   for (const [i, moment] of moments.entries())
     expect(sleptAfter(moment)).toBeGreaterThanOrEqual(2_000 - 10 * i);
 });
