@@ -12,14 +12,14 @@ import { LIBRARY } from './entry-points.js';
 
 describe('the fence table', () => {
   it.each(['postgres', 'mysql'] as const)(
-    'is the same for %s as statement and as file',
+    'is the same for %s in the statement and in the file',
     (dialect) => {
       const file = readFileSync(join(LIBRARY, `sql/lock_fence.${dialect}.sql`), 'utf8');
       expect(file).toContain(`\n${fenceTableSql({ dialect })};\n`);
     },
   );
 
-  it('may have another name and a schema, and no name that is none', () => {
+  it('may have another name and a schema, but no invalid name', () => {
     expect(fenceTableSql({ dialect: 'postgres', table: 'app.fences' })).toContain(' app.fences (');
     const wrong = [{ table: 'a; DROP TABLE b' }, { table: '' }, { dialect: 'oracle' as never }];
     for (const options of wrong) {
@@ -48,7 +48,7 @@ describe('the fence table', () => {
     expect(sent).toEqual([]);
   });
 
-  it('may be pruned with an age of one day, and with none that is shorter', async () => {
+  it('may be pruned with an age of one day, but not less', async () => {
     const empty = async (sql: string): Promise<unknown> =>
       sql.includes('AS newest') ? [{ newest: '0' }] : [];
     const prune = (olderThanMs: number): Promise<number> =>
@@ -58,7 +58,7 @@ describe('the fence table', () => {
     await expect(prune(dayMs - 1)).rejects.toThrow('olderThanMs: 86399999 must be');
   });
 
-  it('is not made or pruned by what is no function, and nothing else is run unfenced', async () => {
+  it('is created and pruned only by a function, as is everything that runs unfenced', async () => {
     const [data, options] = [{ query() {} } as never, { dialect: 'mysql' as const }];
     const misspelt = { ...options, olderThenMs: 1 };
     await expect(pruneFenceTable(async () => [], misspelt)).rejects.toThrow(

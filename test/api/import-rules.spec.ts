@@ -27,7 +27,7 @@ function violations(modules: readonly SourceModule[]): string[] {
   );
 }
 
-/** Edges between whatever `nodeOf` makes of a path. */
+/** Edges between the nodes that `nodeOf` makes of paths. */
 function graph(
   modules: readonly SourceModule[],
   nodeOf: (path: string) => string,
@@ -49,11 +49,11 @@ function graph(
 }
 
 describe('imports of the library', () => {
-  it('keep to the rooms', () => {
+  it('follow the table of rooms', () => {
     expect(violations(sources)).toEqual([]);
   });
 
-  it('may lead down only: a room names none but those before it in the table', () => {
+  it('lead only down: a room may import only those before it in the table', () => {
     const names = ROOMS.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
     for (const [floor, { rooms }] of ROOMS.entries()) {
@@ -61,7 +61,7 @@ describe('imports of the library', () => {
     }
   });
 
-  it('are all needed: the table allows nothing that is not there', () => {
+  it('are all needed: the table allows no import that does not exist', () => {
     const unused = ROOMS.flatMap(({ name, rooms, packages }) => {
       const inside = sources.filter(({ path }) => posix.dirname(path) === name);
       const targets = inside.flatMap((module) => module.imports.map((it) => targetOf(module, it)));
@@ -87,7 +87,7 @@ describe('imports of the library', () => {
     expect(findCycle(graph(sources, (path) => path, { withTypes: true }))).toBeUndefined();
   });
 
-  it('lead to files of the library and to nothing around it', () => {
+  it('lead to files of the library and to nothing outside', () => {
     const paths = new Set(sources.map(({ path }) => path));
     const outside = sources.flatMap((module) =>
       module.imports
@@ -97,7 +97,7 @@ describe('imports of the library', () => {
     expect(outside).toEqual([]);
   });
 
-  it('ask for declared packages only', () => {
+  it('name only declared packages', () => {
     const { dependencies, peerDependencies } = manifest();
     const declared = Object.keys({ ...dependencies, ...peerDependencies });
     expect(packagesOf(sources).filter((name) => !declared.includes(name))).toEqual([]);
@@ -131,21 +131,18 @@ describe('imports of the library', () => {
 });
 
 describe('emitted declarations', () => {
-  it.each(entryPoints())(
-    'of $specifier ask for required packages only',
-    ({ import: { types } }) => {
-      const { dependencies, peerDependencies, peerDependenciesMeta = {} } = manifest();
-      const required = Object.keys({ ...dependencies, ...peerDependencies }).filter(
-        (name) => peerDependenciesMeta[name]?.optional !== true,
-      );
-      // An adapter's entry point may ask for its own peer, and for nobody else's.
-      const [, adapted = ''] = /adapters\/(.+)\/index/.exec(types) ?? [];
-      const reached = declarationsFrom(types.replace('./dist/', ''));
-      expect(packagesOf(reached).filter((name) => ![...required, adapted].includes(name))).toEqual(
-        [],
-      );
-    },
-  );
+  it.each(entryPoints())('of $specifier name only required packages', ({ import: { types } }) => {
+    const { dependencies, peerDependencies, peerDependenciesMeta = {} } = manifest();
+    const required = Object.keys({ ...dependencies, ...peerDependencies }).filter(
+      (name) => peerDependenciesMeta[name]?.optional !== true,
+    );
+    // An adapter's entry point may import its own peer, and no other.
+    const [, adapted = ''] = /adapters\/(.+)\/index/.exec(types) ?? [];
+    const reached = declarationsFrom(types.replace('./dist/', ''));
+    expect(packagesOf(reached).filter((name) => ![...required, adapted].includes(name))).toEqual(
+      [],
+    );
+  });
 });
 
 describe('imports around the library', () => {

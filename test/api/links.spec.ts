@@ -12,7 +12,7 @@ describe.each(documents)('$path', (document) => {
   });
 });
 
-it('every page of docs/ stands in the sidebar of the site', () => {
+it('every page of docs/ is in the sidebar of the site', () => {
   const pages = documents
     .map(({ path }) => path)
     .filter((path) => /^docs\/[^/]+$/.test(path) && path !== 'docs/index.md');

@@ -12,7 +12,7 @@ describe('the map in CONTRIBUTING.md', () => {
   });
 });
 
-it('CONTRIBUTING.md names what keeps a promise as the code does', () => {
+it('CONTRIBUTING.md names the code and the spec of each promise as they are called', () => {
   const [rows = []] = tablesBelow('Where promises are kept', readDocument('CONTRIBUTING.md'));
   const specs = rows.flatMap(([, , cell = '']) => cell.match(/[\w/.-]+\.(?:cjs-)?spec\.ts/g) ?? []);
   expect(specs.length).toBe(rows.length);
@@ -38,7 +38,7 @@ describe.each([
 ])('the page of $page', ({ folder }) => {
   const { text } = readDocument(`${folder}/README.md`);
 
-  it('names functions that are in the files that it names', () => {
+  it('names functions that exist in the files beside them', () => {
     const handled = [
       ...text.matchAll(/((?:`[#\w]+`(?:, )?)+) in ((?:\[[\w-]+\]\([\w/.-]+\)(?: and )?)+)/g),
     ];

@@ -25,7 +25,7 @@ import { readDocument, ROOT } from './markdown.js';
 type Rows = Readonly<Record<string, Option<unknown>>>;
 
 const { connection, ...ofModule } = MODULE_OPTIONS as Rows;
-/** What only a call has: for the others, the text above the table leads to the table of the module. */
+/** The options that only calls have: for the others, the text above refers to the table of the module. */
 const ofCall = Object.fromEntries(
   Object.entries(CALL_OPTIONS as Rows).filter(
     ([name]) => !['waitMs', 'leaseMs', 'maxHoldMs'].includes(name),
@@ -47,7 +47,7 @@ const TABLES: readonly Rows[] = [
 const SECTION = /^## Options\n[^]*?(?=^## )/m;
 const TABLE = /(?:^\|.*\n)+/gm;
 
-/** As code, with thousands set apart. */
+/** As code, with separators between thousands. */
 function literal(value: unknown): string {
   if (typeof value === 'string') return `\`'${value}'\``;
   return `\`${String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, '_')}\``;
@@ -67,7 +67,7 @@ const tableOf = (rows: Rows): string =>
     '',
   ].join('\n');
 
-/** README with the tables as they follow from the options. `OPTION_TABLES=write` keeps them. */
+/** README with the tables that follow from the options. `OPTION_TABLES=write` saves them. */
 async function readmeOf(text: string): Promise<string> {
   const tables = TABLES.map(tableOf);
   const section = (SECTION.exec(text)?.[0] ?? '').replaceAll(TABLE, () => tables.shift() ?? '');
@@ -79,7 +79,7 @@ async function readmeOf(text: string): Promise<string> {
   );
 }
 
-it('README has the tables that follow from the options (OPTION_TABLES=write makes them)', async () => {
+it('README has the tables that follow from the options (OPTION_TABLES=write regenerates them)', async () => {
   const { text } = readDocument('README.md');
   const expected = await readmeOf(text);
   if (process.env['OPTION_TABLES'] === 'write') writeFileSync(join(ROOT, 'README.md'), expected);

@@ -30,7 +30,7 @@ function escaped(title: string): string {
   return title.replaceAll(/[\\`*_<>[\]]/g, String.raw`\$&`);
 }
 
-/** The page with the tests as they follow from the specs. */
+/** The page with the tests that follow from the specs. */
 async function expectedPage(): Promise<string> {
   const made = text.replaceAll(
     RULE,

@@ -7,7 +7,7 @@ export interface PublicSurface {
   readonly values: readonly string[];
   /**
    * Every exported name with its signature, sorted, and below them what signatures mention although it is not
-   * exported. Of a class that is not exported only the name counts: nobody outside can make or extend one.
+   * exported. Of a class that is not exported, only the name is listed: nobody outside can create or extend one.
    */
   readonly text: string;
 }

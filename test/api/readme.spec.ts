@@ -23,7 +23,7 @@ it('errors table has every error with its class', () => {
   expect(rows.sort()).toEqual(errors.sort());
 });
 
-it('the Redis user of docs/installation.md may do what locks need', async () => {
+it('the Redis user of docs/installation.md has all rights that locks need', async () => {
   const { text } = readDocument('docs/installation.md');
   const [, rule = ''] = /^ACL SETUSER (.+)$/m.exec(text) ?? [];
   const admin = new Redis(server.url);

@@ -8,7 +8,7 @@ const RECIPES = join(ROOT, 'test/transactions/recipes');
 describe('the recipes of docs/orms.md', () => {
   const blocks = readDocument('docs/orms.md').blocks.filter(({ file }) => file !== undefined);
 
-  it('are those that the tests run, all of them', () => {
+  it('are exactly those that the tests run', () => {
     expect(blocks.map(({ file }) => file).sort()).toEqual(readdirSync(RECIPES).sort());
   });
 

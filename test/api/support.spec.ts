@@ -14,7 +14,7 @@ describe('docs/support.md', () => {
   const cellOf = (name: string, column: number): string | undefined =>
     rows.find(([first]) => first?.split(',')[0] === name)?.[column];
 
-  it('supports what package.json asks for', () => {
+  it('names the versions that package.json requires', () => {
     const { engines, peerDependencies } = JSON.parse(
       readFileSync(join(LIBRARY, 'package.json'), 'utf8'),
     ) as Record<'engines' | 'peerDependencies', Record<string, string>>;
@@ -42,7 +42,7 @@ describe('docs/support.md', () => {
     );
   });
 
-  it('leads to every key that a lock has in Redis, and its channel', () => {
+  it('links the list of all Redis keys of a lock, and its channel', () => {
     expect(page.text).toContain('(how-it-works.md#in-redis)');
     const keys = new RedisKeys('lock:');
     const names = [

@@ -7,7 +7,7 @@ import { type CommandResult, runCommand } from '../support/run-command.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 
-/** Somebody's project outside of this repository, with packages of ours as if they had been installed. */
+/** A project outside this repository, with our packages as if they were installed. */
 export class TemporaryProject {
   readonly folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-project-'));
 
@@ -39,7 +39,7 @@ export class TemporaryProject {
     return runCommand(process.execPath, ['--enable-source-maps', ...args], this.folder, env);
   }
 
-  /** Runs the compiler; what it has to say is on standard output. */
+  /** Runs the compiler; its messages are on standard output. */
   tsc(...args: readonly string[]): Promise<CommandResult> {
     return runCommand(process.execPath, [TSC, ...args, '--pretty', 'false'], this.folder);
   }

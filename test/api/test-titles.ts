@@ -16,7 +16,7 @@ export function testsByRule(letters: string): Map<string, { file: string; titles
   return found;
 }
 
-/** Where tests are: in specs, and in what several specs share. */
+/** Files with tests: specs, and modules that several specs share. */
 function sources(): string[] {
   const tools = readdirSync(join(ROOT, 'tools')).map((tool) => `tools/${tool}/test`);
   return ['test', ...tools]
@@ -33,7 +33,10 @@ function sources(): string[] {
 export interface WrittenTest {
   /** Its texts as they are written; most have one. */
   readonly titles: readonly string[];
-  /** What it proves: the last text ends with the numbers of rules and guarantees, as in `is never early [R7, G3]`. */
+  /**
+   * The rules that it proves: the last text ends with the numbers of rules and guarantees, as in `is never early [R7,
+   * G3]`.
+   */
   readonly rules: readonly string[];
 }
 

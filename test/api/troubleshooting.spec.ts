@@ -42,14 +42,14 @@ describe('every error code is on the page', () => {
 describe('a part of a message', () => {
   const texts = ["Lock '", "' was lost (", 'expired', '): ', 'its lease has ended; ask again'];
 
-  it('is what stands between placeholders', () => {
+  it('is the text between placeholders', () => {
     const parts = fixedParts("Lock '<key>' was lost (expired): its lease has ended; …");
     expect(parts).toEqual(["Lock '", "' was lost (expired): its lease has ended; "]);
     expect(parts.filter((part) => isMadeOf(texts, part))).toEqual(parts);
   });
 
   it.each(["' was last (expired): its lease", "' was lost (expired) its lease", 'lost its lease'])(
-    'is not found once it is worded otherwise: %s',
+    'is not found if it is worded differently: %s',
     (part) => expect(isMadeOf(texts, part)).toBe(false),
   );
 });
@@ -68,7 +68,7 @@ function fixedParts(message: string): string[] {
 }
 
 /**
- * Whether the part stands in one of the texts, or is composed of several: the end of one, any number of whole ones,
+ * Whether the part is in one of the texts, or is composed of several: the end of one, any number of whole ones,
  * and the beginning of the last.
  */
 function isMadeOf(texts: readonly string[], part: string): boolean {
@@ -78,7 +78,7 @@ function isMadeOf(texts: readonly string[], part: string): boolean {
     const beginning = part.slice(0, length);
     if (texts.some((text) => text.endsWith(beginning))) seams.add(length);
   }
-  // A set that grows while it is walked through: every seam that is found is looked at in its turn.
+  // A set that grows while it is iterated: every seam that is found is examined in turn.
   for (const seam of seams) {
     for (const text of texts) {
       if (text !== '' && part.startsWith(text, seam)) seams.add(seam + text.length);

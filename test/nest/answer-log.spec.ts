@@ -14,7 +14,7 @@ function record(): RecordingLogger {
   return log;
 }
 
-it('an outage is logged once a minute, with the number of those in between', async () => {
+it('an outage is logged once a minute, with the number of answers in between', async () => {
   const [log, clock] = [record(), new FakeClock()];
   const answers = new AnswerLog(clock);
   for (let request = 0; request < 3; request++) {
@@ -28,7 +28,7 @@ it('an outage is logged once a minute, with the number of those in between', asy
   ]);
 });
 
-it('a busy lock is not logged, and a mistake is, unless the client has made it', () => {
+it('a busy lock is not logged; a mistake is, unless the client has made it', () => {
   const [log, answers] = [record(), new AnswerLog(new FakeClock())];
   answers.answered(new LockNotAcquiredError('busy', 'key', 0), 423);
   answers.answered(new LockNotAcquiredError('busy', 'key', 0), 503);
@@ -39,7 +39,7 @@ it('a busy lock is not logged, and a mistake is, unless the client has made it',
   expect(log.lines(LOG_CONTEXT)).toEqual(Array(2).fill('error LockKeyError: no id'));
 });
 
-it('an outage does not hide the events that were not handled', () => {
+it('an outage does not hide unhandled events', () => {
   const [log, answers] = [record(), new AnswerLog(new FakeClock())];
   answers.answered(new LockStoreError('no answer', 'key'), 503);
   answers.dropped(new LockKeyError('no id'), 'taken');

@@ -26,7 +26,7 @@ import {
 import { whileBusy } from '../support/busy-lock.js';
 import { startNest } from '../support/nest-app.js';
 
-/** What has no prototype, and so no `toString`: as `querystring.parse` and `JSON` revivers make it. */
+/** Objects without a prototype, and so without `toString`, as `querystring.parse` and `JSON` revivers make them. */
 function bare<T extends object>(fields = {} as T): T {
   return Object.assign(Object.create(null) as T, fields);
 }
@@ -78,7 +78,7 @@ describe('options without a prototype', () => {
     expect(LockInterceptor('stock:<params.id>', bare({ waitMs: 0 }))).toBeDefined();
   });
 
-  it('reach the module, from forRoot as well as from a factory', async () => {
+  it('reach the module, from forRoot and from a factory', async () => {
     const options = bare({ connection, waitMs: -1, transactionTimeouts: bare({ idleMs: 5 }) });
     for (const imports of [
       [RedisLockModule.forRoot(options)],
@@ -89,7 +89,7 @@ describe('options without a prototype', () => {
   });
 });
 
-it('options that are undefined are those of the module, also while the lock is busy', async () => {
+it('undefined options are those of the module, even while the lock is busy', async () => {
   const locks = await service();
   const passedOn = undefined as never;
   expect(await locks.withLock('k', passedOn, WORK)).toBe(5);
@@ -182,7 +182,7 @@ describe('a value without a prototype', () => {
     [null, 'null'],
     [undefined, 'undefined'],
     ['42', 'a string'],
-  ])('is not the only one that locks.keyFor() refuses: %p', async (values, shown) => {
+  ])('is refused by locks.keyFor(), as other values are: %p', async (values, shown) => {
     const locks = await service();
     const build = (): unknown => locks.keyFor('a:<b>', values as never);
     expect(build).toThrow(LockKeyError);
@@ -191,7 +191,7 @@ describe('a value without a prototype', () => {
     );
   });
 
-  it('is refused as the text that a query object has for a number', async () => {
+  it('is refused in the place of a number, as in a query object', async () => {
     const locks = await service();
     const query: object = parse('waitMs=5');
     await expect(locks.acquire('k', query)).rejects.toThrow("Invalid option waitMs: '5' must be");

@@ -62,7 +62,7 @@ describe('BullMQ', () => {
     expect(new Set(events.map(({ worker }) => worker)).size).toBe(2);
   });
 
-  it('jobs that are handed back leave the worker to other accounts, and cost no attempt', async () => {
+  it('jobs that are put back leave the worker to other accounts, and use no attempt', async () => {
     await redisServer.admin.set('lock:{account:anna}', 'another-client', 'PX', 60_000);
     const events = await startWorkers(['A'], 20);
     const queue = openQueue('exports');
@@ -82,7 +82,7 @@ describe('BullMQ', () => {
     expect(job?.returnvalue).toMatch(/^everything about/);
   });
 
-  it('killed in the middle of a job: another worker does it, when the lock is free', async () => {
+  it('killed in the middle of a job: another worker does the job when the lock is free', async () => {
     const events = await startWorkers(['A', 'B'], 1_000);
     const queue = openQueue('payouts');
     await queue.add('payout', { accountId: 'carla' });
@@ -98,7 +98,7 @@ describe('BullMQ', () => {
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(1));
   });
 
-  it('SIGTERM: jobs under way and jobs that wait for a lock finish, and none is lost', async () => {
+  it('SIGTERM: active jobs and jobs that wait for a lock finish, and none is lost', async () => {
     const events = await startWorkers(['A'], 300);
     const queue = openQueue('payouts');
     // Three more than the worker takes at once.
@@ -110,7 +110,7 @@ describe('BullMQ', () => {
     expect(await queue.getFailedCount()).toBe(0);
     const later = await startWorkers(['B'], 20);
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(13), LIMIT_MS);
-    // Jobs that waited for the lock for longer than a job's own lock lasts were not given to anybody else.
+    // Jobs that waited for our lock for longer than BullMQ's own lock lasts were not given to another worker.
     expect([...events, ...later].filter(isDone)).toHaveLength(13);
   });
 });
@@ -174,7 +174,7 @@ function isDone({ is }: Event): boolean {
   return is === 'done';
 }
 
-/** How many pieces of work were under way at the same time, of one account or altogether. */
+/** How many jobs ran at the same time, of one account or altogether. */
 function mostAtOnce(events: readonly Event[], accountId?: string): number {
   let now = 0;
   let most = 0;

@@ -62,7 +62,7 @@ class Impatient implements NestInterceptor {
   }
 }
 
-/** Asks again and again, and sets headers of its own meanwhile: one each time, the other one once. */
+/** Tries again and again, and sets its own headers meanwhile: one each time, the other one once. */
 class Persistent implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
     const delay = (_error: unknown, times: number): Observable<unknown> => {
@@ -74,7 +74,7 @@ class Persistent implements NestInterceptor {
   }
 }
 
-/** Has begun to answer before the route is asked, and sees whether that fails. */
+/** Begins to answer before it calls the route, and sees whether that fails. */
 class Hasty implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
     (response.raw ?? response).flushHeaders();
@@ -181,16 +181,16 @@ describe.each([
     expect(await readBusy('own')).toEqual([200, 'busy', null, '5', 'private, max-age=2', null]);
   });
 
-  it('has none of the handler if its onBusy throws', async () => {
+  it('has no headers of the handler if its onBusy throws', async () => {
     const [status, , ...headers] = await readBusy('thrown');
     expect([status, ...headers]).toEqual([409, null, null, 'no-store', null]);
   });
 
-  it('is left alone if another interceptor has answered before its onBusy did', async () => {
+  it('is not changed if another interceptor has answered before its onBusy did', async () => {
     expect(await readBusy('late')).toEqual([200, 'file', 'en', null, 'no-store', null]);
   });
 
-  it('is left alone if another interceptor has answered before its onBusy was asked', async () => {
+  it('is not changed if another interceptor has answered before its onBusy was called', async () => {
     const lookUpSlowly = async (_: LockKeys, { onBusy }: WithLockOptions): Promise<unknown> => {
       await sleep(200);
       return (onBusy as () => unknown)();
@@ -200,7 +200,7 @@ describe.each([
     expect(await read(`${url}/late`)).toEqual([200, 'file', 'en', null, null, null]);
   });
 
-  it('has those of the handler again if another interceptor asks until it runs', async () => {
+  it('has the headers of the handler again if another interceptor tries until the handler runs', async () => {
     const { app, url } = await start(LockTestingModule.forRoot());
     const lock = await app.get(LockService).acquire('key');
     tries = 0;
@@ -210,7 +210,7 @@ describe.each([
     expect(await answer).toEqual([200, 'run', 'de', '5', 'private', `/${tries}`]);
   });
 
-  it('is left alone if it has begun before', async () => {
+  it('is not changed if it has begun before', async () => {
     failures = [];
     const [status] = await readBusy('hasty');
     expect([status, failures]).toEqual([200, []]);
@@ -229,7 +229,7 @@ describe('a function that Nest calls like a route', () => {
     }
   }
 
-  /** Gives something else than the handler. */
+  /** Returns something other than the handler. */
   class Instead implements NestInterceptor {
     intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
       return next.handle().pipe(map(() => 'instead'));
@@ -256,7 +256,7 @@ describe('a function that Nest calls like a route', () => {
     return { locks: app.get(LockService), callOf };
   }
 
-  it('gives what its onBusy gives, whatever its second argument is', async () => {
+  it('returns the result of its onBusy, whatever its second argument is', async () => {
     const { locks, callOf } = await startHandlers();
     const take = callOf('take');
     const unreadable = {
@@ -272,7 +272,7 @@ describe('a function that Nest calls like a route', () => {
     expect(await take({}, unreadable)).toBe('taken');
   });
 
-  it('gives its lock back when a response of Node is over, if nobody reads what it has given', async () => {
+  it('releases its lock when a response of Node has ended, if nobody reads its result', async () => {
     const { locks, callOf } = await startHandlers(Instead);
     const message = new ServerResponse(new IncomingMessage(new Socket()));
     expect(await callOf('list')({}, message)).toBe('instead');

@@ -28,7 +28,7 @@ class Jobs {
   }
 }
 
-it('a method with @Cron runs under its lock, whichever decorator is above', async () => {
+it('a method with @Cron runs under its lock, whichever decorator comes first', async () => {
   const app = await startNest({
     imports: [RedisLockModule.forRoot({ connection: redis.url }), ScheduleModule.forRoot()],
     providers: [Jobs],

@@ -74,7 +74,7 @@ it('an event that was not handled is logged once a minute, a message that was an
     expect(log.lines(LOG_CONTEXT)).toEqual([]);
     for (let event = 0; event < 5; event++) client.emit({ event: 'taken' }, '42');
     await eventually(() => expect(log.lines(LOG_CONTEXT)).not.toEqual([]));
-    // What was sent before this message has been treated when it is answered.
+    // Everything sent before this message has been handled when it is answered.
     await expect(lastValueFrom(client.send(take, '42'))).rejects.toMatchObject({
       code: 'LOCK_NOT_ACQUIRED',
     });

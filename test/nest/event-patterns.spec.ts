@@ -16,7 +16,7 @@ class StockController {
   take(_data: unknown): void {}
 }
 
-it('what a handler with wildcards is given counts as an event, a message that is known does not', async () => {
+it('the input of a handler with wildcards counts as an event; a known message does not', async () => {
   await startNest({ controllers: [StockController], providers: [EventPatterns] });
   expect(eventPatternOf({ getSubject: () => 'stock.taken' })).toBe('stock.taken');
   expect(eventPatternOf({ getSubject: () => 'take' })).toBeUndefined();

@@ -136,7 +136,7 @@ describe.each([
     return { locks: app.get(LockService), ask, messages: client.messages };
   }
 
-  it('a busy call ends in `exception`, then the next message succeeds', async () => {
+  it('a busy call gets an `exception`, and the next message succeeds', async () => {
     const { locks, ask } = await startShop();
     const id = uniqueKey();
     await whileBusy(locks, `stock:${id}`, async () => {
@@ -147,7 +147,7 @@ describe.each([
     expect(await ask('watch', { id })).toEqual({ event: 'watched', data: id });
   });
 
-  it('a client is told that Redis does not answer', async () => {
+  it('a client learns that Redis does not answer', async () => {
     const server = await startRedisServer();
     const { ask } = await startShop(server.url);
     const id = uniqueKey();
@@ -160,7 +160,7 @@ describe.each([
     });
   });
 
-  it('a LockInterceptor takes the key from the payload, and lets every value through', async () => {
+  it('a LockInterceptor takes the key from the payload, and passes every value on', async () => {
     const { locks, ask, messages } = await startShop();
     const id = uniqueKey();
     await whileBusy(locks, `stock:${id}`, async () => {
@@ -170,7 +170,7 @@ describe.each([
     expect(await messages.next()).toEqual({ event: 'item', data: 'more' });
   });
 
-  it('a LockInterceptor takes the key from the user that a guard has put on the client', async () => {
+  it('a LockInterceptor takes the key from the user that a guard has set on the client', async () => {
     const { locks, ask } = await startShop();
     const token = uniqueKey();
     await whileBusy(locks, `user:${token}`, async () => {
@@ -179,7 +179,7 @@ describe.each([
     expect(await ask('mine', { token })).toEqual({ event: 'mine', data: 'sold' });
   });
 
-  it('a missing value is an internal error, and nothing of the code is shown', async () => {
+  it('a missing value is an internal error that shows nothing of the code', async () => {
     const { ask } = await startShop();
     expect(await ask('list', {})).toEqual({
       event: 'exception',
@@ -188,7 +188,7 @@ describe.each([
   });
 });
 
-it('the application does not start if a gateway cannot have what the template begins with', async () => {
+it('the application does not start if gateways have no value for the beginning of the template', async () => {
   @WebSocketGateway()
   class WrongGateway {
     @SubscribeMessage('read')

@@ -173,7 +173,7 @@ describe('a resolver', () => {
     }
   });
 
-  it('is answered with the status of the filter, if the driver lets it through', async () => {
+  it('is answered with the status of the filter, if the driver passes it on', async () => {
     const id = uniqueKey();
     const statusWhileBusy = async (config: ApolloDriverConfig): Promise<unknown[]> => {
       const { locks, mutate } = await startShop({
@@ -210,7 +210,7 @@ describe('a resolver', () => {
     expect(text).not.toContain(id);
   });
 
-  it('shows nothing of a mistake of the application', async () => {
+  it('shows nothing about a mistake of the application', async () => {
     const { mutate } = await startShop();
     const { error, text } = await mutate('mine');
     expect(error).toMatchObject({
@@ -259,7 +259,7 @@ describe('a resolver', () => {
     });
   });
 
-  it('lets the application not start if its arguments are not what the template begins with', async () => {
+  it('keeps the application from starting if the template does not begin with its arguments', async () => {
     @Resolver()
     class WrongResolver {
       @Query(() => String)

@@ -57,7 +57,7 @@ async function read(values: AsyncIterable<unknown>): Promise<unknown[]> {
 }
 
 describe('a Promise of an object that can be iterated', () => {
-  it('guards the iteration of what an async fluent member gives', async () => {
+  it('guards the iteration of the result of an async fluent member', async () => {
     const cursor = await reports.make(new Cursor());
     const rewound = await cursor.rewind();
     expect(rewound).toBe(cursor);
@@ -73,7 +73,7 @@ describe('a Promise of an object that can be iterated', () => {
     expect(cursor.extended().cancel?.()).toBe('cancelled');
   });
 
-  it('gives the same method each time', async () => {
+  it('returns the same method each time', async () => {
     const cursor = await reports.make(new Cursor());
     const emitter = new EventEmitter();
     emitter.on('row', cursor.onRow);
@@ -83,7 +83,7 @@ describe('a Promise of an object that can be iterated', () => {
     expect(cursor[Symbol.asyncIterator]).toBe(cursor[Symbol.asyncIterator]);
   });
 
-  it.each(['plain', 'frozen'])('may give a %s function', async (how) => {
+  it.each(['plain', 'frozen'])('may return a %s function', async (how) => {
     const query = Object.assign((name: string) => `called ${name}`, {
       async *[Symbol.asyncIterator]() {
         yield await Promise.resolve(1);

@@ -12,7 +12,7 @@ class Reports {
   }
 }
 
-describe('an iteration whose source has only a part of the methods', () => {
+describe('an iteration whose source lacks some methods', () => {
   let locks: RecordingLocks;
   let reports: Reports;
   beforeEach(() => {
@@ -20,7 +20,7 @@ describe('an iteration whose source has only a part of the methods', () => {
     reports = locks.give(new Reports());
   });
 
-  it('is left through return() if it has no throw()', async () => {
+  it('ends through return() if it has no throw()', async () => {
     const left: string[] = [];
     const cursor = await reports.make({
       [Symbol.asyncIterator]: () => ({
@@ -75,7 +75,7 @@ it('an iteration that continues after return() counts as a reader between its va
   expect(locks.events).toEqual(['lock k', 'unlock k']);
 });
 
-/** The source answers the awaited value at once when it is left, and closes what it has open after that. */
+/** The source gives the awaited value at once when it is left, and closes its resources after that. */
 describe('an iteration that is left while it awaits a value', () => {
   let locks: RecordingLocks;
   let reports: Reports;
@@ -131,7 +131,7 @@ describe('an iteration that is left while it awaits a value', () => {
     await expectHeldUntilClosed(pending, reader.return?.() as Promise<unknown>);
   });
 
-  it('answers that value after the release, too, if the source answers it only when it was left', async () => {
+  it('also returns that value after the release, if the source gives it only when it was left', async () => {
     let answer = (_result: IteratorResult<number>): void => {};
     const end = { value: undefined, done: true as const };
     const next = (): Promise<IteratorResult<number>> =>
@@ -154,7 +154,7 @@ describe('an iteration that is left while it awaits a value', () => {
     await expectHeldUntilClosed(pending, first as Promise<unknown>, second as Promise<unknown>);
   });
 
-  it('keeps its lock until a stream of the web is cancelled', async () => {
+  it('keeps its lock until a web stream is cancelled', async () => {
     const reader = ((await reports.make(webStream())) as ReadableStream<number>).getReader();
     const pending = reader.read();
     await expectHeldUntilClosed(pending, reader.cancel());

@@ -1,4 +1,4 @@
-/** Handlers that give a `Response` of the web, over real connections. */
+/** Handlers that return a web `Response`, over real connections. */
 import { expect, it } from '@jest/globals';
 import { Controller, Get, Param, UseInterceptors } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -54,7 +54,7 @@ it.each([
   ['Express', 'intercepted', () => new ExpressAdapter()],
   ['Fastify', 'locked', () => new FastifyAdapter()],
   ['Fastify', 'intercepted', () => new FastifyAdapter()],
-])('on %s, %s, the lock lasts until the body was read', async (_, route, adapter) => {
+])('on %s, %s, the lock lasts until the body has been read', async (_, route, adapter) => {
   mayEnd = makeGate();
   const { app, url } = await startHttp(
     {
@@ -76,7 +76,7 @@ it.each([
   await locks.withLock(`report:${id}`, { waitMs: 30_000 }, () => {});
 });
 
-it('an answer of fetch() that nobody reads keeps no lock', async () => {
+it('a response of fetch() that nobody reads keeps no lock', async () => {
   const server = createServer((_, response) => response.end('some text')).listen(0, '127.0.0.1');
   afterTest(() => void server.close());
   await new Promise((resolve) => server.once('listening', resolve));

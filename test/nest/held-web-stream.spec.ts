@@ -40,8 +40,8 @@ function bytes(): ReadableStream {
   });
 }
 
-describe('a Promise of a stream of the web', () => {
-  it('lets the reader of a byte stream bring its buffer', async () => {
+describe('a Promise of a web stream', () => {
+  it('lets the reader of a byte stream pass its own buffer', async () => {
     const reader = (await reports.make(bytes())).getReader({ mode: 'byob' });
     expect(locks.events).toEqual(['lock k']);
     const first = await reader.read(new Uint8Array(2));
@@ -51,7 +51,7 @@ describe('a Promise of a stream of the web', () => {
     await released();
   });
 
-  it('lets a byte stream be read without a buffer, and fail', async () => {
+  it('lets a byte stream be read without a buffer, and lets it fail', async () => {
     const chunks: unknown[] = [];
     for await (const chunk of await reports.make(bytes())) chunks.push(chunk);
     expect(chunks).toEqual([Uint8Array.of(1, 2, 3)]);
@@ -66,7 +66,7 @@ describe('a Promise of a stream of the web', () => {
   });
 
   it.each([undefined, 'bytes' as const])(
-    'gives the lock back when a quiet one is cancelled (type %s)',
+    'releases the lock when a stream without data is cancelled (type %s)',
     async (type) => {
       const reasons: unknown[] = [];
       const cancel = (reason: unknown): void => void reasons.push(reason);

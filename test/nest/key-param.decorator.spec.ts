@@ -21,7 +21,7 @@ describe('@KeyParam', () => {
     expect(locks.keys).toEqual(['stock:x:s:3']);
   });
 
-  it('comes before the name in the source', async () => {
+  it('takes precedence over the name in the source', async () => {
     class Stock {
       @Locked('stock:<id>')
       async take(id: string, @KeyParam('id') other: string) {
@@ -51,7 +51,7 @@ describe('@KeyParam', () => {
     }).toThrow("Cannot bind <key> in 'stock:<key>' of Sub.take: its parameters are 'id'");
   });
 
-  it('is refused where it means nothing', () => {
+  it('is refused where it has no meaning', () => {
     const wrongPlace =
       "Cannot apply @KeyParam('id') in Stock: it can only be used on the parameters";
     expect(() => {

@@ -6,13 +6,13 @@ import { lazy } from '../support/lazy.js';
 
 type Ask = () => Promise<string>;
 
-/** Whether a call inside joins the one around it: if it does not, it waits for it in vain. */
+/** Whether a nested call joins the outer one: if not, it waits for it in vain. */
 const asking =
   (locks: LockService): Ask =>
   () =>
     locks.withLock('key', { waitMs: 100 }, () => 'joined').catch((error: Error) => error.message);
 
-describe('what begins only when it is awaited', () => {
+describe('work that begins only when it is awaited', () => {
   it('runs under the lock: the result of withLock() and of lock.run()', async () => {
     const locks = new TestLocks().service();
     const ask = asking(locks);
@@ -23,7 +23,7 @@ describe('what begins only when it is awaited', () => {
   });
 });
 
-describe('what begins only when it is iterated', () => {
+describe('work that begins only when it is iterated', () => {
   /** Asks for its first page at once, as a cursor may do. */
   const paged = (ask: Ask): AsyncIterable<string> => ({
     [Symbol.asyncIterator]: () => {

@@ -42,7 +42,7 @@ import { useRedis } from '../support/shared-redis.js';
 import { connectTcp } from '../support/tcp-client.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** How long a lock that must not come back is waited for. */
+/** How long the test waits for a release that must not come. */
 const SOME_MS = 500;
 
 const redis = useRedis();
@@ -290,7 +290,7 @@ describe.each([
     return { ...shop, client: await connect(shop.url) };
   }
 
-  it('nobody else comes in before its handler has ended', async () => {
+  it('nobody else enters before its handler has ended', async () => {
     const { url, locks, id, key, client } = await startGateway();
     client.send('take', { id });
     await seen(['in']);
@@ -307,7 +307,7 @@ describe.each([
     expect(events).toEqual(['in', 'left', 'out', 'in', 'out']);
   });
 
-  it('a handler that fails later gives the lock back, and nobody has to hear of it', async () => {
+  it('a handler that fails later releases the lock, and its error need not be handled', async () => {
     const { locks, id, key, client } = await startGateway();
     client.send('take', { id, fails: 'yes' });
     await seen(['in']);
@@ -326,7 +326,7 @@ describe.each([
     expect(events).not.toContain('out');
   });
 
-  it('an Observable is left at once if it is declared, although it is quiet', async () => {
+  it('an Observable is unsubscribed at once if it is declared, although it has not emitted', async () => {
     const { locks, id, key, client } = await startGateway(new ValidationPipe());
     client.send('quiet', { id });
     await seen(['in']);
@@ -354,7 +354,7 @@ describe.each([
     ['inside', 'committed'],
     ['between two LockInterceptors', 'committed-twice'],
   ])(
-    'an Observable that an interceptor %s awaits keeps the lock until that has ended',
+    'an Observable that an interceptor %s awaits keeps the lock until it has ended',
     async (_, event) => {
       const { locks, id, key, client } = await startGateway();
       client.send(event, { id });
@@ -366,7 +366,7 @@ describe.each([
     },
   );
 
-  it('an Observable is left at once if it has emitted, although it is not declared', async () => {
+  it('an Observable is unsubscribed at once if it has emitted, although it is not declared', async () => {
     const { locks, id, key, client } = await startGateway();
     client.send('undeclared', { id });
     await client.answered;

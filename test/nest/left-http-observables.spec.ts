@@ -1,4 +1,4 @@
-/** Handlers over HTTP under a LockInterceptor that give an Observable, and whose client leaves. */
+/** HTTP handlers under a LockInterceptor that return an Observable, and whose client leaves. */
 import { expect, it } from '@jest/globals';
 import { Controller, Get, Param, UseInterceptors } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -16,7 +16,7 @@ const redis = useRedis();
 it.each([
   ['Express', () => new ExpressAdapter()],
   ['Fastify', () => new FastifyAdapter()],
-])('on %s, the source is left and the lock given back', async (_, adapter) => {
+])('on %s, the source is unsubscribed and the lock released', async (_, adapter) => {
   const begun = makeGate();
   let isLeft = false;
 

@@ -1,4 +1,4 @@
-/** Handlers under a LockInterceptor whose result an interceptor outside does not wait for. */
+/** Handlers under a LockInterceptor for whose result an outer interceptor does not wait. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
   type CallHandler,
@@ -126,12 +126,12 @@ async function startShop() {
   return { app, locks, get };
 }
 
-describe('an interceptor outside that leaves at once', () => {
+describe('an outer interceptor that unsubscribes at once', () => {
   it.each([
     ['answers from a cache', 'race', 'cached'],
     ['takes the first value of several', 'merge', 'cached'],
     ['fails', 'join', '{"statusCode":500,"message":"Internal server error"}'],
-  ])('and %s asks for no lock, and runs no handler', async (_, path, answer) => {
+  ])('and %s requests no lock, and runs no handler', async (_, path, answer) => {
     const { locks, get } = await startShop();
     const other = locks.hold('stock');
     expect(await get(path)).toBe(answer);
@@ -142,7 +142,7 @@ describe('an interceptor outside that leaves at once', () => {
   });
 });
 
-it('a timeout around a handler over HTTP ends the wait for the lock', async () => {
+it('a timeout around an HTTP handler ends the wait for the lock', async () => {
   const { locks, get } = await startShop();
   const other = locks.hold('stock');
   const answer = get('slow');
@@ -155,7 +155,7 @@ it('a timeout around a handler over HTTP ends the wait for the lock', async () =
   expect(events).toEqual([]);
 });
 
-it('a handler over HTTP keeps its lock after a timeout around it', async () => {
+it('an HTTP handler keeps its lock after a timeout around it', async () => {
   const { locks, get } = await startShop();
   const first = get('slow');
   await locks.untilHeld('stock');
@@ -170,14 +170,14 @@ it('a handler over HTTP keeps its lock after a timeout around it', async () => {
   expect(events).toEqual(['in', 'out', 'in', 'out']);
 });
 
-it('an Observable of a handler is left if an interceptor inside has made one around it leave', async () => {
+it("a handler's Observable is unsubscribed if an inner interceptor has made an outer one unsubscribe", async () => {
   const { locks, get } = await startShop();
   expect(await get('told')).toBe('too late');
   await eventually(() => expect(locks.calls).toMatchObject([{ outcome: 'released' }]));
   expect(events).toEqual(['left']);
 });
 
-describe('a handler has the async context of the interceptors around', () => {
+describe('a handler has the async context of the outer interceptors', () => {
   it('over HTTP', async () => {
     const { get } = await startShop();
     expect(await get('tenant')).toBe('42');

@@ -34,7 +34,7 @@ const settled = async (): Promise<void> => {
   for (let turn = 0; turn < 10; turn += 1) await immediate();
 };
 
-it('an Observable that was to give its first value is left with that one', async () => {
+it('an Observable of which only the first value is taken is unsubscribed with that value', async () => {
   const source = new Subject<number>();
   let relayed: Promise<void> | undefined;
   const values = new Observable((subscriber) => {
@@ -47,7 +47,7 @@ it('an Observable that was to give its first value is left with that one', async
   await relayed;
 });
 
-it('an Observable whose subscriber has left while it was made is not listened to', async () => {
+it('an Observable whose subscriber has left while it was created is not subscribed to', async () => {
   const { locks, reports } = start();
   const source = new Subject<number>();
   const mayStop = new Subject<void>();
@@ -80,7 +80,7 @@ it('one subscription that fails leaves the lock to the other', async () => {
   expect(locks.events).toEqual(['lock k', 'unlock k']);
 });
 
-it('a stream cleans up inside of its hold, whoever destroys it', async () => {
+it('a stream cleans up inside its hold, whoever destroys it', async () => {
   const { locks, reports } = start();
   const seen: unknown[] = [];
   const source = new Readable({
@@ -97,7 +97,7 @@ it('a stream cleans up inside of its hold, whoever destroys it', async () => {
   expect(locks.events).toEqual(['lock k', 'unlock k']);
 });
 
-it('a stream that has been read gives the lock back although it may still be written to', async () => {
+it('a stream that has been read releases the lock although it may still be written to', async () => {
   const { locks, reports } = start();
   const source = new Duplex({
     read() {
@@ -126,7 +126,7 @@ function startReaders(seen: unknown[]) {
   };
 }
 
-it('an iteration that nobody begins is left inside of its hold', async () => {
+it('an iteration that nobody begins is closed inside its hold', async () => {
   const seen: unknown[] = [];
   const { readers, endRequest } = startReaders(seen);
   heldIterator(
@@ -144,7 +144,7 @@ it('an iteration that nobody begins is left inside of its hold', async () => {
   expect(seen).toEqual(['taker', 'end']);
 });
 
-it('an iteration that was left before its first value is not left again when its request ends', async () => {
+it('an iteration that was closed before its first value is not closed again when its request ends', async () => {
   const seen: unknown[] = [];
   const { readers, endRequest } = startReaders(seen);
   const mayClose = makeGate();

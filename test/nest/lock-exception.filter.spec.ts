@@ -52,7 +52,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
 };
 
-/** What a handler may say of its body with `@Header`: all that is not to be said of the answer of the filter. */
+/** What a handler may say about its body with `@Header`: none of it may be sent with the answer of the filter. */
 const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
   ['Content-Digest', 'sha-256=:AAAA:'],
   ['Content-Disposition', 'attachment'],
@@ -93,7 +93,7 @@ const DESCRIPTIONS: readonly (readonly [name: string, value: string])[] = [
   ['X-Sendfile', '/other'],
 ];
 
-/** Fastify has that of Node inside. */
+/** Fastify's response wraps that of Node. */
 type Response = ServerResponse & { readonly raw?: ServerResponse };
 
 let waiting = false;
@@ -166,7 +166,7 @@ class StockController {
   }
 }
 
-/** As middleware does that compresses a body, whose length it does not know when it sends the headers. */
+/** As middleware does that compresses a body: it does not know the length when it sends the headers. */
 function withoutLength(_request: unknown, response: ServerResponse, next: () => void): void {
   const writeHead = response.writeHead.bind(response);
   Object.assign(response, {
@@ -252,7 +252,7 @@ describe.each([
     ]);
   });
 
-  it('says nothing of itself that the handler says of its own body', async () => {
+  it('does not send headers with which the handler describes its own body', async () => {
     const shop = await startShop();
     const id = uniqueKey();
     await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
@@ -266,7 +266,7 @@ describe.each([
     });
   });
 
-  it('does not say with its status what the handler says of its own', async () => {
+  it('does not send with its status what the handler sends with its own', async () => {
     const shop = await startShop();
     const id = uniqueKey();
     const read = async (): Promise<unknown[]> => {
@@ -279,7 +279,7 @@ describe.each([
     expect(await read()).toEqual([200, 'In stock']);
   });
 
-  it('can be compressed by middleware, which does not know the length', async () => {
+  it('can be compressed by middleware that does not know the length', async () => {
     const shop = await startShop({}, (app) => app.use(withoutLength));
     const id = uniqueKey();
     await whileBusy(shop.app.get(LockService), `stock:${id}`, async () => {
@@ -300,7 +300,7 @@ describe.each([
     await eventually(async () => expect((await get(shop, uniqueKey()))[0]).toBe(200));
   });
 
-  it('takes another status, and leaves other errors as they are', async () => {
+  it('accepts another status, and leaves other errors unchanged', async () => {
     const shop = await startShop({ statuses: { LOCK_NOT_ACQUIRED: 409 }, retryAfterSeconds: 30 });
     const id = uniqueKey();
     await shop.app.get(LockService).withLock(`stock:${id}`, async () => {
@@ -326,7 +326,7 @@ describe.each([
     });
   });
 
-  it('can be named by its class, then with its defaults', async () => {
+  it('can be given as a class, with its defaults', async () => {
     const shop = await startHttp(
       {
         imports: [RedisLockModule.forRoot({ connection: server.url })],
@@ -342,7 +342,7 @@ describe.each([
     });
   });
 
-  it('can be named by a controller', async () => {
+  it('can be set on a controller', async () => {
     const shop = await startHttp(
       {
         imports: [RedisLockModule.forRoot({ connection: server.url })],
@@ -358,7 +358,7 @@ describe.each([
     });
   });
 
-  it('answers every other error of a lock as an internal one, without what it says', async () => {
+  it('answers every other error of a lock as an internal error, without its message', async () => {
     const shop = await startShop();
     for (const code of [
       'LOCK_LOST',
@@ -377,7 +377,7 @@ describe.each([
     }
   });
 
-  it('takes a status for every code', async () => {
+  it('accepts a status for every code', async () => {
     const codes = Object.keys(ERRORS) as LockErrorCode[];
     const statuses = Object.fromEntries(codes.map((code, index) => [code, 409 + index]));
     const shop = await startShop({ statuses });
@@ -389,12 +389,12 @@ describe.each([
     expect((await get(shop, 'LOCK_IN_TRANSACTION/failing'))[2]).toContain('Unsupported Media Type');
   });
 
-  it('ends an answer that the handler was to give itself', async () => {
+  it('ends a response that the handler was to send itself', async () => {
     const shop = await startShop();
     expect(await get(shop, '42/own')).toEqual([200, null, '']);
   });
 
-  it('ends an answer that has begun', async () => {
+  it('ends a response that has begun', async () => {
     const shop = await startShop();
     expect(await get(shop, '42/late')).toEqual([200, null, 'begun']);
   });
@@ -436,7 +436,7 @@ describe('the options of LockExceptionFilter', () => {
     expect(make).toThrow(`Invalid option of LockExceptionFilter: ${message}`);
   });
 
-  it('are known', () => {
+  it('are the documented ones', () => {
     const options = { status: { LOCK_NOT_ACQUIRED: 409 } } as LockExceptionFilterOptions;
     expect(() => new LockExceptionFilter(options)).toThrow(
       "Unknown option 'status': did you mean 'statuses'?",
@@ -444,7 +444,7 @@ describe('the options of LockExceptionFilter', () => {
   });
 });
 
-describe('LockExceptionFilter where requests are of another kind', () => {
+describe('LockExceptionFilter with other kinds of requests', () => {
   @Injectable()
   @UseFilters(LockExceptionFilter)
   class Handlers {
@@ -453,7 +453,7 @@ describe('LockExceptionFilter where requests are of another kind', () => {
     }
   }
 
-  /** Nest calls the method as it does for packages that bring a kind of request of their own. */
+  /** Nest calls the method as it does for packages that add their own kind of request. */
   async function failureOf(kind: string, ...args: unknown[]): Promise<unknown> {
     const app = await startNest({ providers: [Handlers] });
     const handlers = app.get(Handlers);
@@ -466,20 +466,20 @@ describe('LockExceptionFilter where requests are of another kind', () => {
     );
   }
 
-  it('leaves the error as it is for a kind that it does not know', async () => {
+  it('leaves the error unchanged for an unknown kind', async () => {
     expect(await failureOf('telegraf')).toBe(ERRORS.LOCK_NOT_ACQUIRED);
   });
 
-  it('leaves the error as it is for the client of a gateway that cannot be told', async () => {
+  it('leaves the error unchanged for a gateway client to which it cannot send', async () => {
     expect(await failureOf('ws', {})).toBe(ERRORS.LOCK_NOT_ACQUIRED);
-    // Nest throws on its own what a filter has swallowed there, but not in a gateway.
+    // There, Nest itself rethrows what a filter has swallowed, but not in a gateway.
     const host = { getType: () => 'ws', switchToWs: () => ({ getClient: () => ({}) }) };
     const answer = (): unknown =>
       new LockExceptionFilter().catch(ERRORS.LOCK_NOT_ACQUIRED, host as unknown as ArgumentsHost);
     expect(answer).toThrow(ERRORS.LOCK_NOT_ACQUIRED);
   });
 
-  it('keeps the original error as the cause of that of GraphQL, but not in what is shown', () => {
+  it('keeps the original error as the cause of the GraphQL error, but does not show it', () => {
     const host = { getType: () => 'graphql' } as unknown as ArgumentsHost;
     const fail = (): unknown => new LockExceptionFilter().catch(ERRORS.LOCK_STORE_FAILED, host);
     expect(fail).toThrow(

@@ -1,4 +1,4 @@
-/** What the application's log is told of what happens beside the results of calls. */
+/** What is logged in the application apart from the results of calls. */
 import { describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -91,7 +91,7 @@ describe('the log', () => {
     },
   );
 
-  it('does not repeat for each lock that Redis is away, but says which keys may be free too early', () => {
+  it('does not repeat for each lock that Redis is away, but names the keys that may be free too early', () => {
     const lines = record();
     const log = new LockLog();
     log.report({ type: 'store-lost', cause });
@@ -104,7 +104,7 @@ describe('the log', () => {
     expect(lines()).toHaveLength(3); // it is on another server
   });
 
-  it('warns once of what forgets idle connections, which it does again and again', () => {
+  it('warns once of a device that drops idle connections again and again', () => {
     const lines = record();
     const log = new LockLog();
     for (let times = 0; times < 3; times++) log.report({ type: 'connection-replaced', cause });
@@ -115,7 +115,7 @@ describe('the log', () => {
 describe('the log of an application', () => {
   const server = useRedisServer();
 
-  it('says that no message arrives, and that they arrive again', async () => {
+  it('says that no messages arrive, and that they arrive again', async () => {
     const setUser = (...rules: string[]): Promise<unknown> =>
       server.admin.call('ACL', 'SETUSER', 'app', ...rules);
     await setUser('on', '>secret', '~*', '&*', '+@all');

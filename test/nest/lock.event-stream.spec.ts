@@ -116,7 +116,7 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     ['after its wait', 'intercepted'],
     ['that tries once', 'tried'],
   ])(
-    'under a LockInterceptor tells a client in an event %s, and then serves the next',
+    'under a LockInterceptor reports to a client in an event %s, and then serves the next',
     async (_when, route) => {
       const { locks, address } = await startShop();
       const id = uniqueKey();
@@ -138,7 +138,7 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     },
   );
 
-  it('under a LockInterceptor tells that Redis does not answer', async () => {
+  it('under a LockInterceptor reports that Redis does not answer', async () => {
     const server = await startRedisServer();
     const { address } = await startShop(server.url);
     afterTest(() => server.resume());
@@ -153,7 +153,7 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
       return performance.now() - startedAt;
     };
     await told();
-    // It is known by now, and told before the headers are sent.
+    // The error is known by now, and reported before the headers are sent.
     await eventually(async () => expect(await told()).toBeLessThan(50));
     server.resume();
     await eventually(async () =>
@@ -219,7 +219,7 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     await lock?.release();
   });
 
-  it('of a method under @Locked behind an interceptor gets no words of ours', async () => {
+  it('of a method under @Locked behind an interceptor gets no message of this library', async () => {
     const { locks, address } = await startShop();
     const id = uniqueKey();
     await whileBusy(locks, `stock:${id}`, async () => {

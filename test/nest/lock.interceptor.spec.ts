@@ -173,7 +173,7 @@ describe.each([
     expect([Math.floor(status / 100), body]).toEqual([2, expect.stringMatching(/^run/)]);
   });
 
-  it("answers with nothing for 'skip', and with what a function gives, and does not run", async () => {
+  it("answers with an empty body for 'skip' or with the result of a function, and does not run", async () => {
     const { locks, ask } = await startShop();
     runs = 0;
     await whileBusy(locks, 'key:1', async () => {
@@ -185,7 +185,7 @@ describe.each([
     expect(await ask('1/substituted')).toEqual([200, 'run 2']);
   });
 
-  it('does not say of the answer of its onBusy what the handler says of its own body', async () => {
+  it('does not send with the result of its onBusy what the handler says about its own body', async () => {
     const { locks, url } = await startShop();
     const names = ['cache-control', 'cdn-cache-control', 'etag', 'vary'];
     const read = async (): Promise<unknown[]> => {
@@ -212,12 +212,12 @@ describe.each([
     await eventually(async () => expect(await ask('1/params')).toEqual([200, 'run 1']));
   });
 
-  it('answers what its key function throws', async () => {
+  it('answers with the error that its key function throws', async () => {
     const { ask } = await startShop();
     expect(await ask('1/function')).toEqual([400, expect.stringContaining('which shop?')]);
   });
 
-  it('does not show a client why there is no key', async () => {
+  it('does not tell a client why there is no key', async () => {
     const { ask } = await startShop();
     const [status, body] = await ask('1/query');
     expect([status, JSON.parse(body)]).toEqual([
@@ -257,7 +257,7 @@ describe('LockInterceptor', () => {
     });
   }
 
-  it.each([null, {}])('says that the service is mocked where it is %p', async (mock) => {
+  it.each([null, {}])('says that the service is mocked if it is %p', async (mock) => {
     class ReportController {}
     const context = new ExecutionContextHost([], ReportController, function read() {});
     const Interceptor = LockInterceptor(() => 'report') as new (locks: unknown) => NestInterceptor;
@@ -267,7 +267,7 @@ describe('LockInterceptor', () => {
     );
   });
 
-  it('refuses to start on a route that cannot have what its template begins with', async () => {
+  it('refuses to start on a route that has no value for the beginning of its template', async () => {
     @Controller()
     class ReportController {
       @Get()
@@ -281,7 +281,7 @@ describe('LockInterceptor', () => {
     );
   });
 
-  it('refuses to start on a class with a handler that cannot have it', async () => {
+  it('refuses to start on a class with a handler that has no such value', async () => {
     @Controller()
     @UseInterceptors(LockInterceptor('report:<params.id>'))
     class ReportController {
@@ -331,7 +331,7 @@ describe('LockInterceptor', () => {
 
     let app: INestApplicationContext;
 
-    /** Nest calls the method as it does for packages that bring a kind of request of their own. */
+    /** Nest calls the method as it does for packages that add their own kind of request. */
     async function handlerOf(kind: string, key: string | RequestKey) {
       app = await startNest({
         imports: [LockTestingModule.forRoot()],
@@ -346,7 +346,7 @@ describe('LockInterceptor', () => {
       ) => Promise<unknown>;
     }
 
-    it('fails at the first request that cannot have it', async () => {
+    it('fails at the first request that has no such value', async () => {
       const take = await handlerOf('graphql', 'stock:<params.id>');
       const call = take({}, { id: '42' }, {}, {});
       await expect(call).rejects.toThrow(LockConfigError);
@@ -355,7 +355,7 @@ describe('LockInterceptor', () => {
       );
     });
 
-    it('finds a user that the context of GraphQL has without a request', async () => {
+    it('finds a user in a GraphQL context without a request', async () => {
       const take = await handlerOf('graphql', 'stock:<user.id>');
       const events = (await take({}, { live: true }, { user: { id: '42' } }, {})) as AsyncGenerator;
       await events.next();
@@ -382,14 +382,14 @@ describe('LockInterceptor', () => {
       );
     });
 
-    it('names the route if the function gives no key', async () => {
+    it('names the route if the function returns no key', async () => {
       const take = await handlerOf('graphql', () => undefined as unknown as string);
       await expect(take({}, {}, {}, {})).rejects.toThrow(
         'Cannot build a lock key with the key function of LockInterceptor on Handlers.take: Cannot use undefined as a lock key',
       );
     });
 
-    it('serves a kind of request that it does not know with a function only', async () => {
+    it('serves an unknown kind of request only with a function', async () => {
       const withTemplate = await handlerOf('telegraf', 'stock:<params.id>');
       await expect(withTemplate({})).rejects.toThrow(
         "Cannot lock Handlers.take with LockInterceptor('stock:<params.id>'): the parts of a 'telegraf' request are unknown; use a function",

@@ -130,7 +130,7 @@ describe('@Locked over HTTP', () => {
   it('keeps the route, its pipes and interceptors, above and below @Get [D146]', async () => {
     await expect(get('below/042')).resolves.toEqual([200, '<number 42>']);
     await expect(get('above/042')).resolves.toEqual([202, '<042>']);
-    // With @Locked the pipes came first: 042 and 42 are told apart only where the text itself is used.
+    // With @Locked, the pipes came first: 042 and 42 differ only where the text itself is used.
     expect(locks.keys).toEqual(['stock:42', 'stock:042']);
     await expect(get('below/x')).resolves.toMatchObject([400, expect.anything()]);
     expect(locks.keys).toHaveLength(2);
@@ -212,7 +212,7 @@ describe('@Locked in a Nest application', () => {
     await expect(start).rejects.toThrow("RedisLockModule.forRoot({ name: 'billing' })");
   });
 
-  it('gives each method the service it names', async () => {
+  it('gives each method the service that it names', async () => {
     const named = new RecordingLocks();
     const module = await Test.createTestingModule({
       imports: [RecordingLockModule.with(locks), RecordingLockModule.with(named, 'billing')],

@@ -44,7 +44,7 @@ describe('LockedInstances', () => {
     return module.init();
   }
 
-  it('provides for instances made by useFactory and useValue', async () => {
+  it('gives a service to instances made by useFactory and useValue', async () => {
     const value = new Stock();
     const module = await start([
       { provide: 'factory', useFactory: () => new Stock() },
@@ -71,7 +71,7 @@ describe('LockedInstances', () => {
     expect(locks.keys).toEqual(['stock:early']);
   });
 
-  it('takes each service from its own module, and leaves what is there', async () => {
+  it('takes each service from its own module, and does not replace one that is set', async () => {
     class Billing extends Stock {
       @Locked('invoice:<id>', { service: 'billing' })
       async pay(id: string) {
@@ -106,7 +106,7 @@ describe('LockedInstances', () => {
     expect([first.keys, locks.keys]).toEqual([['stock:a'], ['stock:b']]);
   });
 
-  it('provides for instances that cannot be extended, each with its own service', async () => {
+  it('gives instances that cannot be extended their services, each its own', async () => {
     @Injectable()
     class Fixed extends Stock {
       constructor() {
@@ -127,7 +127,7 @@ describe('LockedInstances', () => {
     await expect(Object.freeze(new Stock()).take('d')).rejects.toThrow('has no LockService');
   });
 
-  it('provides for an object that was decorated by hand, and for no other of its class', async () => {
+  it('gives a service to an object that was decorated by hand, and to no other of its class', async () => {
     class Shelf {
       async take(id: string) {
         return Promise.resolve(id);
@@ -146,7 +146,7 @@ describe('LockedInstances', () => {
     expect(await withoutLocks.get(Shelf).take('b')).toBe('b');
   });
 
-  it('leaves a proxy alone that refuses to be looked at', async () => {
+  it('ignores a proxy that refuses to be inspected', async () => {
     const refuse = () => {
       throw new Error('nobody may look');
     };
@@ -156,7 +156,7 @@ describe('LockedInstances', () => {
     expect(locks.keys).toEqual(['stock:a']);
   });
 
-  it('does not let the application start where a service is missing', async () => {
+  it('keeps the application from starting if a service is missing', async () => {
     class Billing {
       @Locked('invoice', { service: 'billing' })
       async pay() {
@@ -170,7 +170,7 @@ describe('LockedInstances', () => {
     );
   });
 
-  it('leaves request-scoped factories alone: they fail at the first call', async () => {
+  it('ignores request-scoped factories: they fail at the first call', async () => {
     const module = await start([
       { provide: Stock, scope: Scope.REQUEST, useFactory: () => new Stock() },
     ]);
@@ -205,7 +205,7 @@ describe('LockedInstances', () => {
     ]);
   });
 
-  it('warns of overrides that take no lock, once, and of no others', async () => {
+  it('warns once of overrides that take no lock, and of no others', async () => {
     @Injectable()
     class Unlocked extends Stock {
       override async take(id: string) {

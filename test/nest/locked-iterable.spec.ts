@@ -16,7 +16,7 @@ beforeEach(() => {
   locks = new RecordingLocks();
 });
 
-/** Until something is written down, which takes a few turns of the event loop. */
+/** Until an event is recorded, which takes a few turns of the event loop. */
 async function recorded(event: string): Promise<void> {
   while (!locks.events.includes(event)) await immediate();
 }
@@ -41,7 +41,7 @@ describe('a reader that leaves a locked iterable while it awaits a value', () =>
     events = locks.give(new Events());
   });
 
-  it('gives the lock back at once, and gets no value', async () => {
+  it('releases the lock at once, and gets no value', async () => {
     const values = events.events();
     const next = values.next();
     await recorded('work');
@@ -60,7 +60,7 @@ describe('a reader that leaves a locked iterable while it awaits a value', () =>
     await recorded('unlock k');
   });
 
-  it('may leave with an error, also if the source answers nothing, as `on` of events', async () => {
+  it('may leave with an error, even if the source does not answer, as `on` of events', async () => {
     let fail: ((error: Error) => void) | undefined;
     const values = events.list({
       [Symbol.asyncIterator]: () => ({
@@ -76,7 +76,7 @@ describe('a reader that leaves a locked iterable while it awaits a value', () =>
     await expect(values.next()).resolves.toEqual(DONE);
   });
 
-  it('keeps the lock until that value if the source cannot be left', async () => {
+  it('keeps the lock until that value if the source cannot be stopped', async () => {
     const { opened, open } = makeGate();
     const values = events.list({
       [Symbol.asyncIterator]: () => ({
@@ -119,7 +119,7 @@ describe('a reader that leaves a locked iterable while it awaits a value', () =>
     expect(locks.events).toEqual(['lock k', 'worked', 'unlock k']);
   });
 
-  it('is told once why it could not be opened, and has ended then', async () => {
+  it('gets the error once if it could not be opened, and has ended then', async () => {
     const values = events.list([1] as never);
     const [first, second] = await Promise.allSettled([values.next(), values.next()]);
     expect([first.status, second]).toEqual(['rejected', { status: 'fulfilled', value: DONE }]);
@@ -171,7 +171,7 @@ describe('a reader that leaves while somebody else has the lock', () => {
     expect(calls).toBe(0);
   });
 
-  it('leaves what onBusy gave', async () => {
+  it('closes the result of onBusy', async () => {
     const values = feed.substituted();
     const next = values.next();
     while (emitter.listenerCount('event') === 0) await immediate();
@@ -181,7 +181,7 @@ describe('a reader that leaves while somebody else has the lock', () => {
   });
 });
 
-it('a reader that leaves when its turn has just come gives the lock back, and the method does not run', async () => {
+it('a reader that leaves when its turn has just come releases the lock, and the method does not run', async () => {
   let calls = 0;
   class Feed {
     @Locked('k')

@@ -48,7 +48,7 @@ const CALLS: [string, (stock: Stock, id: unknown) => Promise<unknown>][] = [
 ];
 
 describe('a locked method', () => {
-  it('runs while the lock is held and gives its own result [D147]', async () => {
+  it('runs while the lock is held and returns its own result [D147]', async () => {
     const locks = new RecordingLocks();
     const stock = locks.give(new Stock());
     const result = await stock.take('a', () => {
@@ -59,7 +59,7 @@ describe('a locked method', () => {
     expect(locks.events).toEqual(['lock stock:a', 'work', 'unlock stock:a']);
   });
 
-  it('gives its own error, after the release', async () => {
+  it('throws its own error, after the release', async () => {
     const locks = new RecordingLocks();
     const failure = new Error('out of stock');
     const call = locks.give(new Stock()).take('a', () => {
@@ -118,7 +118,7 @@ describe('a locked method', () => {
     expect(stock.ran).toBe(0);
   });
 
-  it.each(CALLS)('without a key never asks for a lock, as %s', async (_, call) => {
+  it.each(CALLS)('without a key never requests a lock, as %s', async (_, call) => {
     const locks = new RecordingLocks();
     const stock = locks.give(new Stock());
     for (const id of [undefined, null, '', NaN, {}, [], new Date()]) {
@@ -128,7 +128,7 @@ describe('a locked method', () => {
     expect(stock.ran).toBe(0);
   });
 
-  it('rejects and does not throw, so that callers see one kind of failure', () => {
+  it('rejects instead of throwing, so that callers see one kind of failure', () => {
     const call = new Stock().take('a');
     expect(call).toBeInstanceOf(Promise);
     return expect(call).rejects.toBeInstanceOf(LockConfigError);
@@ -145,7 +145,7 @@ describe('a locked method', () => {
     await expect(billing.pay()).rejects.toThrow("RedisLockModule.forRoot({ name: 'billing' })");
   });
 
-  it('notices when it lost its instance', async () => {
+  it('notices that it is called without its instance', async () => {
     const alone: unknown = Object.getOwnPropertyDescriptor(Stock.prototype, 'take')?.value;
     const call = (alone as (id: string) => Promise<unknown>)('a');
     await expect(call).rejects.toThrow(
@@ -153,7 +153,7 @@ describe('a locked method', () => {
     );
   });
 
-  it('turns failures of the key function into LockKeyError and keeps the cause', async () => {
+  it('turns errors of the key function into a LockKeyError with the cause', async () => {
     const broken = new TypeError('broken');
     class Keys {
       @Locked((how: string): string => {
@@ -184,7 +184,7 @@ describe('a locked method', () => {
 });
 
 describe('the hidden lock service', () => {
-  it('shows neither in logs nor in copies and comparisons', () => {
+  it('appears neither in logs nor in copies and comparisons', () => {
     const stock = new RecordingLocks().give(new Stock());
     expect(inspect(stock, { depth: 5 })).toBe('Stock { ran: 0 }');
     expect(JSON.stringify(stock)).toBe('{"ran":0}');
@@ -208,7 +208,7 @@ describe('subclasses', () => {
     }
   }
 
-  it('inherit locked methods and may lock their own', async () => {
+  it('inherit locked methods and may lock methods of their own', async () => {
     const locks = new RecordingLocks();
     const special = locks.give(new Special());
     await special.take('a');

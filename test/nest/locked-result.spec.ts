@@ -64,7 +64,7 @@ describe('a locked Observable', () => {
     prices = locks.give(new Prices());
   });
 
-  it('takes the lock per subscription and gives it back before it completes', async () => {
+  it('takes the lock per subscription and releases it before it completes', async () => {
     const values = prices.watch();
     await settled();
     expect(prices.calls).toBe(0);
@@ -98,7 +98,7 @@ describe('a locked Observable', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('gives it back on unsubscribe, also from a source that never stops by itself', async () => {
+  it('releases it on unsubscribe, even from a source that never stops by itself', async () => {
     prices.source = concat(of(1), NEVER);
     const subscription = prices.watch().subscribe();
     await settled();
@@ -117,7 +117,7 @@ describe('a locked Observable', () => {
     expect(isHeld()).toBe(false);
   });
 
-  it('passes errors on after the release, those of the method too', async () => {
+  it('passes errors on after the release, including those of the method', async () => {
     prices.source = throwError(() => new Error('source'));
     await expect(lastValueFrom(prices.watch())).rejects.toThrow('source');
     expect(locks.events).toEqual(LOCKED_ONCE);
@@ -130,7 +130,7 @@ describe('a locked Observable', () => {
     expect(isHeld()).toBe(false);
   });
 
-  it('stops waiting when the subscriber leaves, and never runs', async () => {
+  it('stops waiting when the subscriber leaves, and does not run the method', async () => {
     const release = await locks.hold('k');
     const subscription = prices.watch().subscribe();
     await settled();
@@ -142,7 +142,7 @@ describe('a locked Observable', () => {
     expect(prices.calls).toBe(0);
   });
 
-  it('never runs for a subscriber who left at the moment the lock came', async () => {
+  it('never runs for a subscriber that left just when the lock came', async () => {
     const withLock = locks[LOCK_RUNNER].withLock.bind(locks);
     locks[LOCK_RUNNER].withLock = (key, options, work) =>
       withLock(key, options, (lock) => {
@@ -179,7 +179,7 @@ describe('a locked Observable', () => {
     },
   );
 
-  it('is what `returns` says where the type is not known', async () => {
+  it('is made if `returns` says so and the type is not known', async () => {
     await expect(firstValueFrom(prices.unannotated())).resolves.toBe(1);
     await settled();
     expect(locks.events).toEqual(LOCKED_ONCE);
@@ -245,12 +245,12 @@ describe('a locked async generator', () => {
     await expect(values.next()).resolves.toEqual({ value: undefined, done: true });
   });
 
-  it('gives it back when the reader breaks off, after the clean-up', async () => {
+  it('releases it when the reader stops early, after the clean-up', async () => {
     for await (const page of pages.pages()) if (page === 2) break;
     expect(locks.events).toEqual(['lock k', 'page 1', 'page 2', 'clean-up', 'unlock k']);
   });
 
-  it('gives it back when it fails', async () => {
+  it('releases it when it fails', async () => {
     await expect(read(pages.pages(2))).rejects.toThrow('page');
     expect(locks.events).toEqual(['lock k', 'page 1', 'clean-up', 'unlock k']);
   });
@@ -287,7 +287,7 @@ describe('a locked async generator', () => {
     expect([pages.calls, locks.calls]).toEqual([0, []]);
   });
 
-  it('runs where the lock was taken, whoever asks for the next value', async () => {
+  it('runs in the context where the lock was taken, whoever asks for the next value', async () => {
     const values = pages.stored();
     const first = await storage.run('request', () => values.next());
     const second = await storage.run('other', () => values.next());
@@ -301,7 +301,7 @@ describe('a locked async generator', () => {
     expect(pages.calls).toBe(0);
   });
 
-  it('is what `returns` says for methods that hand an iterable on', async () => {
+  it('is made if `returns` says so, for methods that pass an iterable on', async () => {
     await expect(read(pages.list(Readable.from([1, 2])))).resolves.toEqual([1, 2]);
     expect(locks.events).toEqual(LOCKED_ONCE);
     await expect(read(pages.list([1]))).rejects.toThrow(
@@ -311,7 +311,7 @@ describe('a locked async generator', () => {
   });
 });
 
-describe('a Promise of something that continues', () => {
+describe('a Promise of a result that continues', () => {
   class Reports {
     @Locked('k')
     async make<T>(result: T): Promise<T> {
@@ -335,7 +335,7 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('gives it back with the last subscription and refuses later ones', async () => {
+  it('releases it with the last subscription and refuses later ones', async () => {
     const values = await reports.make(NEVER);
     const [one, two] = [values.subscribe(), values.subscribe()];
     one.unsubscribe();
@@ -351,7 +351,7 @@ describe('a Promise of something that continues', () => {
 
   it.each<[string, () => object]>([
     [
-      'answers every name',
+      'has every name',
       () => new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : () => 1) }),
     ],
     ['only has methods of a stream', () => ({ pipe: () => {}, on: () => {}, read: () => {} })],
@@ -397,13 +397,13 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('gives it back when the async generator is left, even before it began', async () => {
+  it('releases it when the async generator is left, even before it began', async () => {
     const values = await reports.make(numbers());
     await values.return(undefined);
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('gives it back once when the async generator fails, and has ended then', async () => {
+  it('releases it once when the async generator fails, and has ended then', async () => {
     const failing = async function* (): AsyncGenerator<number> {
       yield Promise.reject(new Error('generator'));
     };
@@ -413,7 +413,7 @@ describe('a Promise of something that continues', () => {
     await expect(values.next()).resolves.toEqual({ value: undefined, done: true });
   });
 
-  it('leaves an iterable object its other members, and guards its iteration', async () => {
+  it('keeps the other members of an iterable object, and guards its iteration', async () => {
     class Cursor {
       #size = 2;
       get size(): number {
@@ -480,7 +480,7 @@ describe('a Promise of something that continues', () => {
     }
   }
 
-  it('guards the iteration of what a fluent member of an iterable object returns', async () => {
+  it('guards the iteration of the result of a fluent member of an iterable object', async () => {
     const cursor = await reports.make(new Cursor());
     const read: number[] = [];
     for await (const value of cursor.more().more()) read.push(value);
@@ -488,7 +488,7 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('leaves an iterable object its classes', async () => {
+  it('keeps the classes of an iterable object', async () => {
     const cursor = await reports.make(new Cursor());
     expect(cursor.constructor).toBe(Cursor);
     expect((cursor.constructor as typeof Cursor).open()).toBeInstanceOf(Cursor);
@@ -528,7 +528,7 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('leaves a frozen iterable object its members, and guards its iteration', async () => {
+  it('keeps the members of a frozen iterable object, and guards its iteration', async () => {
     const rows = Object.freeze({
       name: 'rows',
       double: (size: number) => 2 * size,
@@ -583,7 +583,7 @@ describe('a Promise of something that continues', () => {
     expect(reads).toBe(2);
   });
 
-  it('gives it back when the iteration cannot begin', async () => {
+  it('releases it when the iteration cannot begin', async () => {
     const cursor = await reports.make({
       [Symbol.asyncIterator](): AsyncIterator<number> {
         throw new Error('closed');
@@ -608,14 +608,14 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('gives it back when the stream is destroyed', async () => {
+  it('releases it when the stream is destroyed', async () => {
     const stream = await reports.make(new Readable({ read() {} }));
     stream.destroy();
     await settled();
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('looks into StreamableFile', async () => {
+  it('keeps the lock for the stream in a StreamableFile', async () => {
     const stream = Readable.from(['a', 'b']);
     const file = await reports.make(new StreamableFile(stream));
     expect(file).toBeInstanceOf(StreamableFile);
@@ -625,7 +625,7 @@ describe('a Promise of something that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
-  it('keeps the lock until the web stream has ended or was cancelled', async () => {
+  it('keeps the lock until the web stream has ended or is cancelled', async () => {
     const source = (): ReadableStream<string> => ReadableStream.from(['a', 'b']);
     const stream = await reports.make(source());
     expect(stream).toBeInstanceOf(ReadableStream);
@@ -641,7 +641,7 @@ describe('a Promise of something that continues', () => {
   });
 });
 
-describe('a plain method of which nothing is known', () => {
+describe('a plain method without a known return type', () => {
   class Untyped {
     @Locked('k')
     give(result: unknown): ReturnType<typeof JSON.parse> {
@@ -682,7 +682,7 @@ describe('a plain method of which nothing is known', () => {
     ['a list', () => [1, 2]],
     ['a stream', () => Readable.from(['a'])],
     ['a web stream', () => ReadableStream.from(['a'])],
-    // As queries of some ORMs are: awaited, they give their rows.
+    // Like the queries of some ORMs: awaited, they give their rows.
     [
       'a thenable iterable',
       () => ({ then: (tell: (n: number) => void) => tell(5), [Symbol.asyncIterator]: numbers }),
@@ -753,7 +753,7 @@ describe('when somebody else has the lock', () => {
     expect(inside).toBe(0);
   });
 
-  it('what onBusy gives may be of the same kind', async () => {
+  it('the result of onBusy may be of the same kind', async () => {
     substitute = of(1, 2);
     expect(await observed()).toEqual([1, 2]);
     substitute = cached();
@@ -762,7 +762,7 @@ describe('when somebody else has the lock', () => {
     await expect(observed()).rejects.toThrow('no cache');
   });
 
-  it('is not asked for more by a subscriber that has left', async () => {
+  it('the result of onBusy is not subscribed to after the subscriber has left', async () => {
     let subscriptions = 0;
     substitute = defer(() => of(++subscriptions));
     shop.observable().subscribe().unsubscribe();
@@ -770,7 +770,7 @@ describe('when somebody else has the lock', () => {
     expect(subscriptions).toBe(0);
   });
 
-  it("'skip' gives none", async () => {
+  it("'skip' emits nothing", async () => {
     expect(await observed(shop.skippedObservable())).toEqual([]);
     expect(await iterated(shop.skippedIterable())).toEqual([]);
     expect(inside).toBe(0);

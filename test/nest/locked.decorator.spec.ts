@@ -18,7 +18,7 @@ type LooseDecorator = (target: unknown, name?: unknown, descriptor?: unknown) =>
 const looselyLocked = (key: unknown, options?: unknown): LooseDecorator =>
   (Locked as (key: unknown, options?: unknown) => unknown)(key, options) as LooseDecorator;
 
-/** What another library's decorator does: replaces the method, and loses its names on the way. */
+/** As another library's decorator does: replaces the method and loses its parameter names. */
 function Wrapped(): MethodDecorator {
   return (_target, _name, descriptor: PropertyDescriptor) => {
     const method = descriptor.value as (...args: unknown[]) => unknown;
@@ -144,7 +144,7 @@ describe('@Locked: decoration', () => {
     ]);
   });
 
-  it('asks Nest for each service once per class, and not again in a subclass', () => {
+  it('injects each service once per class, and not again in a subclass', () => {
     class Base {
       @Locked('a') async one() {}
       @Locked('b') async two() {}
@@ -189,7 +189,7 @@ describe('@Locked: decoration', () => {
     expect(infoOf(all).template).toBeUndefined();
   });
 
-  it('may stand twice on a method, whatever that returns', async () => {
+  it('may be applied twice to a method, whatever that returns', async () => {
     class Stock {
       @Locked('invoice:<id>', { service: 'billing' })
       @Locked('stock:<id>')
@@ -270,7 +270,7 @@ describe('@Locked: decoration', () => {
       'Target.arrow: it is a property, not a method',
     ],
     [
-      'what is no function',
+      'anything but a function',
       [Target.prototype, 'take', { value: 42 }],
       'Target.take: it is a property',
     ],
@@ -336,7 +336,7 @@ describe('@Locked: decoration', () => {
     expect(decorate).toThrow(message);
   });
 
-  it('refuses to stand without parentheses', () => {
+  it('refuses to be used without parentheses', () => {
     const decorate = (): unknown =>
       (Locked as unknown as (...args: unknown[]) => unknown)(
         Target.prototype,
@@ -349,7 +349,7 @@ describe('@Locked: decoration', () => {
     );
   });
 
-  it('takes positions of a rest parameter, and of a method that another decorator has replaced', () => {
+  it('accepts positions of a rest parameter, and of a method that another decorator has replaced', () => {
     const decorate = (): unknown => {
       class Stock {
         @Locked('stock:<1>')
@@ -372,7 +372,7 @@ describe('@Locked: decoration', () => {
     expect(decorate).not.toThrow();
   });
 
-  it('refuses a result kind that the method visibly does not have', () => {
+  it('refuses a result kind that contradicts the declared return type', () => {
     const decorate = (options: LockedOptions) => () => {
       class Stock {
         @Locked('k', options)

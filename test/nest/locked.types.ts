@@ -110,7 +110,7 @@ export abstract class Accepted {
     return Promise.resolve(id);
   }
 
-  // Not known before it runs.
+  // Known only at run time.
   @Locked('stock:<id>', options)
   async skippedPerhaps(id: string): Promise<string> {
     return Promise.resolve(id);

@@ -112,14 +112,14 @@ class StockController {
   }
 }
 
-/** With the filter as a controller names it. */
+/** With the filter on the controller. */
 @Controller()
 @UseFilters(LockExceptionFilter)
 class FilteringController extends StockController {}
 
 interface ServiceParts {
   readonly controller?: Type;
-  /** Of the filter of the application; none if the controller names one. */
+  /** Of the filter of the application; none if the controller has one. */
   readonly filter?: LockExceptionFilterOptions;
   /** Of the locks. */
   readonly url?: string;
@@ -192,7 +192,7 @@ describe.each(['TCP', 'Redis'])('over %s', (transport) => {
     await expect(ask(client, 'watch', id)).resolves.toEqual([id]);
   });
 
-  it('the filter answers while Redis does not, with the time of its options', async () => {
+  it('the filter answers while Redis does not, with the retry time of its options', async () => {
     const server = await startRedisServer();
     const { client } = await startService(transport, {
       controller: StockController,
@@ -235,7 +235,7 @@ describe.each(['TCP', 'Redis'])('over %s', (transport) => {
     ]);
   });
 
-  it('an event that cannot be handled now does not stop those that follow', async () => {
+  it('an event that cannot be handled now does not stop later ones', async () => {
     const { client, locks } = await startService(transport);
     const [busy, free] = [uniqueKey(), uniqueKey()];
     await whileBusy(locks, `stock:${busy}`, async () => {
@@ -253,7 +253,7 @@ describe.each(['TCP', 'Redis'])('over %s', (transport) => {
   });
 });
 
-it('of a hybrid application the global filter answers the microservice, too', async () => {
+it('the global filter of a hybrid application also answers the microservice', async () => {
   const { app } = await startHttp(
     {
       imports: [RedisLockModule.forRoot({ connection: redis.url })],

@@ -54,7 +54,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   ['a fence that is a list', { fence: [] }, 'Invalid option fence: an array must be true, false'],
   ['a fence that is a word', { fence: 'on' }, "Invalid option fence: 'on' must be true, false or"],
   [
-    'a fence table that is no name',
+    'a fence table that is not a name',
     { fence: { table: 'a b' } },
     "Invalid option fence.table: 'a b' must be",
   ],
@@ -75,7 +75,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     "Unknown option 'waitms': did you mean 'waitMs'?",
   ],
   [
-    'an option that resembles none',
+    'an option that resembles no known one',
     { quorum: 3 },
     "Unknown option 'quorum': there are waitMs, leaseMs, maxHoldMs, localHandovers,",
   ],
@@ -158,13 +158,13 @@ describe('RedisLockModule options', () => {
       { useFactory: () => ({}), useClass: class {} },
       'forRootAsync needs one of useFactory, useClass and useExisting: of useFactory and useClass, only',
     ],
-  ])('refuses %p of forRootAsync(), which makes no options', (options, message) => {
+  ])('refuses %p of forRootAsync(), which returns no options', (options, message) => {
     const make = (): unknown => RedisLockModule.forRootAsync(options);
     expect(make).toThrow(LockConfigError);
     expect(make).toThrow(message);
   });
 
-  it('takes any injection token as useExisting', async () => {
+  it('accepts any injection token as useExisting', async () => {
     const token = Symbol('settings');
     const settings = { createRedisLockOptions: () => ({ connection, leaseMs: 1 }) };
     const module = { module: class {}, providers: [{ provide: token, useValue: settings }] };
@@ -189,7 +189,7 @@ describe('RedisLockModule options', () => {
     },
   );
 
-  it('refuses what useFactory cannot decide, and what forRootAsync() does not know', async () => {
+  it('refuses options that useFactory cannot decide, and unknown ones of forRootAsync()', async () => {
     const useFactory = (): RedisLockModuleOptions =>
       ({ connection, name: 'billing' }) as RedisLockModuleOptions;
     await expect(
@@ -203,7 +203,7 @@ describe('RedisLockModule options', () => {
     expect(() => RedisLockModule.forRootAsync(misspelt)).toThrow("did you mean 'useFactory'?");
   });
 
-  it('checks what forRootAsync() brings in the same way', async () => {
+  it('checks the options of forRootAsync() in the same way', async () => {
     const useFactory = (): RedisLockModuleOptions => ({ connection, leaseMs: 1 });
     await expect(
       startNest({ imports: [RedisLockModule.forRootAsync({ useFactory })] }),

@@ -72,12 +72,12 @@ class InterceptedController {
 
 const server = useRedisServer();
 
-/** Options that never arrive: for applications that cannot start and would leave a connection open. */
+/** Options that never resolve: for applications that cannot start and would leave a connection open. */
 function never(): Promise<RedisLockModuleOptions> {
   return new Promise(() => {});
 }
 
-/** Calls `take` from all services at once; what the counter says is what a lock is for. */
+/** Calls `take` from all services at once; the counter shows whether they excluded each other. */
 async function race(services: readonly StockService[], counter: Counter): Promise<void> {
   const id = uniqueKey();
   const calls = services.flatMap((service) => Array.from({ length: 10 }, () => service.take(id)));
@@ -102,7 +102,7 @@ describe('RedisLockModule', () => {
     );
   });
 
-  it('is the only one that makes a LockService', () => {
+  it('is the only way to make a LockService', () => {
     for (const wrong of [{}, null, undefined, 'engine', 5])
       expect(() => new LockService(wrong as object)).toThrow(LockConfigError);
     expect(() => new LockService({})).toThrow('inject the one that RedisLockModule provides');
@@ -190,7 +190,7 @@ describe('RedisLockModule', () => {
     );
   });
 
-  it('services exclude each other if they have the same prefix, also under different names', async () => {
+  it('services exclude each other if they have the same prefix, even under different names', async () => {
     const app = await startNest({
       imports: ['same:', 'same:', 'other:'].map((keyPrefix, index) =>
         RedisLockModule.forRoot({ name: `service-${index}`, connection: server.url, keyPrefix }),
@@ -256,7 +256,7 @@ describe('connection', () => {
   it.each([
     ['ioredis 6', () => new Redis(server.url, { connectionName: name })],
     ['ioredis 5', () => new Redis5(server.url, { connectionName: name })],
-  ])('uses a client of %s and leaves it as it was [D143]', async (_, connect) => {
+  ])('uses a client of %s and leaves it unchanged [D143]', async (_, connect) => {
     const client = connect();
     afterTest(() => client.disconnect());
     await client.ping();
@@ -301,7 +301,7 @@ describe('connection', () => {
 });
 
 describe('LockService', () => {
-  it('withLock() gives a lock that is held, fenced, and over afterwards', async () => {
+  it('withLock() passes a lock that is held and fenced, and that ends afterwards', async () => {
     const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: server.url })] });
     const locks = app.get(LockService);
     const seen: Lock[] = [];
@@ -319,7 +319,7 @@ describe('LockService', () => {
     expect([first.isHeld, first.signal.aborted]).toEqual([false, false]);
   });
 
-  it('a call that asks again for its own key joins itself, in another service of the application too', async () => {
+  it('a call that asks again for its own key joins itself, even in another service of the application', async () => {
     @Injectable()
     class Outer {
       constructor(@Inject(StockService) private readonly stock: StockService) {}

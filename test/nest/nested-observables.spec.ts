@@ -1,4 +1,4 @@
-/** Locked Observables inside of one another, with one key. */
+/** Nested locked Observables with one key. */
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { Injectable, Logger } from '@nestjs/common';
 import { Locked, LockService, RedisLockModule } from 'nestjs-locked';

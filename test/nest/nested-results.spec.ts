@@ -1,4 +1,4 @@
-/** Results that continue, made by locked methods inside of others with the same key. */
+/** Results that continue, made by locked methods nested in others with the same key. */
 import { beforeEach, expect, it } from '@jest/globals';
 import { Injectable, StreamableFile } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -89,14 +89,14 @@ beforeEach(async () => {
   id = uniqueKey();
 });
 
-/** Free once more, and nobody was told of calls that were not awaited. */
+/** The key is free again, and no warning was logged about calls that were not awaited. */
 async function expectQuietRelease(): Promise<void> {
   await locks.withLock(`report:${id}`, { waitMs: 30_000 }, () => {});
   expect(logger.lines(LOG_CONTEXT).filter((line) => !line.startsWith('log '))).toEqual([]);
 }
 
 it.each(['outer', 'mapped'] as const)(
-  'an Observable (%s) that is left ends its nested hold before its own',
+  'an unsubscribed Observable (%s) ends its nested hold before its own',
   async (name) => {
     expect(await firstValueFrom(reports[name](id))).toBe(id);
     await expectQuietRelease();
@@ -105,12 +105,12 @@ it.each(['outer', 'mapped'] as const)(
   },
 );
 
-it('so does one that a Promise gives', async () => {
+it('an unsubscribed Observable of a Promise ends its nested hold before its own', async () => {
   expect(await firstValueFrom(await reports.promised(id))).toBe(id);
   await expectQuietRelease();
 });
 
-it('a stream of Node.js reads and cleans up inside of its hold', async () => {
+it('a stream of Node.js reads and cleans up inside its hold', async () => {
   const rows: unknown[] = [];
   for await (const row of await reports.stream(id)) rows.push(row);
   expect(rows).toEqual([id, id]);
@@ -118,7 +118,7 @@ it('a stream of Node.js reads and cleans up inside of its hold', async () => {
   await expectQuietRelease();
 });
 
-it('so does one in a file that is left early', async () => {
+it('a stream in a file that is left early cleans up inside its hold', async () => {
   const file = await reports.file(id);
   for await (const row of file.getStream()) {
     expect(row).toBe(id);

@@ -1,4 +1,4 @@
-/** A Redis that goes away while the application runs: what is logged, what calls are told, how long closing takes. */
+/** Redis goes away while the application runs: what is logged, how calls fail, how long closing takes. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import type { RedisServer } from 'dev-servers';
@@ -20,7 +20,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 /** A command is waited for a third of it. */
 const LEASE_MS = 3_000;
-/** For calls that must not wait: long next to what a busy machine takes for them. */
+/** For calls that must not wait: long compared with what they take on a busy machine. */
 const WAIT_MS = 20_000;
 
 let server: RedisServer;
@@ -57,11 +57,11 @@ describe('the log of an outage', () => {
       /Redis did not answer within 1000 ms/,
     ],
   ])(
-    'of a Redis that was %s has one line for its beginning, and one for its end',
+    'of Redis that was %s has one line for its beginning, and one for its end',
     async (_, stop, resume, reason) => {
       const { locks, lines } = await start();
-      // A Redis that was killed comes back empty, so that the locks are lost, which has lines of its own. So has the
-      // connection for messages, if it is slower to come back on a busy machine.
+      // Redis comes back empty after a kill, so the locks are lost, which logs lines of its own. So does the connection
+      // for messages, if it comes back later on a busy machine.
       const said = (): string[] => lines().filter((line) => / Redis is (lost|back)/.test(line));
       const mayEnd = makeGate();
       const held = Promise.all(
@@ -90,7 +90,7 @@ describe('the log of an outage', () => {
   );
 });
 
-describe('a Redis that answers, but carries nothing out', () => {
+describe('a Redis server that answers, but executes nothing', () => {
   it.each([
     [
       'is a replica now',
@@ -103,7 +103,7 @@ describe('a Redis that answers, but carries nothing out', () => {
       (admin: Redis) => admin.call('CLIENT', 'UNPAUSE'),
     ],
   ])(
-    '%s: it is away until it has answered a command, and calls fail fast',
+    '%s: it counts as away until it has answered a command, and calls fail fast',
     async (_, stop, resume) => {
       const { locks, lines } = await start({ leaseMs: 900, failFastAfterMs: 500 });
       const admin = connectAdmin(server.url);
@@ -139,7 +139,7 @@ describe('failFastAfterMs', () => {
     await sleep(ms);
   }
 
-  it('lets calls wait for a moment, and refuses them at once after that', async () => {
+  it('lets calls wait for a moment, then refuses them at once', async () => {
     const { locks } = await start({ failFastAfterMs: 3_000 });
     await awayFor(0, locks);
     const early = await timed(locks.withLock('k', { waitMs: 300 }, () => 'ran'));
@@ -163,7 +163,7 @@ describe('failFastAfterMs', () => {
     await eventually(async () => expect(await locks.withLock('k', () => 'ran')).toBe('ran'));
   });
 
-  it('lets calls that wait already continue, and serves them when Redis is back', async () => {
+  it('lets waiting calls go on, and serves them when Redis is back', async () => {
     const { locks } = await start({ failFastAfterMs: 0 });
     const held = await locks.acquire('k', { leaseMs: 500, renew: false });
     const waiting = locks.withLock('k', { waitMs: 20_000 }, () => 'served');
@@ -194,7 +194,7 @@ describe('failFastAfterMs', () => {
 });
 
 describe('ping()', () => {
-  it('tells how long Redis takes, and rejects while it is away', async () => {
+  it('measures how long Redis takes, and rejects while it is away', async () => {
     const { locks } = await start();
     expect(await locks.ping()).toBeGreaterThan(0);
     server.pause();

@@ -9,7 +9,7 @@ import { readParameters } from '../../libs/nestjs-locked/src/nest/decorator/para
 
 type Class = abstract new () => object;
 
-/** What a compiler wrote, as it reaches the engine. */
+/** Compiled code, as the engine gets it. */
 function compiled(source: string): Class {
   return runInThisContext(`(() => { const __name = (f) => f; return ${source} })()`) as Class;
 }
@@ -47,7 +47,7 @@ describe('readParameters', () => {
     expect(namesOf(Stock)).toEqual(['id', 'at', 'text', '?', '?', 'pattern', '...rest']);
   });
 
-  it('tells methods from other members', () => {
+  it('distinguishes methods from other members', () => {
     class Stock {
       static take(wrong: string): string {
         return wrong;
@@ -171,7 +171,7 @@ describe('readParameters', () => {
     expect(namesOf(compiled(source))).toEqual(['id', 'quantity']);
   });
 
-  it('reads what only modules, and what only scripts may contain', () => {
+  it('reads syntax that only modules, or only scripts, may contain', () => {
     // None of these can be evaluated here; what counts is that the source can be read.
     const withMeta = {
       toString: () => 'class Stock { async take(id) { return import.meta.url; } }',
@@ -189,7 +189,7 @@ describe('readParameters', () => {
     }
   });
 
-  it('gives up on what has no source', () => {
+  it('gives up on functions without source', () => {
     const native = decoratedMethod(class {}.prototype, 'take', { value: parseInt });
     expect(readParameters(native)).toBeUndefined();
   });
@@ -214,7 +214,7 @@ describe('compileLockedKey', () => {
     expect(() => key('a:<more>', 'x', [], {}, 'm')).toThrow('<more> is an array');
   });
 
-  it('names what it found and the ways out', () => {
+  it('names the parameters found and the remedies', () => {
     expect(() => key('stock:<sku>')).toThrow(
       "Cannot bind <sku> in 'stock:<sku>' of Stock.take: its parameters are 'id', 'lines', 'more'; use one of them, its position such as <0>, @KeyParam('sku') on the parameter, or a function",
     );
@@ -246,7 +246,7 @@ describe('compileLockedKey', () => {
     expect(compileLockedKey('stock:<1>', minified)(['a', 'b'])).toEqual(['stock:b']);
   });
 
-  it('refuses one letter also where nothing is minified', () => {
+  it('also refuses one letter in code that is not minified', () => {
     const plain = methodOf(
       class Move {
         async take(n: string) {

@@ -14,9 +14,9 @@ import {
 import { LockedInstances } from '../../libs/nestjs-locked/src/nest/decorator/locked-instances.js';
 import { makeGate } from '../support/gate.js';
 
-/** A lock service without Redis: excludes for real, inside this process, and writes down what it did. */
+/** A lock service without Redis: it really excludes inside this process, and records what it does. */
 export class RecordingLocks implements HasLockRunner {
-  /** `lock stock:1`, `unlock stock:1`, and whatever the test adds. */
+  /** `lock stock:1`, `unlock stock:1`, and entries of the test. */
   readonly events: string[] = [];
   readonly calls: { keys: readonly string[]; options: WithLockOptions }[] = [];
   readonly #tails = new Map<string, Promise<void>>();

@@ -28,7 +28,7 @@ beforeAll(async () => {
   startWithoutRedis = run(process.execPath, [STARTER, `redis://127.0.0.1:${await closedPort()}`], {
     timeout: 60_000,
   });
-  startWithoutRedis.catch(() => {}); // looked at by its test
+  startWithoutRedis.catch(() => {}); // checked by its test
 });
 
 async function startLocks(leaseMs = LEASE_MS): Promise<LockService> {
@@ -45,8 +45,8 @@ async function timed(action: () => Promise<unknown>): Promise<{ error: unknown; 
   return { error, ms: performance.now() - startedAt };
 }
 
-describe('Redis that is not as it should be', () => {
-  it('without channel rights: the application does not start, and the rule that is missing is named', async () => {
+describe('Redis with a fault', () => {
+  it('without channel rights: the application does not start, and the error names the missing rule', async () => {
     const { admin } = server;
     const rules = ['on', '>secret', '~lock:*', 'resetchannels', '+@all'];
     await admin.call('ACL', 'SETUSER', 'no-channels', ...rules);
@@ -67,7 +67,7 @@ describe('Redis that is not as it should be', () => {
     await admin.call('ACL', 'SETUSER', 'no-channels', ...onlyThese);
     await startNest({ imports: [RedisLockModule.forRoot({ connection })] });
 
-    // A database of its own takes one right more, which is not asked of anybody else.
+    // A database other than 0 takes one more right, which nobody else needs.
     const inDatabase = startNest({
       imports: [RedisLockModule.forRoot({ connection: `${connection}/3` })],
     });
@@ -76,7 +76,7 @@ describe('Redis that is not as it should be', () => {
     await startNest({ imports: [RedisLockModule.forRoot({ connection: `${connection}/3` })] });
   });
 
-  it('killed: calls end in LockStoreError within their time, and work again after a restart', async () => {
+  it('killed: calls fail with LockStoreError within their time, and succeed again after a restart', async () => {
     const locks = await startLocks();
     const key = uniqueKey();
     await locks.withLock(key, () => 'warm');
@@ -103,7 +103,7 @@ describe('Redis that is not as it should be', () => {
     expect(await locks.withLock(key, () => 'again')).toBe('again');
   });
 
-  it('frozen: a holder is told at its deadline, its work still gives its result [D117]', async () => {
+  it('frozen: a holder is told at its deadline, and its work still returns its result [D117]', async () => {
     const locks = await startLocks();
     const key = uniqueKey();
     const result = await locks.withLock(key, async (lock) => {
@@ -121,7 +121,7 @@ describe('Redis that is not as it should be', () => {
     expect(result).toBe('done all the same');
   });
 
-  it('restarted empty: a holder is told that the lock is no longer its own', async () => {
+  it('restarted empty: a holder is told that its lock was deleted', async () => {
     const locks = await startLocks(30_000); // longer than the restart, on a busy machine too
     await locks.withLock(uniqueKey(), async (lock) => {
       await server.restart();

@@ -91,7 +91,7 @@ describe('an application in which nothing listens to SIGTERM', () => {
   });
 });
 
-describe('an application that hears signals is not warned', () => {
+describe('an application that handles signals is not warned', () => {
   it('when its hooks were enabled after the start', async () => {
     const app = await startPlain();
     app.enableShutdownHooks();
@@ -99,7 +99,7 @@ describe('an application that hears signals is not warned', () => {
     expect(warnings).toEqual([]);
   });
 
-  it.each(SIGNALS)('when it listens to %s in a way of its own', async (signal) => {
+  it.each(SIGNALS)('when it listens to %s itself', async (signal) => {
     await startPlain();
     const closeMyself = (): void => {};
     process.on(signal, closeMyself);

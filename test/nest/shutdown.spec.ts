@@ -23,7 +23,7 @@ async function connections(): Promise<number> {
 }
 
 describe('an application that closes', () => {
-  it('lets a request in flight finish under its lock, sends waiters away, closes Redis last [R45, D135]', async () => {
+  it('lets a request in flight finish under its lock, refuses waiters, closes Redis last [R45, D135]', async () => {
     const events: string[] = [];
     const key = uniqueKey();
     const mayFinish = makeGate();
@@ -68,7 +68,7 @@ describe('an application that closes', () => {
     await eventually(async () => expect(await connections()).toBe(before));
   });
 
-  it('after shutdownMs tells work that does not end, and leaves its lease to run out [D135]', async () => {
+  it('after shutdownMs aborts work that does not end, and lets its lease run out [D135]', async () => {
     const app = await startNest({
       imports: [RedisLockModule.forRoot({ connection: server.url, shutdownMs: 50 })],
     });
@@ -109,7 +109,7 @@ describe('an application that closes before it has started', () => {
     return NestFactory.create(root, { logger: false, abortOnError: false });
   }
 
-  it('ends the start, and whoever requests a lock meanwhile, without waiting for Redis [D44]', async () => {
+  it('ends the start, and pending calls for a lock, without waiting for Redis [D44]', async () => {
     server.pause();
     afterTest(() => server.resume());
     const app = await notStarted();
@@ -128,7 +128,7 @@ describe('an application that closes before it has started', () => {
 
   it('connects to nothing after that [D44]', async () => {
     const ours = 1;
-    // Those of the test before may have been left while the server could not see it.
+    // Connections of the previous test may have been closed unnoticed by the server.
     await eventually(async () => expect(await connections()).toBe(ours));
     const app = await notStarted();
     await app.close();
@@ -145,7 +145,7 @@ describe('an application whose Redis client another module closes', () => {
   const cases = hooks.flatMap((hook) => places.map((place) => [hook, place] as const));
 
   it.each(cases)(
-    'in %s (%s): what has ended is free at once, waiters are sent away',
+    'in %s (%s): keys of finished work are free at once, waiters are refused',
     async (hook, place) => {
       const before = await connections();
       const client = new Redis(server.url);
@@ -201,7 +201,7 @@ describe('an application whose Redis client another module closes', () => {
   );
 });
 
-/** How many of these keys somebody holds. */
+/** How many of these keys are held. */
 function taken(...keys: string[]): Promise<number> {
   return server.admin.exists(keys.map((key) => `lock:{${key}}`));
 }

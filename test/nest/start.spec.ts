@@ -49,7 +49,7 @@ describe('startMs', () => {
     expect(error.ms).toBeLessThan(8_000); // the default is ten seconds
   });
 
-  it('lets a start wait for a Redis that comes later', async () => {
+  it('lets the start wait for a Redis server that comes later', async () => {
     const late = await startRedisServer();
     await late.kill();
     const options = { connection: late.url, startMs: 30_000 };
@@ -85,7 +85,7 @@ describe('startWithoutRedis', () => {
     expect(await app.get(LockService).ping()).toBeGreaterThan(0);
   }
 
-  it('starts, refuses every call at once and unrun, and serves as soon as Redis is there', async () => {
+  it('starts, refuses every call at once without running it, and serves as soon as Redis is there', async () => {
     const { redis, app, logger } = await startWithout();
     const [locks, stock] = [app.get(LockService), app.get(Stock)];
     for (const call of [
@@ -113,7 +113,7 @@ describe('startWithoutRedis', () => {
     await lock.release();
   });
 
-  it('finds Redis later even if the start waits for no time at all', async () => {
+  it('finds Redis later even if the start does not wait at all', async () => {
     const { redis, app } = await startWithout({ startMs: 0, delayMs: 50 });
     await redis.restart();
     await isServed(app);
@@ -137,7 +137,7 @@ describe('startWithoutRedis', () => {
     const { app } = await startWithout();
     const from = performance.now();
     await app.close();
-    expect(performance.now() - from).toBeLessThan(8_000); // Redis would be looked for during ten seconds
+    expect(performance.now() - from).toBeLessThan(8_000); // the start would look for Redis for ten seconds
     await expect(app.get(LockService).acquire('k')).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
   });
 });
@@ -146,7 +146,7 @@ describe('a TLS connection that is refused at the start', () => {
   const pem = (name: string): string =>
     readFileSync(new URL(`../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');
 
-  /** Redis behind TLS, with a certificate that nobody has signed. */
+  /** Redis behind TLS, with a certificate that no authority has signed. */
   async function behindTls(): Promise<number> {
     const tls = createServer({ key: pem('key'), cert: pem('cert') }, (outer) => {
       const inner: Socket = connect(server.port, '127.0.0.1');
@@ -167,7 +167,7 @@ describe('a TLS connection that is refused at the start', () => {
   const start = (connection: object | string, startMs = 1_000): Promise<INestApplicationContext> =>
     startNest({ imports: [RedisLockModule.forRoot({ connection, startMs })] });
 
-  it('says why: nobody we trust has signed the certificate', async () => {
+  it('says why: the certificate is signed by no trusted authority', async () => {
     const error = await failure(start(`rediss://127.0.0.1:${await behindTls()}`));
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error.message).toMatch(/at rediss:\/\/127\.0\.0\.1:\d+: self-signed certificate/);
@@ -180,7 +180,7 @@ describe('a TLS connection that is refused at the start', () => {
     );
   });
 
-  it('says why: the server speaks nothing but TLS', async () => {
+  it('says why: the server speaks only TLS', async () => {
     const error = await failure(start(`redis://127.0.0.1:${await behindTls()}`));
     expect(error.message).toMatch(/at redis:.*: (?:the server closes the connection|.*ECONNRESET)/);
   });

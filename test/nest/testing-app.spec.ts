@@ -153,7 +153,7 @@ describe('overrideLocks()', () => {
 
   it.each<[string, Given, boolean, Given?]>([
     ['the same prefix and server exclude each other', {}, true],
-    ['the default prefix, said or not, exclude each other', { keyPrefix: 'lock:' }, true],
+    ['the default prefix, explicit or not, exclude each other', { keyPrefix: 'lock:' }, true],
     ['another prefix do not', { keyPrefix: 'billing:' }, false],
     ['another server do not', { connection: { host: 'elsewhere' } }, false],
     [
@@ -201,18 +201,21 @@ describe('overrideLocks()', () => {
   it.each([
     ['a server', () => ({ host: 'here' })],
     ['clients', () => new Redis({ lazyConnect: true })],
-  ])('lets replicas exclude each other whose factory makes %s anew', async (_, make) => {
-    const useFactory = (): RedisLockModuleOptions => ({ connection: make(), waitMs: 0 });
-    const root = {
-      imports: [RedisLockModule.forRootAsync({ name: 'billing', useFactory })],
-      providers: [BillingService],
-    };
-    const { module, locks } = await run(root);
-    await using lock = await module.get(BillingService).locks.acquire('a');
-    const replica = await run(root, { locks });
-    expect(await replica.module.get(BillingService).locks.tryAcquire('a')).toBeNull();
-    expect(lock.isHeld).toBe(true);
-  });
+  ])(
+    'lets replicas exclude each other although their factory creates %s for each',
+    async (_, make) => {
+      const useFactory = (): RedisLockModuleOptions => ({ connection: make(), waitMs: 0 });
+      const root = {
+        imports: [RedisLockModule.forRootAsync({ name: 'billing', useFactory })],
+        providers: [BillingService],
+      };
+      const { module, locks } = await run(root);
+      await using lock = await module.get(BillingService).locks.acquire('a');
+      const replica = await run(root, { locks });
+      expect(await replica.module.get(BillingService).locks.tryAcquire('a')).toBeNull();
+      expect(lock.isHeld).toBe(true);
+    },
+  );
 
   it('lets services of one server exclude each other, in whatever order applications bring them', async () => {
     const billing = RedisLockModule.forRoot({ connection, waitMs: 0, name: 'billing' });
@@ -278,7 +281,7 @@ describe('overrideLocks()', () => {
     expect(overridden).toBe(0);
   });
 
-  it('refuses what is no builder, such as a module that is compiled', async () => {
+  it('refuses anything but a builder, such as a compiled module', async () => {
     const module = await Test.createTestingModule({}).compile();
     for (const wrong of [module, undefined, 5]) {
       const override = (): unknown => overrideLocks(wrong as never);
@@ -299,7 +302,7 @@ describe('overrideLocks()', () => {
     await expect(run({ imports: twice })).rejects.toThrow(LockConfigError);
   });
 
-  it('takes options of the test in place of those that the application cannot make', async () => {
+  it('uses the options of the test if those of the application cannot be created', async () => {
     const missing = (): RedisLockModuleOptions => {
       throw new Error('REDIS_URL is not set');
     };
@@ -347,7 +350,7 @@ describe('overrideLocks()', () => {
     expect(await lost).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
   });
 
-  it('holds a key before the application is compiled, for what it does at its start', async () => {
+  it('holds a key before the application is compiled, against work at its start', async () => {
     @Injectable()
     class Importer {
       result: string | undefined;

@@ -149,7 +149,7 @@ describe('LockTestingModule', () => {
     expect(locks.calls).toHaveLength(4);
   });
 
-  it('takes locks of the test: applications that share them exclude each other, no others', async () => {
+  it('uses the locks of the test: only applications that share them exclude each other', async () => {
     const start = async (locks?: TestLocks): Promise<LockService> => {
       const imports = [LockTestingModule.forRoot(locks === undefined ? {} : { locks })];
       const module = await Test.createTestingModule({ imports }).compile();
@@ -167,7 +167,7 @@ describe('LockTestingModule', () => {
     await expectHeld(other?.tryAcquire('k'));
   });
 
-  it('without locks of the test, shares those of the process', async () => {
+  it('without locks of the test, uses those of the process', async () => {
     const imports = [LockTestingModule.forRoot()];
     const module = await Test.createTestingModule({ imports }).compile();
     afterTest(() => module.close());
@@ -180,7 +180,7 @@ describe('LockTestingModule', () => {
     expect(await call).toBe(key);
   });
 
-  it('gives an instance its lock service after an application in which that was mocked by null', async () => {
+  it('gives an instance its lock service after an application that mocked it with null', async () => {
     const [stock, locks] = [new StockService(), new TestLocks()];
     const testing = () =>
       Test.createTestingModule({
@@ -217,7 +217,7 @@ describe('LockTestingModule', () => {
 });
 
 describe('a mocked LockService', () => {
-  it('does not let a locked method run', async () => {
+  it('keeps a locked method from running', async () => {
     const module = await Test.createTestingModule({ providers: [StockService] })
       .useMocker(() => ({ withLock: () => undefined }))
       .compile();
@@ -229,7 +229,7 @@ describe('a mocked LockService', () => {
   });
 
   it.each([null, undefined, 'none', 5])(
-    'of %p lets the application start, and no locked method run',
+    'of %p lets the application start, but no locked method run',
     async (mock) => {
       const byFactory = { provide: 'stock', useFactory: () => new StockService() };
       const module = await Test.createTestingModule({
@@ -260,7 +260,7 @@ describe('TestLocks', () => {
   });
 
   describe('.calls', () => {
-    it('tell who requested which keys, in order, and with what outcome', async () => {
+    it('list who requested which keys, in order, and with what outcome', async () => {
       const locks = new TestLocks({ waitMs: 0 });
       const service = locks.service();
       locks.hold('busy');
@@ -300,7 +300,7 @@ describe('TestLocks', () => {
       expect(locks.calls).toEqual([]);
     });
 
-    it('stay as they were read', async () => {
+    it('do not change after they were read', async () => {
       const locks = new TestLocks();
       const lock = await locks.service().acquire('a');
       const { calls } = locks;
@@ -310,7 +310,7 @@ describe('TestLocks', () => {
   });
 
   describe('.hold()', () => {
-    it('makes calls wait until it is released, and then lets in the one that came first', async () => {
+    it('makes calls wait until it is released, then admits the first one', async () => {
       const locks = new TestLocks();
       const other = locks.hold('a');
       const entered: number[] = [];
@@ -324,7 +324,7 @@ describe('TestLocks', () => {
       expect(await locks.service().inspect('a')).toBeNull();
     });
 
-    it('makes calls busy when their time is over, and says who has the key', async () => {
+    it('makes calls fail as busy when their time is over, and names the holder', async () => {
       const locks = new TestLocks();
       locks.hold('a', { label: 'nightly import' });
       const call = expect(locks.service().acquire('a')).rejects.toMatchObject({
@@ -382,7 +382,7 @@ describe('TestLocks', () => {
       await lock.release();
     });
 
-    it('refuses a lock service that is not there', () => {
+    it('refuses an unknown lock service', () => {
       expect(() => new TestLocks().hold('a', { service: 'billing' })).toThrow(
         "Cannot find the lock service 'billing'",
       );
@@ -419,7 +419,7 @@ describe('TestLocks', () => {
   });
 
   describe('.storeDown()', () => {
-    it('fails calls that try once at once, and those that wait at the end of their time', async () => {
+    it('fails single tries at once, and waiting calls at the end of their time', async () => {
       const locks = new TestLocks();
       takeDown(locks);
       await expect(locks.service().tryAcquire('a')).rejects.toThrow(LockStoreError);
@@ -432,7 +432,7 @@ describe('TestLocks', () => {
       expect(locks.calls).toMatchObject([{ outcome: 'store-failed' }, { outcome: 'store-failed' }]);
     });
 
-    it('fails calls at once even if it was never up before', async () => {
+    it('fails calls at once even if the store was never up before', async () => {
       const locks = new TestLocks({ waitMs: 60_000 });
       takeDown(locks);
       await expect(locks.service().tryAcquire('a')).rejects.toThrow(LockStoreError);
@@ -440,7 +440,7 @@ describe('TestLocks', () => {
       await expect(locks.service().acquire('a')).rejects.toThrow('has been away for');
     });
 
-    it('lets no message through, so that calls learn of a free key when it is up', async () => {
+    it('lets no message pass, so that calls learn of a free key when the store is up', async () => {
       const locks = new TestLocks();
       const other = locks.hold('a');
       const call = locks.service().acquire('a');
@@ -450,12 +450,12 @@ describe('TestLocks', () => {
       await locks.advance(0);
       expect(locks.calls).toMatchObject([{ outcome: 'waiting' }]);
       locks.storeUp();
-      await locks.advance(30); // it looks after a short random time, so that not all processes do so at once
+      await locks.advance(30); // it checks after a short random time, so that not all processes do so at once
       expect(locks.calls).toMatchObject([{ outcome: 'held' }]);
       await expectHeld(call);
     });
 
-    it('fails calls at once when it has been away for failFastAfterMs, until it is up', async () => {
+    it('fails calls at once when the store has been away for failFastAfterMs, until it is up', async () => {
       const locks = new TestLocks();
       await locks.service().withLock('a', () => {});
       takeDown(locks);
@@ -468,7 +468,7 @@ describe('TestLocks', () => {
       expect(await locks.service().ping()).toBeGreaterThanOrEqual(0);
     });
 
-    it('fails what operators ask', async () => {
+    it('fails queries of operators', async () => {
       const locks = new TestLocks();
       const service = locks.service();
       await service.withLock('a', () => 1);
@@ -499,7 +499,7 @@ describe('TestLocks', () => {
       await expect(module.init()).rejects.toThrow(LockStoreError);
     });
 
-    it('ends with storeUp(): calls that wait get their lock, what was held is still held', async () => {
+    it('ends with storeUp(): waiting calls get their lock, and held locks are still held', async () => {
       const locks = new TestLocks();
       const held = await locks.service().acquire('held');
       takeDown(locks);
@@ -536,7 +536,7 @@ describe('TestLocks', () => {
       await expectHeld(service.tryAcquire('nightly'));
     });
 
-    it('lets time pass in no async context, as it does by itself', async () => {
+    it('lets time pass in no async context, as real time does', async () => {
       const context = new AsyncLocalStorage<string>();
       const clock = new TestClock();
       const seen: unknown[] = [];
@@ -545,7 +545,7 @@ describe('TestLocks', () => {
       expect(seen).toEqual([undefined]);
     });
 
-    it('is not needed: time advances by itself', async () => {
+    it('is optional: time advances by itself', async () => {
       const locks = new TestLocks({ waitMs: 30 });
       locks.hold('a');
       await expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
@@ -555,7 +555,7 @@ describe('TestLocks', () => {
       await expect(stock.take('a')).rejects.toThrow(LockNotAcquiredError);
     });
 
-    it('leaves what is due later to the time that advances by itself', async () => {
+    it('leaves later events to the time that advances by itself', async () => {
       const locks = new TestLocks({ waitMs: 20_000 });
       locks.hold('a');
       const call = expect(locks.service().acquire('a')).rejects.toThrow(LockNotAcquiredError);
@@ -569,7 +569,7 @@ describe('TestLocks', () => {
       await expect(new TestLocks().advance(ms)).rejects.toThrow(LockConfigError);
     });
 
-    it("goes with the runner's own fake time", async () => {
+    it("works with the test runner's own fake time", async () => {
       jest.useFakeTimers();
       afterTest(() => jest.useRealTimers());
       const locks = new TestLocks();
@@ -588,7 +588,7 @@ describe('TestLocks', () => {
       await expectHeld(third);
     });
 
-    it('keeps the process for calls that wait, and not for locks that were forgotten', async () => {
+    it('keeps the process alive for waiting calls, not for forgotten locks', async () => {
       const program = `
         import 'reflect-metadata';
         import { TestLocks } from 'nestjs-locked/testing';
@@ -605,7 +605,7 @@ describe('TestLocks', () => {
     });
   });
 
-  it('says what came instead, if a call that is waited for does not come', async () => {
+  it('says what came instead if an awaited call does not come', async () => {
     const locks = new TestLocks();
     const acquired = locks.service().acquire('a');
     await expect(locks.untilWaiting('a')).rejects.toThrow(
@@ -615,7 +615,7 @@ describe('TestLocks', () => {
   });
 });
 
-describe('what the calls of a test become', () => {
+describe('the outcome of a call', () => {
   class Jobs {
     @Locked('job', {
       waitMs: 0,
@@ -641,7 +641,7 @@ describe('what the calls of a test become', () => {
     expect(locks.calls).toEqual([{ by: 'Jobs.refusing', keys: ['job'], outcome: 'busy' }]);
   });
 
-  it('is known after reset() while it continues, so that its lock can be lost', async () => {
+  it('is still recorded after reset() while the call continues, so that its lock can be lost', async () => {
     const locks = new TestLocks();
     const jobs = withTestLocks(new Jobs(), locks);
     let end!: () => void;

@@ -184,7 +184,7 @@ const CASES = (['Express', 'Fastify'] as const).flatMap((adapter) =>
 );
 
 it.each(CASES)(
-  'on %s, a %s is left when an interceptor outside %s',
+  'on %s, a %s is closed when an outer interceptor %s',
   async (adapter, kind, outer, status) => {
     const { locks, url, id } = await start(adapter);
     expect((await fetch(`${url}/${kind}/${outer}/${id}`)).status).toBe(status);
@@ -198,7 +198,7 @@ it.each([
   ['Fastify', 'generator'],
   ['Express', 'collection'],
 ] as const)(
-  'on %s, a %s that an interceptor reads is read to its end under the lock, although the client has left',
+  'on %s, an interceptor reads a %s to its end under the lock, although the client has left',
   async (adapter, kind) => {
     const { locks, url, id } = await start(adapter);
     const client = new AbortController();
@@ -216,7 +216,7 @@ it.each([
 );
 
 it.each(['Express', 'Fastify'] as const)(
-  'on %s, an iteration that was opened and not read leaves the result to the one that is read',
+  'on %s, an iteration that was opened but not read does not disturb the one that is read',
   async (adapter) => {
     const { locks, url, id } = await start(adapter);
     mayEnd.open();
@@ -234,7 +234,7 @@ it.each(['Express', 'Fastify'] as const)(
   },
 );
 
-it('an iteration that nobody has begun before the end of the request says so', async () => {
+it('an iteration that was not begun before the end of the request fails with that reason', async () => {
   const { locks, url, id } = await start('Express');
   await fetch(`${url}/parts/opens/${id}`);
   await locks.withLock(`rows:${id}`, { waitMs: 15_000 }, () => {});
@@ -246,7 +246,7 @@ it('an iteration that nobody has begun before the end of the request says so', a
 });
 
 it.each(['Express', 'Fastify'] as const)(
-  'on %s, a result that is sent leaves no warning of too many listeners',
+  'on %s, sending a result causes no warning of too many listeners',
   async (adapter) => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error): unknown => warnings.push(warning);

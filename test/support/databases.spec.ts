@@ -9,9 +9,9 @@ describe('usePostgres', () => {
   const database = usePostgres();
   const other = usePostgres();
 
-  it('gives each call an empty database of its own', () => expectTwo(database, other));
+  it('gives each call its own empty database', () => expectTwo(database, other));
 
-  it('has settings for pg, and sees what has been committed', async () => {
+  it('has settings for pg, and reads committed data', async () => {
     await database.query('CREATE TABLE orders (id int)');
     const pool = new pg.Pool(database.settings);
     afterTest(() => pool.end());
@@ -30,9 +30,9 @@ describeWithMariaDb('useMariaDb', () => {
   const database = useMariaDb();
   const other = useMariaDb();
 
-  it('gives each call an empty database of its own', () => expectTwo(database, other));
+  it('gives each call its own empty database', () => expectTwo(database, other));
 
-  it('has settings for mysql2, and sees what has been committed', async () => {
+  it('has settings for mysql2, and reads committed data', async () => {
     await database.query('CREATE TABLE orders (id int)');
     const pool = createPool(database.settings);
     afterTest(() => pool.end());

@@ -62,7 +62,7 @@ describe('a suite fails', () => {
   });
 });
 
-it('a suite without any of this passes', () => {
+it('a suite without such faults passes', () => {
   expect(suites.get('clean.case.ts')).toMatchObject({ status: 'passed', message: '' });
 });
 
@@ -74,7 +74,7 @@ describe('a suite in which two tests fail', () => {
     expect(outcomes()).toEqual(['failed', 'failed']);
   });
 
-  it('skips the second one if only the first is asked for', async () => {
+  it('skips the second one if only the first is requested', async () => {
     const env = { ...UNGUARDED, TEST_FAIL_FAST: '1' };
     expect(await runJest(['two-failures'], env)).toBe(1);
     expect(outcomes()).toEqual(['failed', 'pending']);

@@ -49,7 +49,7 @@ describe('the last line on standard output', () => {
       1,
     ],
     [
-      'stands there although nothing ran, which is no success',
+      'is printed although nothing ran, which is not a success',
       [SKIPPED],
       'skipped: no MariaDB\n1 skipped\n0 passed, 0 failed\n',
       1,
@@ -75,7 +75,7 @@ describe('a run with a test that hangs', () => {
     return project.node([JEST], UNGUARDED);
   };
 
-  it('names it before its file is done, and runs no other test of that file', async () => {
+  it('names that test before its file is done, and runs no other test of the file', async () => {
     const { stdout, stderr, code } = await run(
       `it('waits', () => new Promise(() => {})); it('comes after it', () => {});`,
     );
@@ -84,7 +84,7 @@ describe('a run with a test that hangs', () => {
     expect([stdout, code]).toEqual(['1 skipped\n1 passed, 1 failed\n', 1]);
   });
 
-  it('fails if its process stands still, which no time limit of jest ends', async () => {
+  it('fails if its process stands still, which no time limit of Jest ends', async () => {
     const { stderr, code } = await run(
       `it('blocks', () => {
         require('node:fs').writeFileSync(__filename + '.pid', String(process.pid));
@@ -99,7 +99,7 @@ describe('a run with a test that hangs', () => {
 
 describe('workers', () => {
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'end with a jest that was ended by %s',
+    'end with a Jest process that was ended by %s',
     async (signal) => {
       const names = ['a', 'b'];
       for (const name of names) project.write(`${name}.test.js`, ENDLESS);
