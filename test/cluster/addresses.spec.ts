@@ -69,7 +69,7 @@ describe('nodes that are told how to call each other', () => {
     const one = locks.engine;
     const other = await open(cluster.connection);
     const key = uniqueKey();
-    expect(locks.store.partOf(key)).toBe(`${host}:${(await cluster.masterOf(key)).port}`);
+    expect(locks.store.nodeOf(key)).toBe(`${host}:${(await cluster.masterOf(key)).port}`);
     const lock = await one.acquire(key);
     const waiting = other.acquire(key);
     const slot = await cluster.slotOf(key);
@@ -79,7 +79,7 @@ describe('nodes that are told how to call each other', () => {
     await lock.ensureRemaining(60_000); // ASK
     await cluster.servers.endMove(slot);
     expect(await lock.release()).toBe(true); // MOVED
-    expect(locks.store.partOf(key)).toBe(`${host}:${to.port}`);
+    expect(locks.store.nodeOf(key)).toBe(`${host}:${to.port}`);
     expect(await (await waiting).release()).toBe(true);
     expect(await one.ping()).toBeGreaterThan(0);
     expect(locks.events).toEqual([]);

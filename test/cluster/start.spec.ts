@@ -120,7 +120,7 @@ describe('a lock service on a Redis Cluster', () => {
     await cluster.servers.moveSlot(await cluster.slotOf(moving), await cluster.otherMaster(moving));
     for (const key of keys) {
       const lock = await engine.acquire(key);
-      expect(nodes.map(({ port }) => `127.0.0.1:${port}`)).toContain(store.partOf(key));
+      expect(nodes.map(({ port }) => `127.0.0.1:${port}`)).toContain(store.nodeOf(key));
       expect(await lock.release()).toBe(true);
     }
   });

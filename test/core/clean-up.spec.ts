@@ -153,7 +153,7 @@ describe('what a failed command may have left', () => {
     expect((await same).isHeld).toBe(true);
   });
 
-  it('is tried again as soon as its part of the store is back, and not before [D48]', async () => {
+  it('is tried again as soon as its node of the store is back, and not before [D48]', async () => {
     const { clock, store, engine, nothingLeft } = await startScripted();
     const refused = expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockStoreError);
     (await store.next('acquire')).reply(unknown);

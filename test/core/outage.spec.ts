@@ -285,10 +285,10 @@ describe('while the store is away', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('operators get the error only for the part that has their key, unless they ask for all keys', async () => {
+  it('operators get the error only for the node that has their key, unless they ask for all keys', async () => {
     const { clock, store, engine } = await startScripted();
-    Object.assign(store, { partOf: (key: string) => `part of ${key}` });
-    store.listener.storeLost(cause, 'part of other');
+    Object.assign(store, { nodeOf: (key: string) => `node of ${key}` });
+    store.listener.storeLost(cause, 'node of other');
     await clock.advance(2_000);
     expect(await engine.inspect(KEY)).toBeNull();
     expect(await engine.forceRelease(KEY)).toBe(false);
@@ -300,23 +300,23 @@ describe('while the store is away', () => {
   it('an outage that does not affect its key lets a call go on waiting, and no call is re-checked afterwards', async () => {
     const { store, engine } = await startScripted();
     const askedFor: string[] = [];
-    const partOf = (key: string): string => {
+    const nodeOf = (key: string): string => {
       askedFor.push(key);
-      return `part of ${key}`;
+      return `node of ${key}`;
     };
-    Object.assign(store, { partOf });
+    Object.assign(store, { nodeOf });
     const work = engine.withLock(KEY, {}, () => 'done');
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     const release = await store.next('release');
     askedFor.length = 0;
-    store.listener.storeLost(cause, 'part of other');
+    store.listener.storeLost(cause, 'node of other');
     expect(askedFor).toEqual([KEY]);
     expect(await Promise.race([work, settled().then(() => 'waits')])).toBe('waits');
     release.reply({ kind: 'released' });
     expect(await work).toBe('done');
     askedFor.length = 0;
-    store.listener.storeLost(cause, 'part of another');
+    store.listener.storeLost(cause, 'node of another');
     expect(askedFor).toEqual([]);
   });
 

@@ -25,11 +25,11 @@ beforeEach(() => {
   away.clear();
   const { prototype } = RedisConnections;
   jest.spyOn(prototype, 'open').mockImplementation(async function (this: RedisConnections, own) {
-    listeners.set(this.partOf(), own);
-    return new Map([[this.partOf(), info]]);
+    listeners.set(this.nodeOf(), own);
+    return new Map([[this.nodeOf(), info]]);
   });
   jest.spyOn(prototype, 'isReady', 'get').mockImplementation(function (this: RedisConnections) {
-    return listeners.has(this.partOf()) && !away.has(this.partOf());
+    return listeners.has(this.nodeOf()) && !away.has(this.nodeOf());
   });
 });
 

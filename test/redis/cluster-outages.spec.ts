@@ -8,8 +8,8 @@ function outages(...withSlots: string[]) {
   const slots = new Set(withSlots);
   const told: string[] = [];
   const listener = {
-    lost: (_cause: LockStoreError, part: string) => void told.push(`lost ${part}`),
-    back: (part: string) => void told.push(`back ${part}`),
+    lost: (_cause: LockStoreError, address: string) => void told.push(`lost ${address}`),
+    back: (address: string) => void told.push(`back ${address}`),
   };
   return { slots, told, it: new ClusterOutages(listener, (address) => slots.has(address)) };
 }

@@ -37,8 +37,8 @@ function start() {
     clock,
     redisKeysOf: (key) => [`lock:{${key}}`],
     listener: {
-      lost: (_cause, part) => void told.push(`lost ${part}`),
-      back: (part) => void told.push(`back ${part}`),
+      lost: (_cause, slots) => void told.push(`lost ${slots}`),
+      back: (slots) => void told.push(`back ${slots}`),
     },
     send: async () => {
       tries.push(clock.now());
@@ -59,11 +59,11 @@ describe('a slot that is refused', () => {
     [DOWN, 'all slots'],
     [UNSERVED, 'slot 7'],
     [MOVING, 'slot 7'],
-  ])('is an outage while every master answers: %s', (says, part) => {
+  ])('is an outage while every master answers: %s', (says, slots) => {
     const { fails, told } = start();
     fails(says);
     fails(says);
-    expect(told).toEqual([`lost ${part}`]);
+    expect(told).toEqual([`lost ${slots}`]);
   });
 
   it('is no outage of its own while a master is lost, because of which the cluster is down', () => {

@@ -12,7 +12,7 @@ export type LockEvent =
       readonly key: string;
       readonly remainingMs: number;
       readonly cause: LockStoreError;
-      /** The part of the store that has the key is away, which was reported already. */
+      /** The node of the store that has the key is away, which was reported already. */
       readonly isAway: boolean;
     }
   /**

@@ -139,12 +139,12 @@ export class RedisLockStore implements LockStore {
     return this.#servers.listensFor(key);
   }
 
-  partOf(key: string): string {
-    return this.#servers.partOf(key);
+  nodeOf(key: string): string {
+    return this.#servers.nodeOf(key);
   }
 
-  partsOf(key: string): readonly string[] {
-    return this.#servers.partsOf?.(key) ?? [this.#servers.partOf(key)];
+  outagesOf(key: string): readonly string[] {
+    return this.#servers.outagesOf?.(key) ?? [this.#servers.nodeOf(key)];
   }
 
   /** The replicas were asked by nobody: another process wrote the grant, on a connection of its own. */
@@ -166,25 +166,25 @@ export class RedisLockStore implements LockStore {
       const servers = await this.#servers.open(
         {
           message: (message) => listener.message(message),
-          subscribed: (part) => listener.reconnected(part),
-          inboxBack: (part) => whenOpen(() => listener.inboxBack?.(part)),
-          inboxLost: (cause, part) => whenOpen(() => listener.inboxLost(part, cause)),
-          inboxFails: (cause, part) => whenOpen(() => listener.inboxFails?.(cause, part)),
-          rightsLost: (cause, part) => whenOpen(() => listener.rightsLost?.(cause, part)),
-          rightsBack: (part) => whenOpen(() => listener.rightsBack?.(part)),
+          subscribed: (node) => listener.reconnected(node),
+          inboxBack: (node) => whenOpen(() => listener.inboxBack?.(node)),
+          inboxLost: (cause, node) => whenOpen(() => listener.inboxLost(node, cause)),
+          inboxFails: (cause, node) => whenOpen(() => listener.inboxFails?.(cause, node)),
+          rightsLost: (cause, node) => whenOpen(() => listener.rightsLost?.(cause, node)),
+          rightsBack: (node) => whenOpen(() => listener.rightsBack?.(node)),
           replaced: (cause) => whenOpen(() => listener.connectionReplaced?.(cause)),
-          lost: (cause, part) => whenOpen(() => listener.storeLost(cause, part)),
-          back: (part) => whenOpen(() => listener.storeBack(part)),
-          connected: (server, part) => {
-            listener.reconnected(part);
-            this.#tellEviction(server, part, listener);
+          lost: (cause, node) => whenOpen(() => listener.storeLost(cause, node)),
+          back: (node) => whenOpen(() => listener.storeBack(node)),
+          connected: (server, node) => {
+            listener.reconnected(node);
+            this.#tellEviction(server, node, listener);
             this.inspector.present().catch(() => {}); // perhaps to another server; only people read it
           },
         },
         limitMs,
       );
       await this.inspector.enter();
-      for (const [part, server] of servers) this.#tellEviction(server, part, listener);
+      for (const [node, server] of servers) this.#tellEviction(server, node, listener);
       isOpen = true;
       for (const tell of early) tell();
     } catch (error) {
@@ -195,9 +195,9 @@ export class RedisLockStore implements LockStore {
     }
   }
 
-  #tellEviction({ evictionPolicy }: ServerInfo, part: string, listener: StoreListener): void {
-    if (evictionPolicy === this.#evictionPolicies.get(part)) return;
-    this.#evictionPolicies.set(part, evictionPolicy);
+  #tellEviction({ evictionPolicy }: ServerInfo, node: string, listener: StoreListener): void {
+    if (evictionPolicy === this.#evictionPolicies.get(node)) return;
+    this.#evictionPolicies.set(node, evictionPolicy);
     if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 

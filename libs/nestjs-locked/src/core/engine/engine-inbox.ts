@@ -31,52 +31,52 @@ export class EngineInbox implements StoreListener {
     }
   }
 
-  reconnected(part?: string): void {
+  reconnected(node?: string): void {
     inNeutralContext(() => {
       this.#parts.cleanUp.lookAgain();
-      this.#queues.lookAgain(part);
+      this.#queues.lookAgain(node);
     });
   }
 
-  inboxLost(part?: string, cause = new LockStoreError('the subscription is lost')): void {
+  inboxLost(node?: string, cause = new LockStoreError('the subscription is lost')): void {
     inNeutralContext(() => {
-      this.#parts.silences.begins(cause, part);
-      this.#queues.lookAgain(part);
+      this.#parts.silences.begins(cause, node);
+      this.#queues.lookAgain(node);
     });
   }
 
-  inboxFails(cause: LockStoreError, part?: string): void {
+  inboxFails(cause: LockStoreError, node?: string): void {
     inNeutralContext(() => {
-      this.#parts.silences.begins(cause, part);
-      this.#parts.silences.tell(part);
+      this.#parts.silences.begins(cause, node);
+      this.#parts.silences.tell(node);
     });
   }
 
-  inboxBack(part?: string): void {
-    inNeutralContext(() => this.#parts.silences.ends(part));
+  inboxBack(node?: string): void {
+    inNeutralContext(() => this.#parts.silences.ends(node));
   }
 
-  rightsLost(cause: LockStoreError, part?: string): void {
+  rightsLost(cause: LockStoreError, node?: string): void {
     inNeutralContext(() => {
-      this.#parts.refusals.begins(cause, part);
-      this.#parts.refusals.tell(part);
+      this.#parts.refusals.begins(cause, node);
+      this.#parts.refusals.tell(node);
     });
   }
 
-  rightsBack(part?: string): void {
+  rightsBack(node?: string): void {
     inNeutralContext(() => {
-      this.#parts.refusals.ends(part);
+      this.#parts.refusals.ends(node);
       this.#parts.cleanUp.lookAgain();
     });
   }
 
-  storeLost(cause: LockStoreError, part?: string): void {
-    inNeutralContext(() => this.#parts.outages.begins(cause, part));
+  storeLost(cause: LockStoreError, node?: string): void {
+    inNeutralContext(() => this.#parts.outages.begins(cause, node));
   }
 
-  storeBack(part?: string): void {
+  storeBack(node?: string): void {
     inNeutralContext(() => {
-      this.#parts.outages.ends(part);
+      this.#parts.outages.ends(node);
       this.#parts.cleanUp.lookAgain();
     });
   }

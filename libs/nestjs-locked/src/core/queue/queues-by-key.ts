@@ -114,12 +114,12 @@ export class QueuesByKey {
 
   /**
    * Messages may have been lost, or the server may be another one.
-   * @param part of the store: only its keys are concerned. @default all keys
+   * @param node of the store: only its keys are concerned. @default all keys
    */
-  lookAgain(part?: string): void {
+  lookAgain(node?: string): void {
     const { store } = this.#parts;
     for (const queue of this.#queues.values())
-      if (part === undefined || store.partOf?.(queue.key) === part) queue.lookAgain();
+      if (node === undefined || store.nodeOf?.(queue.key) === node) queue.lookAgain();
     this.#parts.scheduler.catchUp();
   }
 

@@ -30,7 +30,7 @@ const WANTED_AFTER_MS = 1_000;
  *
  * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
  * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
- * while the part of the store that has the key is away. What the store refuses, for want of a right, may be refused for
+ * while the node of the store that has the key is away. What the store refuses, for want of a right, may be refused for
  * hours: however many keys there are, only a few of them are tried in a second.
  */
 export class CleanUp {
@@ -114,7 +114,7 @@ export class CleanUp {
     else ofKey.waiting.push(callback);
   }
 
-  /** The store, or a part of it, may answer again. */
+  /** The store, or a node of it, may answer again. */
   lookAgain(): void {
     this.#tryAll(this.#byKey.values());
   }

@@ -197,30 +197,31 @@ export type InboxMessage =
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
 /**
- * What a store tells the engine that uses it. `part` names the part of the store that it concerns, for a store that has
- * several; each has keys of its own (`LockStore.partOf`).
+ * What a store tells the engine that uses it. `node` names the server that it concerns, for a store on several servers
+ * that fail on their own; each has keys of its own (`LockStore.nodeOf`). Only `storeLost` and `storeBack` may give
+ * another name of an outage (`LockStore.outagesOf`).
  */
 export interface StoreListener {
   /** A message in the inbox of this process. */
   message(message: InboxMessage): void;
   /** The inbox was subscribed (again), or the command connection is ready (again): messages may have been lost. */
-  reconnected(part?: string): void;
+  reconnected(node?: string): void;
   /** The inbox is down: no message will arrive until `inboxBack`. */
-  inboxLost(part?: string, cause?: LockStoreError): void;
+  inboxLost(node?: string, cause?: LockStoreError): void;
   /** It could not be restored at once, although the store can be reached. */
-  inboxFails?(cause: LockStoreError, part?: string): void;
+  inboxFails?(cause: LockStoreError, node?: string): void;
   /** Messages arrive again, or none are expected from there any more. @default `reconnected` means it */
-  inboxBack?(part?: string): void;
+  inboxBack?(node?: string): void;
   /** The store refuses something that we need, and did not when it was opened. */
-  rightsLost?(cause: LockStoreError, part?: string): void;
+  rightsLost?(cause: LockStoreError, node?: string): void;
   /** It refuses nothing any more, or nothing is needed from there. */
-  rightsBack?(part?: string): void;
+  rightsBack?(node?: string): void;
   /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
   connectionReplaced?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */
-  storeLost(cause: LockStoreError, part?: string): void;
+  storeLost(cause: LockStoreError, node?: string): void;
   /** It answers again, or its keys are elsewhere now. */
-  storeBack(part?: string): void;
+  storeBack(node?: string): void;
   /** The store is set to drop keys when its memory is full: leases as well as others. */
   mayEvict(policy: string): void;
 }
@@ -234,10 +235,10 @@ export interface LockStore {
   readonly processId: string;
   /** Whether messages about this key can arrive now. If not, those who wait for it look more often. */
   listensFor(key: string): boolean;
-  /** The part of the store that has this key now. @default the store has one part only, without a name */
-  partOf?(key: string): string;
-  /** Every part that may be told to be lost and has this key. @default the one that `partOf` names */
-  partsOf?(key: string): readonly string[];
+  /** The node of the store that has this key now. @default the store has one node only, without a name */
+  nodeOf?(key: string): string;
+  /** The names of all outages that can concern this key. @default that of its node */
+  outagesOf?(key: string): readonly string[];
   /**
    * True if a grant that came as a message must be confirmed by a renewal before a call gets it: the message does not
    * say whether the grant is as safe as an answer would be. @default false
@@ -256,7 +257,7 @@ export interface LockStore {
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
    * Single tries that succeed together or not at all: `granted` for every command, or for none. If it is `busy`, the
-   * holders were asked for the keys, as by a single try, and nothing else has changed. A store of several parts may
+   * holders were asked for the keys, as by a single try, and nothing else has changed. A store of several nodes may
    * answer `busy` for some and `unknown` for others.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;

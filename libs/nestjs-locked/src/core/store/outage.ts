@@ -41,7 +41,7 @@ export const STORE_REFUSES: OutageKind = {
 };
 
 /**
- * A time during which a part of the store cannot be reached, as far as is known. It is reported when it begins, once
+ * A time during which a node of the store cannot be reached, as far as is known. It is reported when it begins, once
  * more for each further reason, and when it ends.
  */
 export class Outage {

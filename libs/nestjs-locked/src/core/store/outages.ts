@@ -4,14 +4,14 @@ import type { Clock } from '../time/clock.js';
 import type { LockStore } from './lock-store.js';
 import { Outage, type OutageKind, STORE_AWAY } from './outage.js';
 
-/** The name of the only part of most stores. */
-const WHOLE = '';
+/** The name of the only node of most stores. */
+const ONLY_NODE = '';
 
-/** Which parts of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
+/** Which nodes of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
 export class Outages {
   readonly #store: LockStore;
   readonly #makeOutage: () => Outage;
-  readonly #byPart = new Map<string, Outage>();
+  readonly #byNode = new Map<string, Outage>();
   /** Called when an outage begins. */
   readonly #onBegin = new Set<() => void>();
 
@@ -26,16 +26,16 @@ export class Outages {
     this.#makeOutage = () => new Outage(clock, failFastAfterMs, report, kind);
   }
 
-  begins(cause: LockStoreError, part = WHOLE): void {
-    const outage = this.#byPart.get(part) ?? this.#makeOutage();
-    this.#byPart.set(part, outage);
+  begins(cause: LockStoreError, node = ONLY_NODE): void {
+    const outage = this.#byNode.get(node) ?? this.#makeOutage();
+    this.#byNode.set(node, outage);
     outage.begins(cause);
     for (const look of this.#onBegin) look();
   }
 
   /** Reports it now, unless that was done. */
-  tell(part = WHOLE): void {
-    this.#byPart.get(part)?.tell();
+  tell(node = ONLY_NODE): void {
+    this.#byNode.get(node)?.tell();
   }
 
   /**
@@ -53,19 +53,19 @@ export class Outages {
     return this.#allOf(key).some(({ isTold }) => isTold);
   }
 
-  ends(part = WHOLE): void {
-    this.#byPart.get(part)?.ends();
-    this.#byPart.delete(part);
+  ends(node = ONLY_NODE): void {
+    this.#byNode.get(node)?.ends();
+    this.#byNode.delete(node);
   }
 
   /** @throws LockStoreError if there is one that was reported */
   assertNoneTold(): void {
-    for (const outage of this.#byPart.values()) if (outage.isTold) outage.assertGone();
+    for (const outage of this.#byNode.values()) if (outage.isTold) outage.assertGone();
   }
 
   /** Whether one of these keys cannot be reached. */
   concern(keys: readonly string[]): boolean {
-    return this.#byPart.size > 0 && keys.some((key) => this.#of(key) !== undefined);
+    return this.#byNode.size > 0 && keys.some((key) => this.#of(key) !== undefined);
   }
 
   /** Waits for this, which never rejects, but only as long as all of these keys can be reached. */
@@ -84,7 +84,7 @@ export class Outages {
 
   /** Why this key cannot be reached, if that is so. */
   causeOf(key: string): LockStoreError | undefined {
-    return this.#byPart.size === 0 ? undefined : this.#of(key)?.cause;
+    return this.#byNode.size === 0 ? undefined : this.#of(key)?.cause;
   }
 
   /**
@@ -92,7 +92,7 @@ export class Outages {
    * so short a time that it may be back in a moment.
    */
   refusal(key: string): LockStoreError | undefined {
-    return this.#byPart.size === 0 ? undefined : this.#of(key)?.refusal(key);
+    return this.#byNode.size === 0 ? undefined : this.#of(key)?.refusal(key);
   }
 
   /** Why this key cannot be reached, if that has lasted so long that calls are refused. */
@@ -105,31 +105,31 @@ export class Outages {
    * @throws LockStoreError if what is asked about has been away for so long that calls are refused
    */
   assertMayAsk(key?: string): void {
-    const concerned = key === undefined ? [...this.#byPart.values()] : [this.#of(key)];
+    const concerned = key === undefined ? [...this.#byNode.values()] : [this.#of(key)];
     for (const outage of concerned) if (outage?.isLong === true) outage.assertGone();
   }
 
-  /** @throws LockStoreError if a part of the store is away, however short the time is */
+  /** @throws LockStoreError if a node of the store is away, however short the time is */
   assertNone(): void {
-    for (const outage of this.#byPart.values()) outage.assertGone();
+    for (const outage of this.#byNode.values()) outage.assertGone();
   }
 
   /** What is not reported yet is not reported any more. */
   close(): void {
-    for (const outage of this.#byPart.values()) outage.close();
+    for (const outage of this.#byNode.values()) outage.close();
   }
 
   #of(key: string): Outage | undefined {
-    return this.#byPart.get(this.#partOf(key));
+    return this.#byNode.get(this.#nodeOf(key));
   }
 
   #allOf(key: string): readonly Outage[] {
-    if (this.#byPart.size === 0) return [];
-    const parts = this.#store.partsOf?.(key) ?? [this.#partOf(key)];
-    return parts.flatMap((part) => this.#byPart.get(part) ?? []);
+    if (this.#byNode.size === 0) return [];
+    const names = this.#store.outagesOf?.(key) ?? [this.#nodeOf(key)];
+    return names.flatMap((name) => this.#byNode.get(name) ?? []);
   }
 
-  #partOf(key: string): string {
-    return this.#store.partOf?.(key) ?? WHOLE;
+  #nodeOf(key: string): string {
+    return this.#store.nodeOf?.(key) ?? ONLY_NODE;
   }
 }

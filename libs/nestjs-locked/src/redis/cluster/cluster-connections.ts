@@ -18,7 +18,7 @@ import {
 import { slotIn } from './cluster-address.js';
 import { ClusterCommands } from './cluster-commands.js';
 import { ClusterNodes } from './cluster-nodes.js';
-import { refusedPartsOf, RefusedSlots } from './refused-slots.js';
+import { RefusedSlots, slotOutagesOf } from './refused-slots.js';
 
 /** The masters of a Redis Cluster as the servers of a lock service: two connections of our own to each of them. */
 export class ClusterConnections implements LockServers {
@@ -62,12 +62,12 @@ export class ClusterConnections implements LockServers {
     return nodes.open(handshake, limitMs);
   }
 
-  partOf(key: string): string {
+  nodeOf(key: string): string {
     return this.#nodes?.ofSlot(this.slotOf(key))?.address ?? '';
   }
 
-  partsOf(key: string): readonly string[] {
-    return [this.partOf(key), ...refusedPartsOf(this.slotOf(key))];
+  outagesOf(key: string): readonly string[] {
+    return [this.nodeOf(key), ...slotOutagesOf(this.slotOf(key))];
   }
 
   readonly slotOf = (key: string): number => slotIn(this.#client, this.#options.keys.of(key)[0]);

@@ -66,13 +66,13 @@ export class ClusterNodes {
     this.#outages = new ClusterOutages(listener, (address) => this.#slots.includes(address));
     this.#listener = {
       ...listener,
-      lost: (cause, part) => {
-        this.#outages.begins(part, cause);
+      lost: (cause, address) => {
+        this.#outages.begins(address, cause);
         this.lookSoon();
       },
-      back: (part) => this.#outages.ends(part),
-      inboxLost: (cause, part) => {
-        listener.inboxLost(cause, part);
+      back: (address) => this.#outages.ends(address),
+      inboxLost: (cause, address) => {
+        listener.inboxLost(cause, address);
         this.lookSoon();
       },
     };

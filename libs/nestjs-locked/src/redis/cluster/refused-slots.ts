@@ -18,7 +18,7 @@ const TRY_AFTER_MS = 1_000;
 const WHOLE = 'all slots';
 
 /** The names of the outages of a slot. */
-export function refusedPartsOf(slot: number): readonly [slot: string, whole: string] {
+export function slotOutagesOf(slot: number): readonly [slot: string, whole: string] {
   return [`slot ${slot}`, WHOLE];
 }
 
@@ -59,7 +59,7 @@ export class RefusedSlots {
     const hasMoved = redirection !== undefined && redirection.kind !== 'down';
     if (!hasMoved && !nodes.all.every(({ connections }) => connections.isReady)) return;
     const isWhole = redirection?.kind === 'down' && redirection.isWhole;
-    const [one, whole] = refusedPartsOf(slot);
+    const [one, whole] = slotOutagesOf(slot);
     this.#begin(isWhole ? whole : one, keys, redisKey, failure);
   }
 
@@ -68,33 +68,33 @@ export class RefusedSlots {
     for (const cancel of this.#cancelTry.values()) cancel();
   }
 
-  #begin(part: string, keys: readonly string[], redisKey: string, failure: CommandFailure): void {
-    if (this.#isClosed || this.#cancelTry.has(part)) return;
+  #begin(slots: string, keys: readonly string[], redisKey: string, failure: CommandFailure): void {
+    if (this.#isClosed || this.#cancelTry.has(slots)) return;
     const { cause } = failure;
-    const message = `Cannot use ${part} of the cluster: ${reasonOf(cause.cause ?? cause)}; unless slots are being moved right now, 'redis-cli --cluster check' tells what is wrong, and 'redis-cli --cluster fix' repairs it`;
-    this.#options.listener.lost(new LockStoreError(message, undefined, { cause }), part);
+    const message = `Cannot use ${slots} of the cluster: ${reasonOf(cause.cause ?? cause)}; unless slots are being moved right now, 'redis-cli --cluster check' tells what is wrong, and 'redis-cli --cluster fix' repairs it`;
+    this.#options.listener.lost(new LockStoreError(message, undefined, { cause }), slots);
     const redisKeys = keys.flatMap(this.#options.redisKeysOf);
     const again: RedisCommand = {
-      action: `try ${part} of the cluster again`,
+      action: `try ${slots} of the cluster again`,
       keys: [],
       redisKey,
       send: (redis) => redis.eval('return 1', redisKeys.length, ...redisKeys),
     };
-    this.#tryLater(part, again, FIRST_TRY_AFTER_MS);
+    this.#tryLater(slots, again, FIRST_TRY_AFTER_MS);
   }
 
-  #tryLater(part: string, command: RedisCommand, afterMs = TRY_AFTER_MS): void {
+  #tryLater(slots: string, command: RedisCommand, afterMs = TRY_AFTER_MS): void {
     const { clock } = this.#options;
-    const cancel = clock.after(afterMs, () => void this.#try(part, command));
-    this.#cancelTry.set(part, cancel);
+    const cancel = clock.after(afterMs, () => void this.#try(slots, command));
+    this.#cancelTry.set(slots, cancel);
   }
 
   /** Never rejects. If the slot is refused no more, but its master is lost, that is another outage. */
-  async #try(part: string, command: RedisCommand): Promise<void> {
+  async #try(slots: string, command: RedisCommand): Promise<void> {
     const outcome = await this.#options.send(command);
     if (this.#isClosed) return;
-    if (outcome.kind === 'failed') return this.#tryLater(part, command);
-    this.#cancelTry.delete(part);
-    this.#options.listener.back(part);
+    if (outcome.kind === 'failed') return this.#tryLater(slots, command);
+    this.#cancelTry.delete(slots);
+    this.#options.listener.back(slots);
   }
 }

@@ -10,30 +10,30 @@ export interface CommandRunner {
 }
 
 /**
- * Apart from messages, nothing is reported before `open` has succeeded. `part` names the server that it concerns, as
- * `LockServers.partOf` does.
+ * Apart from messages, nothing is reported before `open` has succeeded. `node` names the server that it concerns, as
+ * `LockServers.nodeOf` does; `lost` and `back` may name slots of a cluster instead.
  */
 export interface LockServersListener {
   message(message: InboxMessage): void;
   /** The inbox is subscribed again. */
-  subscribed(part: string): void;
+  subscribed(node: string): void;
   /** Messages arrive again, or none are expected from there any more. */
-  inboxBack(part: string): void;
-  inboxLost(cause: LockStoreError, part: string): void;
+  inboxBack(node: string): void;
+  inboxLost(cause: LockStoreError, node: string): void;
   /** It could not be restored at once, although commands are answered. */
-  inboxFails(cause: LockStoreError, part: string): void;
+  inboxFails(cause: LockStoreError, node: string): void;
   /** The server refuses us something that we need, and did not at the start. */
-  rightsLost(cause: LockStoreError, part: string): void;
+  rightsLost(cause: LockStoreError, node: string): void;
   /** It refuses nothing any more, or nothing is needed from there. */
-  rightsBack(part: string): void;
+  rightsBack(node: string): void;
   /** A connection was idle and dead, and is replaced. Nothing is lost unless that is told as well. */
-  replaced(cause: LockStoreError, part: string): void;
+  replaced(cause: LockStoreError, node: string): void;
   /** Commands are not answered any more. */
-  lost(cause: LockStoreError, part: string): void;
+  lost(cause: LockStoreError, node: string): void;
   /** Commands are answered again, or go to another server. */
-  back(part: string): void;
+  back(node: string): void;
   /** Commands now use a new connection, perhaps to another server. */
-  connected(server: ServerInfo, part: string): void;
+  connected(server: ServerInfo, node: string): void;
 }
 
 /** The servers that have the locks of a service: one, or the masters of a Redis Cluster. */
@@ -45,9 +45,9 @@ export interface LockServers extends CommandRunner {
    */
   open(listener: LockServersListener, limitMs: number): Promise<ReadonlyMap<string, ServerInfo>>;
   /** Which server has this key; '' if there is only one. */
-  partOf(key: string): string;
-  /** Every name that is given to an outage of this key: that of its server is not the only one in a cluster. */
-  partsOf?(key: string): readonly string[];
+  nodeOf(key: string): string;
+  /** The names of all outages that can concern this key: of its server, and in a cluster of its slot. */
+  outagesOf?(key: string): readonly string[];
   /** The slot of the key; keys of different slots cannot be in one command. Undefined: one server has all keys. */
   readonly slotOf?: (key: string) => number;
   /** Whether messages about this key can arrive. */

@@ -35,7 +35,8 @@ export class RedisConnections implements LockServers {
   readonly #client: RedisClient;
   readonly #options: RedisConnectionsOptions;
   readonly #node: ClusterNodeTerms | undefined;
-  readonly #part: string;
+  /** Of the node of a cluster; '' for a single server. */
+  readonly #address: string;
   readonly #messages: InboxProof;
   readonly #proof: ConnectionProof;
   #handshake: RedisHandshake | undefined;
@@ -59,7 +60,7 @@ export class RedisConnections implements LockServers {
     this.#client = client;
     this.#options = options;
     this.#node = node;
-    this.#part = node?.address ?? '';
+    this.#address = node?.address ?? '';
     this.commands = commands;
     this.#messages = new InboxProof({
       commands,
@@ -82,8 +83,8 @@ export class RedisConnections implements LockServers {
       {
         proved: () => this.#handshake?.proved(),
         failed: (error) => this.#handshake?.failed(error),
-        rightsLost: (cause) => this.#listener?.rightsLost(cause, this.#part),
-        rightsBack: () => this.#listener?.rightsBack(this.#part),
+        rightsLost: (cause) => this.#listener?.rightsLost(cause, this.#address),
+        rightsBack: () => this.#listener?.rightsBack(this.#address),
       },
     );
   }
@@ -93,8 +94,8 @@ export class RedisConnections implements LockServers {
     return neededRights(this.#client, keys, { inCluster: this.#node !== undefined, replicas });
   }
 
-  partOf(): string {
-    return this.#part;
+  nodeOf(): string {
+    return this.#address;
   }
 
   listensFor(): boolean {
@@ -145,7 +146,7 @@ export class RedisConnections implements LockServers {
     if (replicas !== undefined && limitMs < Infinity)
       await this.#proveReplicas(handshake, replicas);
     this.#listener = listener;
-    return new Map([[this.#part, this.#server ?? info]]);
+    return new Map([[this.#address, this.#server ?? info]]);
   }
 
   /** @param reason why commands that have not ended fail */
@@ -198,12 +199,12 @@ export class RedisConnections implements LockServers {
         this.#server = server;
         handshake.connected(server);
         if (this.#inbox !== undefined) this.#proof.prove(this.#inbox);
-        this.#listener?.connected(server, this.#part);
+        this.#listener?.connected(server, this.#address);
       },
       failed: (error) => handshake.failed(error),
-      lost: (cause: LockStoreError) => this.#listener?.lost(cause, this.#part),
-      back: () => this.#listener?.back(this.#part),
-      replaced: (cause) => this.#listener?.replaced(cause, this.#part),
+      lost: (cause: LockStoreError) => this.#listener?.lost(cause, this.#address),
+      back: () => this.#listener?.back(this.#address),
+      replaced: (cause) => this.#listener?.replaced(cause, this.#address),
     });
   }
 
@@ -219,19 +220,19 @@ export class RedisConnections implements LockServers {
         subscribed: () => {
           handshake.subscribed();
           this.#proof.prove(this.commands);
-          this.#listener?.inboxBack(this.#part);
-          this.#listener?.subscribed(this.#part);
+          this.#listener?.inboxBack(this.#address);
+          this.#listener?.subscribed(this.#address);
         },
         lost: (cause) => {
           commandsBefore = this.commands.connections;
-          this.#listener?.inboxLost(cause, this.#part);
+          this.#listener?.inboxLost(cause, this.#address);
           this.#watchSilence();
         },
         replaced: (cause) => {
           // If commands were away as well, it was not this connection that was forgotten.
           const { isAnswering, connections } = this.commands;
           if (isAnswering && connections === commandsBefore)
-            this.#listener?.replaced(cause, this.#part);
+            this.#listener?.replaced(cause, this.#address);
         },
         failed: (error) => handshake.failed(error),
         message: (text) => {
@@ -253,7 +254,7 @@ export class RedisConnections implements LockServers {
         const inbox = this.#inbox;
         if (inbox === undefined || inbox.ready) return;
         const isAnswered = outcome.kind === 'answered' || lacksRights(outcome.cause.cause);
-        if (isAnswered) this.#listener?.inboxFails(inbox.loss, this.#part);
+        if (isAnswered) this.#listener?.inboxFails(inbox.loss, this.#address);
         this.#watchSilence();
       });
     });
